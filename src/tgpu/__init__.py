@@ -1,0 +1,3 @@
+"""tgpu: a multi-user job scheduler for GPUs and ML work."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""One per node: a pure machine and a thin shell around it."""

@@ -1,0 +1,1 @@
+"""The HTTP API: records what users ask for, shows what is; never schedules."""

@@ -1,0 +1,39 @@
+"""What the API asks of the parts it must not know: the live scheduler and the agents' hub."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tgpu.domain.job import Request
+from tgpu.domain.views import NodeView, QueueView, Why
+
+
+class Live(Protocol):
+    """The leader's picture of now. It may be away (no leader yet): then it raises NoLeaderError."""
+
+    async def why(self, job_id: int) -> Why | None:
+        """None if the job is not live."""
+        ...
+
+    async def queues(self) -> Sequence[QueueView]: ...
+
+    async def nodes(self) -> Sequence[NodeView]: ...
+
+    async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
+        """For each request: why no node here could ever run it, or None if one could."""
+        ...
+
+
+class LogUnavailableError(Exception):
+    """The node that has the output cannot be reached, or has it no more; the text says which."""
+
+
+class LogReader(Protocol):
+    async def read(
+        self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
+    ) -> tuple[int, bytes, bool]:
+        """(where the data begins, the data, whether nothing will follow). Raises LogUnavailableError."""
+        ...
+
+
+class NoLeaderError(Exception):
+    """Nobody leads at the moment: try again shortly."""

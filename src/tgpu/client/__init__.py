@@ -1,0 +1,1 @@
+"""Speaks to a server; light enough for a command line."""

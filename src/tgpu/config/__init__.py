@@ -1,0 +1,1 @@
+"""Settings: one TOML file, each key also an environment variable."""

@@ -1,0 +1,188 @@
+"""Every setting, its default and where it comes from: flags, then TGPU_… variables, then the TOML file."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+SYSTEM_SOCKET = Path("/run/tgpu/tgpu.sock")
+SYSTEM_CONFIG = Path("/etc/tgpu/tgpu.toml")
+MAX_SOCKET_PATH = 107  # sun_path, less its closing NUL
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be meant; its text names it and says what would be right."""
+
+
+def _setting(default: Any, doc: str) -> Any:  # noqa: ANN401  dataclass.field is typed this way
+    if isinstance(default, tuple | str | int | float | bool) or default is None:
+        return field(default=default, metadata={"doc": doc})
+    return field(default_factory=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Key `x` is `x = …` in the file and `TGPU_X` in the environment."""
+
+    home: Path
+    """Where everything of this installation lives; TGPU_HOME."""
+    listen: str = _setting(
+        "auto",
+        "Loopback address of the HTTP API, HOST:PORT; port 0 is any free one. `auto`: 127.0.0.1:7480, or any free port if that is taken. `off`: only the socket.",
+    )
+    public_socket: str = _setting(
+        "auto",
+        "A second socket for all users of the machine. `auto`: /run/tgpu/tgpu.sock when root uses the default home. `off`: none.",
+    )
+    policy: str = _setting(
+        "priority", "Order of the queue: `priority` (class, priority, time) or `fifo` (time alone)."
+    )
+    admins: tuple[str, ...] = _setting(
+        (), "Unix users who are administrators, besides root and the user that runs the server."
+    )
+    others_may: tuple[str, ...] = _setting(
+        (), "What users may do with each other's jobs: any of `details`, `logs`, `cancel`."
+    )
+    node_name: str = _setting("", "This node's name; empty: the host name.")
+    node_cpus: float = _setting(0.0, "CPUs this node offers; 0: all it has.")
+    node_memory: str = _setting("", "Memory this node offers, such as `64G`; empty: all it has.")
+    node_disk: str = _setting(
+        "", "Disk this node offers, such as `500G`; empty: what is free below the home."
+    )
+    node_gpus: str = _setting("all", "GPUs this node offers: `all`, `none`, or indices such as `0,2,3`.")
+    node_pool: str = _setting("default", "The pool this node belongs to.")
+    node_labels: tuple[str, ...] = _setting((), "Labels of this node, each `key=value`.")
+    simulate_gpus: int = _setting(0, "Pretend that this node has so many GPUs (for a machine without).")
+    simulate_gpu_model: str = _setting("Simulated GPU", "What the simulated GPUs call themselves.")
+    default_cpus: float = _setting(1.0, "CPUs of a job that does not say.")
+    default_memory: str = _setting("0", "Memory of a job that does not say.")
+    log_cap: str = _setting(
+        "64M", "The most that each of a task's stdout and stderr keeps on disk; the oldest part goes first."
+    )
+    log_keep_days: float = _setting(30.0, "How long the output of ended tasks is kept.")
+    cgroups: str = _setting("auto", "`auto`: each task in a cgroup where that is possible. `off`: never.")
+    heartbeat_s: float = _setting(5.0, "How often an agent says that it lives.")
+    node_silent_s: float = _setting(15.0, "After how much silence a node counts as offline.")
+    reconcile_s: float = _setting(10.0, "How often the picture in memory is compared with the database.")
+    log_level: str = _setting(
+        "info", "How much the server and the agent log: `debug`, `info`, `warning` or `error`."
+    )
+
+    @property
+    def run_dir(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def socket(self) -> Path:
+        return self.run_dir / "tgpu.sock"
+
+    @property
+    def agents_socket(self) -> Path:
+        return self.run_dir / "agents.sock"
+
+    @property
+    def database(self) -> Path:
+        return self.home / "tgpu.db"
+
+    @property
+    def agent_dir(self) -> Path:
+        return self.home / "agent"
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.home / "logs"
+
+
+KEYS = tuple(item for item in fields(Settings) if item.name != "home")
+_CHOICES = {
+    "policy": ("priority", "fifo"),
+    "cgroups": ("auto", "off"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
+_OTHERS_MAY = ("details", "logs", "cancel")
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    said = environ.get("TGPU_HOME")
+    if said:
+        return Path(said).absolute()
+    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/", ".local", "share")  # noqa: PTH118
+    return Path(base) / "tgpu"
+
+
+def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
+    """`overrides` are flags: those that are None were not given."""
+    home = default_home(environ)
+    values = dict(_file_values(environ, home))
+    for item in KEYS:
+        said = environ.get(f"TGPU_{item.name.upper()}")
+        if said is not None:
+            values[item.name] = _parse(item.name, said, f"TGPU_{item.name.upper()}")
+    values.update({name: value for name, value in (overrides or {}).items() if value is not None})
+    settings = Settings(home=home, **values)
+    _check(settings)
+    return settings
+
+
+def _file_values(environ: Mapping[str, str], home: Path) -> Mapping[str, Any]:
+    said = environ.get("TGPU_CONFIG")
+    candidates = [Path(said)] if said else [home / "tgpu.toml", SYSTEM_CONFIG]
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if path is None:
+        if said:
+            raise SettingsError(f"TGPU_CONFIG names {said}, which is not a file")
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    known = {item.name for item in KEYS}
+    for key in table:
+        if key not in known:
+            raise SettingsError(f"{path}: unknown setting {key!r}; `tgpu doctor --settings` lists them all")
+    return {key: _parse(key, value, f"{path}: {key}") for key, value in table.items()}
+
+
+_HINTS = get_type_hints(Settings)
+
+
+def _parse(name: str, value: object, where: str) -> Any:  # noqa: ANN401  each setting has its own type
+    kind = _HINTS[name]
+    if get_origin(kind) is tuple:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise SettingsError(f"{where} must be a list of strings")
+        assert get_args(kind)[0] is str
+        return tuple(part.strip() for part in parts if part.strip())
+    if kind in (int, float) and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = kind(value)
+        except ValueError:
+            raise SettingsError(f"{where} must be a number; got {value!r}") from None
+        return number
+    if kind is str and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    raise SettingsError(f"{where} must be a {kind.__name__}; got {value!r}")
+
+
+def _check(settings: Settings) -> None:
+    for name, choices in _CHOICES.items():
+        if getattr(settings, name) not in choices:
+            raise SettingsError(
+                f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}"
+            )
+    for word in settings.others_may:
+        if word not in _OTHERS_MAY:
+            raise SettingsError(f"others_may takes {', '.join(_OTHERS_MAY)}; got {word!r}")
+    if not 0 <= settings.simulate_gpus <= 1024:  # noqa: PLR2004
+        raise SettingsError(f"simulate_gpus must be between 0 and 1024; got {settings.simulate_gpus}")
+    for name in ("heartbeat_s", "node_silent_s", "reconcile_s"):
+        if not 0 < getattr(settings, name) <= 3600:  # noqa: PLR2004
+            raise SettingsError(f"{name} must be more than 0 and at most 3600 seconds")
+    if len(os.fsencode(settings.socket)) > MAX_SOCKET_PATH:
+        raise SettingsError(
+            f"the socket's path {settings.socket} is longer than {MAX_SOCKET_PATH} bytes, the most that Linux "
+            "allows; set TGPU_HOME to a shorter directory"
+        )

@@ -1,0 +1,1 @@
+"""What is decided: plan(picture, policy) -> Plan, pure."""

@@ -1,0 +1,1 @@
+"""The nouns of tgpu and their legal moves: frozen data, standard library only."""

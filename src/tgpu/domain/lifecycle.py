@@ -1,0 +1,196 @@
+"""The one table of legal moves per thing: job, task, attempt, node.
+
+`docs/lifecycle.md` is drawn from these tables. A move that is not here cannot be committed.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Status(StrEnum):
+    """Where a task stands; a job of one task stands where its task does."""
+
+    PENDING = "pending"
+    SCHEDULED = "scheduled"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+    @property
+    def holds_resources(self) -> bool:
+        return self in HOLDING
+
+    @property
+    def waits(self) -> bool:
+        return self in WAITING
+
+
+class Happening(StrEnum):
+    """What can happen to a task, in the past tense; also the name of the event that records it."""
+
+    SUBMITTED = "submitted"
+    ASSIGNED = "assigned"
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REQUEUED = "requeued"
+    PREEMPTED = "preempted"
+
+
+class AttemptState(StrEnum):
+    """Where one try stands: `assigned` is committed and not yet confirmed by its node."""
+
+    ASSIGNED = "assigned"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+    @property
+    def is_live(self) -> bool:
+        return self is not AttemptState.ENDED
+
+
+class AttemptHappening(StrEnum):
+    ASSIGNED = "assigned"
+    STARTED = "started"
+    STOP_ORDERED = "stop-ordered"
+    ENDED = "ended"
+
+
+class NodeState(StrEnum):
+    READY = "ready"
+    DRAINING = "draining"
+    OFFLINE = "offline"
+
+
+class NodeHappening(StrEnum):
+    JOINED = "joined"
+    FELL_SILENT = "fell-silent"
+    HEARD_AGAIN = "heard-again"
+    DRAIN_ORDERED = "drain-ordered"
+    DRAIN_ENDED = "drain-ended"
+
+
+class Cause(StrEnum):
+    """Why an attempt or a job ended: kept apart, so that nobody has to guess from an exit code."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    OUT_OF_MEMORY = "out-of-memory"
+    TIME_LIMIT = "time-limit"
+    NODE_LOST = "node-lost"
+    REBOOTED = "rebooted"
+    SUPERVISOR_LOST = "supervisor-lost"
+    CANCELLED = "cancelled"
+    COULD_NOT_START = "could-not-start"
+    WAITED_TOO_LONG = "waited-too-long"
+    PREEMPTED = "preempted"
+
+    @property
+    def is_infrastructure(self) -> bool:
+        """Not the user's doing: tried again if the job allows it."""
+        return self in (Cause.NODE_LOST, Cause.REBOOTED)
+
+
+class Move(NamedTuple):
+    """From where, by what, to where; `source` is None for a beginning."""
+
+    source: StrEnum | None
+    happening: StrEnum
+    target: StrEnum
+
+
+TASK_MOVES = (
+    Move(None, Happening.SUBMITTED, Status.PENDING),
+    Move(Status.PENDING, Happening.ASSIGNED, Status.SCHEDULED),
+    Move(Status.PENDING, Happening.CANCELLED, Status.CANCELLED),
+    Move(Status.PENDING, Happening.FAILED, Status.FAILED),
+    Move(Status.SCHEDULED, Happening.STARTED, Status.RUNNING),
+    Move(Status.SCHEDULED, Happening.SUCCEEDED, Status.COMPLETED),
+    Move(Status.SCHEDULED, Happening.FAILED, Status.FAILED),
+    Move(Status.SCHEDULED, Happening.CANCELLED, Status.CANCELLED),
+    Move(Status.SCHEDULED, Happening.REQUEUED, Status.PENDING),
+    Move(Status.SCHEDULED, Happening.PREEMPTED, Status.PREEMPTED),
+    Move(Status.RUNNING, Happening.SUCCEEDED, Status.COMPLETED),
+    Move(Status.RUNNING, Happening.FAILED, Status.FAILED),
+    Move(Status.RUNNING, Happening.CANCELLED, Status.CANCELLED),
+    Move(Status.RUNNING, Happening.REQUEUED, Status.PENDING),
+    Move(Status.RUNNING, Happening.PREEMPTED, Status.PREEMPTED),
+    Move(Status.PREEMPTED, Happening.ASSIGNED, Status.SCHEDULED),
+    Move(Status.PREEMPTED, Happening.CANCELLED, Status.CANCELLED),
+    Move(Status.PREEMPTED, Happening.FAILED, Status.FAILED),
+)
+JOB_MOVES = TASK_MOVES  # a job of one task moves with it
+
+ATTEMPT_MOVES = (
+    Move(None, AttemptHappening.ASSIGNED, AttemptState.ASSIGNED),
+    Move(AttemptState.ASSIGNED, AttemptHappening.STARTED, AttemptState.RUNNING),
+    Move(AttemptState.ASSIGNED, AttemptHappening.STOP_ORDERED, AttemptState.STOPPING),
+    Move(AttemptState.ASSIGNED, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.RUNNING, AttemptHappening.STOP_ORDERED, AttemptState.STOPPING),
+    Move(AttemptState.RUNNING, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.STOPPING, AttemptHappening.STARTED, AttemptState.STOPPING),
+    Move(AttemptState.STOPPING, AttemptHappening.ENDED, AttemptState.ENDED),
+)
+
+NODE_MOVES = (
+    Move(None, NodeHappening.JOINED, NodeState.READY),
+    Move(NodeState.READY, NodeHappening.FELL_SILENT, NodeState.OFFLINE),
+    Move(NodeState.READY, NodeHappening.DRAIN_ORDERED, NodeState.DRAINING),
+    Move(NodeState.DRAINING, NodeHappening.DRAIN_ENDED, NodeState.READY),
+    Move(NodeState.DRAINING, NodeHappening.FELL_SILENT, NodeState.OFFLINE),
+    Move(NodeState.OFFLINE, NodeHappening.HEARD_AGAIN, NodeState.READY),
+)
+
+FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+HOLDING = frozenset({Status.SCHEDULED, Status.RUNNING})
+WAITING = frozenset({Status.PENDING, Status.PREEMPTED})
+
+TABLES: dict[str, tuple[Move, ...]] = {
+    "job": JOB_MOVES,
+    "task": TASK_MOVES,
+    "attempt": ATTEMPT_MOVES,
+    "node": NODE_MOVES,
+}
+
+
+class IllegalMoveError(ValueError):
+    """A change that no table allows: a bug in whoever asked for it, never a state of the world."""
+
+
+_TASK = {(move.source, move.happening): Status(move.target) for move in TASK_MOVES}
+_ATTEMPT = {(move.source, move.happening): AttemptState(move.target) for move in ATTEMPT_MOVES}
+
+
+def task_after(source: Status | None, happening: Happening) -> Status:
+    target = _TASK.get((source, happening))
+    if target is None:
+        raise IllegalMoveError(f"a task that is {source} cannot be {happening}")
+    return target
+
+
+def attempt_after(source: AttemptState | None, happening: AttemptHappening) -> AttemptState:
+    target = _ATTEMPT.get((source, happening))
+    if target is None:
+        raise IllegalMoveError(f"an attempt that is {source} cannot be {happening}")
+    return target
+
+
+def task_sources(happening: Happening) -> frozenset[Status]:
+    """From where this may happen to a task: what a conditional update compares with."""
+    return frozenset(
+        Status(move.source) for move in TASK_MOVES if move.happening is happening and move.source
+    )
+
+
+def attempt_sources(happening: AttemptHappening) -> frozenset[AttemptState]:
+    return frozenset(
+        AttemptState(move.source) for move in ATTEMPT_MOVES if move.happening is happening and move.source
+    )

@@ -1,0 +1,51 @@
+"""A machine that runs tasks, and the devices in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tgpu.domain.lifecycle import NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU, known by its index on the node; a sick one is not given out."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int
+    healthy: bool = True
+    numa_node: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a node has to give."""
+
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int
+    devices: tuple[Device, ...] = ()
+    generic: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def gpu_milli(self) -> int:
+        return 1000 * sum(device.healthy for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the server knows it."""
+
+    node_id: str
+    state: NodeState
+    capacity: Capacity
+    pool: str = "default"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
+    boot_id: str = ""
+    joined_ms: int = 0
+    heard_ms: int = 0
+    serves: str = "*"
+    """`*` when the agent is root and runs anyone's jobs, else the one user name it can run."""

@@ -1,0 +1,114 @@
+"""Quantities as people write them (`0.25`, `16G`), and the exact integers they mean inside."""
+
+from decimal import Decimal, InvalidOperation
+
+MILLI = 1000
+MAX_CPU_MILLI = 1_000_000 * MILLI
+MAX_GPU_MILLI = 100_000 * MILLI
+MAX_MIB = 2**40  # one exbibyte, written in MiB
+MAX_SECONDS = 10 * 366 * 24 * 3600
+MAX_PRIORITY = 1_000_000
+
+_SUFFIX_MIB = {
+    "": Decimal(1),
+    "K": Decimal(1) / 1024,
+    "M": Decimal(1),
+    "G": Decimal(1024),
+    "T": Decimal(1024) ** 2,
+    "P": Decimal(1024) ** 3,
+}
+_SUFFIX_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class BadQuantityError(ValueError):
+    """A quantity that cannot be meant; its text says what would be right."""
+
+
+def _decimal(name: str, value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise BadQuantityError(f"{name} must be a number, such as 2 or 0.5")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise BadQuantityError(f"{name} must be a number, such as 2 or 0.5; got {value!r}") from None
+    if not number.is_finite():
+        raise BadQuantityError(f"{name} must be a finite number; got {value!r}")
+    return number
+
+
+def milli(name: str, value: object, maximum: int) -> int:
+    """`0.25` → 250; refuses more than 3 decimals, negatives and what is beyond `maximum` (in thousandths)."""
+    thousandths = _decimal(name, value) * MILLI
+    if thousandths != thousandths.to_integral_value():
+        raise BadQuantityError(f"{name} may have at most 3 decimals; got {value}")
+    return bounded(name, int(thousandths), maximum, written=value, maximum_written=maximum // MILLI)
+
+
+def bounded(name: str, number: int, maximum: int, *, written: object, maximum_written: object = None) -> int:
+    if number < 0:
+        raise BadQuantityError(f"{name} must not be negative; got {written}")
+    if number > maximum:
+        limit = maximum if maximum_written is None else maximum_written
+        raise BadQuantityError(f"{name} may be at most {limit}; got {written}")
+    return number
+
+
+def whole(name: str, value: object, maximum: int) -> int:
+    """A whole, non-negative number of whatever unit the name says."""
+    number = _decimal(name, value)
+    if number != number.to_integral_value():
+        raise BadQuantityError(f"{name} must be a whole number; got {value}")
+    return bounded(name, int(number), maximum, written=value)
+
+
+def mib(name: str, text: str) -> int:
+    """`16G` → 16384, `512M` or `512` → 512 (MiB); a part of a MiB is rounded up."""
+    body = text.strip()
+    unit = body.removesuffix("B").removesuffix("b").removesuffix("i")
+    suffix = unit[-1:].upper() if unit[-1:].isalpha() else ""
+    if suffix not in _SUFFIX_MIB:
+        raise BadQuantityError(f"{name} must be a size such as 512M or 16G; got {text!r}")
+    number = _decimal(name, unit[: len(unit) - len(suffix)]) * _SUFFIX_MIB[suffix]
+    rounded = int(number.to_integral_value(rounding="ROUND_CEILING"))
+    return bounded(name, rounded, MAX_MIB, written=text, maximum_written="1048576T")
+
+
+def seconds(name: str, text: str) -> int:
+    """`90`, `90s`, `15m`, `2h30m`, `1d`, `01:30:00` or `1-12:00:00` → seconds."""
+    body = text.strip()
+    total = _clock_seconds(body) if ":" in body else _unit_seconds(body)
+    if total is None:
+        raise BadQuantityError(
+            f"{name} must be a duration such as 90s, 2h30m, 01:30:00 or 1-12:00:00; got {text!r}"
+        )
+    return bounded(name, total, MAX_SECONDS, written=text, maximum_written="3660d")
+
+
+def _unit_seconds(body: str) -> int | None:
+    if body.isascii() and body.isdigit():
+        return int(body)
+    total, digits = 0, ""
+    for char in body.lower():
+        if char.isascii() and char.isdigit():
+            digits += char
+        elif char in _SUFFIX_SECONDS and digits:
+            total, digits = total + int(digits) * _SUFFIX_SECONDS[char], ""
+        else:
+            return None
+    return total if body and not digits else None
+
+
+def _clock_seconds(body: str) -> int | None:
+    days, _, clock = body.rpartition("-")
+    parts = clock.split(":")
+    numbers = [days or "0", *parts]
+    if len(parts) not in (2, 3) or not all(n.isascii() and n.isdigit() for n in numbers):
+        return None
+    if len(parts) == 2 and not days:  # noqa: PLR2004  MM:SS, as Slurm reads it
+        parts = ["0", *parts]
+    elif len(parts) == 2:  # noqa: PLR2004  D-HH:MM
+        parts = [*parts, "0"]
+    hours, minutes, secs = (int(part) for part in parts)
+    if minutes > 59 or secs > 59:  # noqa: PLR2004
+        return None
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + secs

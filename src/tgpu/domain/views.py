@@ -1,0 +1,82 @@
+"""What the live scheduler can tell about now: answers, not records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.node import Node
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that stands between a task and its start: a code for programs, a sentence for people."""
+
+    code: str
+    text: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has what a waiting task needs."""
+
+    job_id: int
+    user: str
+    name: str
+    gpu_milli: int
+    devices: tuple[int, ...]
+    node_id: str
+    running_s: float | None
+    remaining_s: float | None
+    """By its time limit, if it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The whole answer to "why does my job wait?"."""
+
+    job_id: int
+    waiting: bool
+    summary: str
+    reasons: tuple[Reason, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    position: int | None = None
+    """How many waiting tasks are served before it, plus one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """One GPU now: how much of it is given out, to whom, and what was measured."""
+
+    index: int
+    allocated_milli: int
+    holders: tuple[tuple[int, str], ...] = ()
+    """(job id, user)"""
+    busy_percent: int | None = None
+    memory_used_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node: Node
+    allocated: Amounts
+    devices: tuple[DeviceView, ...]
+    running: tuple[AttemptId, ...]
+    silent_s: float | None
+    """Since it was last heard; None while it is connected."""
+    used_cpu_milli: int | None = None
+    used_memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """The tasks of one tenant and class that wait."""
+
+    tenant_id: str
+    priority_class: PriorityClass
+    depth: int
+    head_job_id: int | None
+    weighted_share: float
+    """The tenant's dominant share of the ready capacity, divided by its weight."""

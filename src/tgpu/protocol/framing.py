@@ -1,0 +1,59 @@
+"""How messages travel: MessagePack behind a four-byte length."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tgpu.protocol.messages import FromAgent, FromServer
+
+MAX_FRAME = 64 * 1024 * 1024
+_LENGTH = 4
+
+_encoder = msgspec.msgpack.Encoder()
+T = TypeVar("T")
+
+
+class FramingError(ValueError):
+    """What came in is not this protocol."""
+
+
+def encode(message: FromAgent | FromServer) -> bytes:
+    body = _encoder.encode(message)
+    return len(body).to_bytes(_LENGTH, "big") + body
+
+
+class Reader(Generic[T]):
+    """Bytes in, whole messages out, however they were cut on the way."""
+
+    def __init__(self, decoder: "msgspec.msgpack.Decoder[T]") -> None:
+        self._decoder = decoder
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[T]:
+        self._buffer += data
+        messages: list[T] = []
+        start = 0
+        while len(self._buffer) - start >= _LENGTH:
+            size = int.from_bytes(self._buffer[start : start + _LENGTH], "big")
+            if size > MAX_FRAME:
+                raise FramingError(f"a frame of {size} bytes is longer than {MAX_FRAME}")
+            end = start + _LENGTH + size
+            if len(self._buffer) < end:
+                break
+            try:
+                messages.append(
+                    self._decoder.decode(memoryview(self._buffer)[start + _LENGTH : end].tobytes())
+                )
+            except msgspec.MsgspecError as error:
+                raise FramingError(f"not a message of this protocol: {error}") from error
+            start = end
+        del self._buffer[:start]
+        return messages
+
+
+def from_agents() -> Reader[FromAgent]:
+    return Reader(msgspec.msgpack.Decoder(FromAgent))
+
+
+def from_server() -> Reader[FromServer]:
+    return Reader(msgspec.msgpack.Decoder(FromServer))

@@ -1,0 +1,155 @@
+"""What server and agent say to each other.
+
+Everything may arrive late, twice or never: orders are repeated until a report shows them carried out,
+reports are repeated until they are acknowledged, and each side takes the same message twice without harm.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+from tgpu.domain.node import Capacity
+
+PROTOCOL = 1
+
+
+class Phase(StrEnum):
+    """Where an attempt stands, seen from its node."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole truth a node has about one attempt; a later phase replaces an earlier one."""
+
+    attempt: str
+    phase: Phase
+    started_ms: int | None = None
+    exit: Exit | None = None
+
+
+class NodeUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in use on the node right now, measured."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    gpu_percent: tuple[int, ...] = ()
+    gpu_memory_mib: tuple[int, ...] = ()
+
+
+# Agent → server
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
+    """The answer to a greeting: who this is, what it has, and every attempt it knows."""
+
+    protocol: int
+    node_id: str
+    boot_id: str
+    version: str
+    capacity: Capacity
+    pool: str
+    labels: Mapping[str, str]
+    serves: str
+    attempts: tuple[AttemptReport, ...]
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
+    use: NodeUse
+    capacity: Capacity | None = None
+    """Said only when it changed (a device fell ill, say)."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
+    seq: int
+    attempts: tuple[AttemptReport, ...]
+
+
+class LogChunk(msgspec.Struct, frozen=True, kw_only=True, tag="log-chunk"):
+    """An answer to ReadLog. `offset` is where `data` begins: later than asked if the older part is gone."""
+
+    request: int
+    offset: int
+    data: bytes
+    at_end: bool
+    """Nothing follows, and nothing will: the attempt has ended and this was the last of it."""
+    error: str = ""
+
+
+# Server → agent
+
+
+class Greeting(msgspec.Struct, frozen=True, kw_only=True, tag="greeting"):
+    """The server's first word: orders carry this session's number, and only they are obeyed."""
+
+    protocol: int
+    cluster_id: str
+    epoch: int
+    session: int
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a node needs to start one attempt."""
+
+    attempt: str
+    job_name: str
+    user: str
+    command: list[str] | str
+    cwd: str
+    env: Mapping[str, str]
+    devices: tuple[int, ...]
+    cpu_milli: int
+    memory_mib: int
+    gpu_milli: int
+    time_limit_s: int | None
+    grace_s: int
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    attempt: str
+    cause: Cause
+    detail: str = ""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True, tag="orders"):
+    """What was committed, for this node to carry out."""
+
+    session: int
+    launches: tuple[Launch, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    forget: tuple[str, ...] = ()
+    """Attempts the server has no use for: stop them if they live, then drop their records."""
+
+
+class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, tag="acknowledge"):
+    """Reports up to this one are committed: what ended in them may be forgotten."""
+
+    session: int
+    seq: int
+
+
+class ReadLog(msgspec.Struct, frozen=True, kw_only=True, tag="read-log"):
+    request: int
+    attempt: str
+    stream: str
+    """`stdout` or `stderr`"""
+    offset: int
+    """A negative one counts from the end."""
+    max_bytes: int
+    wait_s: float = 0.0
+    """How long the node may wait for something new before it answers with nothing."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
+    """The server will not have this agent; the sentence says why."""
+
+    why: str
+
+
+FromAgent = Hello | Heartbeat | Report | LogChunk
+FromServer = Greeting | Orders | Acknowledge | ReadLog | Refused

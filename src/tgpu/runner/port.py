@@ -1,0 +1,77 @@
+"""The one way to start, stop and find again what runs on this node."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One attempt, ready to run: the environment is complete, the user is a name known on this node."""
+
+    attempt: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    user: str
+    time_limit_s: int | None
+    grace_s: int
+    log_cap_bytes: int
+    """The most that each of stdout and stderr may keep on disk; the oldest goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    attempt: str
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """Recorded on disk before it is told."""
+
+    attempt: str
+    exit: Exit
+
+
+RunnerEvent = AttemptStarted | AttemptEnded
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """A stretch of an attempt's output; `offset` is later than asked for where the older part is gone."""
+
+    offset: int
+    data: bytes
+
+
+class Runner(Protocol):
+    """Launching the same attempt twice runs it once, across restarts too."""
+
+    async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
+        """Finds what is here from before (running: AttemptStarted; over, or lost with a reboot or its
+        supervisor: AttemptEnded) and from then on calls `on_event` on the event loop."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of everything; what runs, runs on."""
+        ...
+
+    def launch(self, spec: LaunchSpec) -> None:
+        """Returns at once. What cannot be started ends with Cause.COULD_NOT_START."""
+        ...
+
+    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
+        """SIGTERM to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over."""
+        ...
+
+    def forget(self, attempt: str) -> None:
+        """Drops the record of an attempt that is over (its output stays until it is old)."""
+        ...
+
+    def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
+        """None if there is no such output here; a negative offset counts from the end."""
+        ...

@@ -1,0 +1,1 @@
+"""The real control loop and agent machine in virtual time."""

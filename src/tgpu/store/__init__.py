@@ -1,0 +1,1 @@
+"""What is remembered: durable facts behind one port."""

@@ -1,0 +1,342 @@
+"""The one way to durable facts: what every store must do, whichever database is behind it.
+
+Two kinds of writer use it. The API records what users ask for (`submit`, `request_cancel`); the control
+loop records what was decided and what was reported (`commit`), fenced by the epoch it claimed. Each field
+has one of the two as its writer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, Request
+from tgpu.domain.lifecycle import Cause, Happening, Status
+from tgpu.domain.node import Node
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Amounts, Limits, Tenant
+
+
+class StoreError(Exception):
+    """A request that the store refuses; nothing was changed."""
+
+
+class UnknownTenantError(StoreError):
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(f"there is no tenant {tenant_id!r}")
+        self.tenant_id = tenant_id
+
+
+class TenantExistsError(StoreError):
+    pass
+
+
+class StaleVersionError(StoreError):
+    """Somebody else changed the row first: read it again, then decide."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the version is {current} by now")
+        self.current = current
+
+
+class QuotaExceededError(StoreError):
+    """The whole submission is refused, with the numbers that say why."""
+
+    def __init__(self, tenant: Tenant, dimension: str, asked: Amounts) -> None:
+        super().__init__(f"tenant {tenant.tenant_id} would exceed its quota of {dimension}")
+        self.tenant, self.dimension, self.asked = tenant, dimension, asked
+
+
+class IdempotencyConflictError(StoreError):
+    """The same key was used for another request."""
+
+
+class DeposedError(StoreError):
+    """Somebody with a newer epoch leads: whoever sees this must stop acting."""
+
+
+class StoreUnavailableError(Exception):
+    """Nothing can be written now (disk full, database away); its text says what to do."""
+
+
+class StoreUnusableError(Exception):
+    """The store cannot be opened at all (corrupt, newer version); its text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """Makes a repeated POST harmless: the same key and body give the first answer again."""
+
+    user: str
+    key: str
+    body_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job_ids: list[int]
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a list shows; an empty field does not filter."""
+
+    statuses: frozenset[Status] = frozenset()
+    users: frozenset[str] = frozenset()
+    tenant_id: str | None = None
+    name_contains: str | None = None
+    id_ranges: tuple[tuple[int, int], ...] = ()
+    """Inclusive ranges; any of them may match."""
+    submitted_from_ms: int | None = None
+    submitted_until_ms: int | None = None
+    ended_from_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Newest first unless `oldest_first`; `cursor` is the last job id already seen."""
+
+    limit: int = 100
+    cursor: int | None = None
+    oldest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBrief:
+    """What scheduling has to know of a live task, and no more: 100,000 of these are in memory."""
+
+    task_id: TaskId
+    status: Status
+    request: Request
+    user: str
+    tenant_id: str
+    name: str
+    priority_class: PriorityClass
+    priority: int
+    submitted_ms: int
+    attempts: int
+    """How many attempts there were: the next one's number is one more."""
+    time_limit_s: int | None
+    max_wait_s: int | None
+    requeue: bool
+    grace_s: int | None
+    cancel_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that is live, as of event `seq`."""
+
+    seq: int
+    nodes: list[Node]
+    tasks: list[TaskBrief]
+    attempts: list[Attempt]
+    """The live ones only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What users asked for after some event: `seq` is where the next look begins."""
+
+    seq: int
+    submitted: list[TaskBrief]
+    cancels: list[tuple[int, str]]
+    """(job id, who asked)"""
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A decision: this attempt belongs on this node, on these devices."""
+
+    attempt_id: AttemptId
+    node_id: str
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A report: the attempt's process runs."""
+
+    attempt_id: AttemptId
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrdered:
+    """A decision: this attempt is to be stopped."""
+
+    attempt_id: AttemptId
+    cause: Cause
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """A report, and what follows from it for the task."""
+
+    attempt_id: AttemptId
+    exit: Exit
+    happening: Happening
+    """succeeded, failed, cancelled, requeued or preempted"""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClosed:
+    """A decision: a task that waits ends without having run (cancelled, or waited too long)."""
+
+    task_id: TaskId
+    happening: Happening
+    cause: Cause
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Batch:
+    """One transaction of the control loop, applied in the order of the fields."""
+
+    at_ms: int
+    nodes: list[Node] = field(default_factory=list)
+    """Rows to insert or replace."""
+    started: list[Started] = field(default_factory=list)
+    stop_ordered: list[StopOrdered] = field(default_factory=list)
+    ended: list[AttemptEnded] = field(default_factory=list)
+    closed: list[TaskClosed] = field(default_factory=list)
+    assigned: list[Assigned] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.nodes or self.started or self.stop_ordered or self.ended or self.closed or self.assigned
+        )
+
+
+Change = Started | StopOrdered | AttemptEnded | TaskClosed | Assigned
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a commit took, and what it handed back because it no longer held."""
+
+    refused: list[Change]
+    events: list[Event]
+    specs: dict[int, JobSpec]
+    """The jobs of the assignments that were taken, whole, for the launch orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A key for callers over TCP; only its digest is kept."""
+
+    token_id: int
+    user: str
+    role: str
+    digest: str
+    note: str
+    created_ms: int
+    expires_ms: int | None
+    revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many jobs there are, by status, and live ones by user and status."""
+
+    by_status: dict[Status, int]
+    live_by_user: dict[tuple[str, Status], int]
+
+
+class Store(Protocol):
+    """Every method is one transaction; what it returned has happened, durably."""
+
+    @property
+    def cluster_id(self) -> str:
+        """Made once with the store: tells two installations apart."""
+        ...
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """`wake` is called on the event loop after every `submit` and `request_cancel`."""
+        ...
+
+    async def close(self) -> None: ...
+
+    # What users ask for: written by the API.
+
+    async def submit(
+        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+    ) -> Submitted:
+        """All or none. Charges the quotas from root to leaf. Raises QuotaExceededError, UnknownTenantError,
+        IdempotencyConflictError."""
+        ...
+
+    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
+        """Records the wish on each live job that has none yet; returns every job as it was before, None for
+        an unknown id."""
+        ...
+
+    # What users see.
+
+    async def job(self, job_id: int) -> Job | None: ...
+
+    async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]: ...
+
+    async def attempts(self, job_id: int) -> list[Attempt]: ...
+
+    async def events(
+        self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
+    ) -> list[Event]: ...
+
+    async def last_seq(self) -> int: ...
+
+    async def counts(self) -> Counts: ...
+
+    async def nodes(self) -> list[Node]: ...
+
+    # Tenants and tokens.
+
+    async def tenants(self) -> list[Tenant]: ...
+
+    async def tenant(self, tenant_id: str) -> Tenant | None: ...
+
+    async def create_tenant(self, tenant: Tenant) -> Tenant:
+        """Raises TenantExistsError, or UnknownTenantError if its parent is missing."""
+        ...
+
+    async def update_tenant(
+        self,
+        tenant_id: str,
+        *,
+        weight: int | None = None,
+        limits: Limits | None = None,
+        if_version: int | None = None,
+    ) -> Tenant:
+        """Raises UnknownTenantError or StaleVersionError."""
+        ...
+
+    async def create_token(self, token: Token) -> Token:
+        """Gives it the next id."""
+        ...
+
+    async def tokens(self) -> list[Token]: ...
+
+    async def token_by_digest(self, digest: str) -> Token | None: ...
+
+    async def revoke_token(self, token_id: int) -> bool: ...
+
+    # What was decided and what was reported: written by the control loop.
+
+    async def claim(self) -> int:
+        """A new epoch, higher than every one before: from now on, older ones are refused."""
+        ...
+
+    async def load(self) -> World: ...
+
+    async def changes(self, after_seq: int, limit: int = 5000) -> Changes: ...
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        """Takes each change that the tables of `domain.lifecycle` and the current rows allow, refuses the
+        others one by one, writes an event for each one taken. An assignment is refused if its task does not
+        wait, if somebody asked to cancel it, or if the number is not the next. Releases quota when a task
+        reaches a final state. Raises DeposedError."""
+        ...
