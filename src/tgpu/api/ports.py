@@ -28,7 +28,7 @@ class LogUnavailableError(Exception):
 
 
 class LogReader(Protocol):
-    async def read(
+    async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
     ) -> tuple[int, bytes, bool]:
         """(where the data begins, the data, whether nothing will follow). Raises LogUnavailableError."""

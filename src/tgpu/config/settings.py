@@ -30,11 +30,13 @@ class Settings:
     """Where everything of this installation lives; TGPU_HOME."""
     listen: str = _setting(
         "auto",
-        "Loopback address of the HTTP API, HOST:PORT; port 0 is any free one. `auto`: 127.0.0.1:7480, or any free port if that is taken. `off`: only the socket.",
+        "Loopback address of the HTTP API, HOST:PORT; port 0 is any free one. `auto`: 127.0.0.1:7480, or any "
+        "free port if that is taken. `off`: only the socket.",
     )
     public_socket: str = _setting(
         "auto",
-        "A second socket for all users of the machine. `auto`: /run/tgpu/tgpu.sock when root uses the default home. `off`: none.",
+        "A second socket for all users of the machine. `auto`: /run/tgpu/tgpu.sock when root uses the "
+        "default home. `off`: none.",
     )
     policy: str = _setting(
         "priority", "Order of the queue: `priority` (class, priority, time) or `fifo` (time alone)."
@@ -183,6 +185,6 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{name} must be more than 0 and at most 3600 seconds")
     if len(os.fsencode(settings.socket)) > MAX_SOCKET_PATH:
         raise SettingsError(
-            f"the socket's path {settings.socket} is longer than {MAX_SOCKET_PATH} bytes, the most that Linux "
+            f"the socket's path {settings.socket} is longer than the {MAX_SOCKET_PATH} bytes that Linux "
             "allows; set TGPU_HOME to a shorter directory"
         )

@@ -57,6 +57,28 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskBrief:
+    """What scheduling has to know of a live task, and no more: 100,000 of these are in memory."""
+
+    task_id: TaskId
+    status: Status
+    request: Request
+    user: str
+    tenant_id: str
+    name: str
+    priority_class: PriorityClass
+    priority: int
+    submitted_ms: int
+    attempts: int
+    """How many attempts there were: the next one's number is one more."""
+    time_limit_s: int | None
+    max_wait_s: int | None
+    requeue: bool
+    grace_s: int | None
+    cancel_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """How one attempt's process ended, as its supervisor recorded it."""
 

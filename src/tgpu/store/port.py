@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, Request
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec
+from tgpu.domain.job import TaskBrief as TaskBrief  # noqa: PLC0414  re-exported
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
-from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts, Limits, Tenant
 
 
@@ -103,28 +103,6 @@ class Paging:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskBrief:
-    """What scheduling has to know of a live task, and no more: 100,000 of these are in memory."""
-
-    task_id: TaskId
-    status: Status
-    request: Request
-    user: str
-    tenant_id: str
-    name: str
-    priority_class: PriorityClass
-    priority: int
-    submitted_ms: int
-    attempts: int
-    """How many attempts there were: the next one's number is one more."""
-    time_limit_s: int | None
-    max_wait_s: int | None
-    requeue: bool
-    grace_s: int | None
-    cancel_by: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class World:
     """Everything that is live, as of event `seq`."""
 
@@ -133,6 +111,16 @@ class World:
     tasks: list[TaskBrief]
     attempts: list[Attempt]
     """The live ones only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSummary:
+    """Enough of the live facts to tell whether a picture in memory still agrees, cheaply."""
+
+    tasks: dict[Status, tuple[int, int]]
+    """By status that is not final: how many tasks, and the sum of their job ids."""
+    attempts: set[tuple[AttemptId, str]]
+    """The live ones, each with its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +319,10 @@ class Store(Protocol):
         ...
 
     async def load(self) -> World: ...
+
+    async def live_summary(self, up_to_job_id: int) -> LiveSummary:
+        """Of jobs up to this id: younger ones may not have reached the picture yet."""
+        ...
 
     async def changes(self, after_seq: int, limit: int = 5000) -> Changes: ...
 

@@ -1,0 +1,69 @@
+# Everything there is to do with this tree. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SOURCES := src tests bench examples scripts
+
+.DEFAULT_GOAL := help
+.PHONY: help install up dev demo test check simulate bench lock docs clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+# Debian ships python3 without the part that makes environments: install it where that is possible.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "tgpu needs Python 3.11 or newer: make PYTHON=python3.12 install"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); ./scripts/install-debian python3-venv && $(PYTHON) -m venv $(VENV); }
+
+$(VENV)/.installed: requirements/runtime.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements/runtime.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+install: $(VENV)/.installed ## Make .venv with .venv/bin/tgpu in it
+
+up: install ## Install and start tgpu on this machine; Ctrl-C stops it, running jobs run on
+	@$(BIN)/tgpu up $(ARGS)
+
+dev: $(VENV)/.installed-dev ## Like up, in a home of its own, restarting when the code changes
+	@TGPU_HOME=$(CURDIR)/.dev-home $(BIN)/tgpu up --reload --simulate-gpus 8 $(ARGS)
+
+demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after itself
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed-dev check ## Install what the tests need and run them all
+	@./scripts/install-debian gcc
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations 15 $(ARGS)
+
+check: $(VENV)/.installed-dev ## Lint, types, layers
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+simulate: $(VENV)/.installed-dev ## Many more seeds of the fault simulation than the tests run
+	$(BIN)/python -m tgpu.sim --seeds $(or $(SEEDS),0-4999)
+
+bench: $(VENV)/.installed-dev ## Every benchmark, as a table
+	@$(BIN)/python bench/run_all.py $(ARGS)
+
+docs: $(VENV)/.installed-dev ## Draw what is drawn from the code
+	$(BIN)/python scripts/draw_lifecycle.py
+	$(BIN)/python scripts/list_settings.py
+
+lock: ## Resolve the lock files anew (needs uv)
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+	  --extra build pyproject.toml -o requirements/runtime.lock
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+	  --extra build --extra dev pyproject.toml -o requirements/dev.lock
+
+clean: ## Remove everything that was made here
+	rm -rf $(VENV) .dev-home .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,44 @@
+"""Draws docs/lifecycle.md from the tables in tgpu.domain.lifecycle."""
+
+from pathlib import Path
+
+from tgpu.domain.lifecycle import FINAL, TABLES, AttemptState, Cause, Move
+
+TARGET = Path(__file__).parent.parent / "docs" / "lifecycle.md"
+INTRODUCTION = """# Lifecycles
+
+Drawn by `make docs` from the tables in `src/tgpu/domain/lifecycle.py`; a test fails when this page is stale.
+A move that is not in a table cannot be committed.
+
+"""
+CAUSES = {
+    Cause.EXITED: "it ended by itself; its exit code says how",
+    Cause.SIGNALLED: "a signal that tgpu did not send killed it",
+    Cause.OUT_OF_MEMORY: "it was killed for its use of memory",
+    Cause.TIME_LIMIT: "it ran into its time limit",
+    Cause.NODE_LOST: "its node lost it: tried again unless the job says otherwise",
+    Cause.REBOOTED: "its machine restarted: tried again unless the job says otherwise",
+    Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
+    Cause.CANCELLED: "somebody cancelled it",
+    Cause.COULD_NOT_START: "its program, directory or user could not be used",
+    Cause.WAITED_TOO_LONG: "it could not be placed within `max_wait_s`",
+    Cause.PREEMPTED: "it had to give way to a higher class",
+}
+
+
+def diagram(name: str, moves: tuple[Move, ...]) -> str:
+    lines = [f"## {name.capitalize()}", "", "```mermaid", "stateDiagram-v2"]
+    lines += [f"    {move.source or '[*]'} --> {move.target}: {move.happening}" for move in moves]
+    ends = {move.target for move in moves} & {*FINAL, AttemptState.ENDED}
+    lines += [f"    {end} --> [*]" for end in sorted(ends)]
+    return "\n".join([*lines, "```", ""])
+
+
+def page() -> str:
+    diagrams = "\n".join(diagram(name, moves) for name, moves in TABLES.items())
+    causes = "\n".join(f"| `{cause}` | {CAUSES[cause]} |" for cause in Cause)
+    return f"{INTRODUCTION}{diagrams}\n## Why something ended\n\n| cause | meaning |\n|---|---|\n{causes}\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")

@@ -1,0 +1,32 @@
+"""Writes docs/settings.md from the settings themselves."""
+
+from pathlib import Path
+
+from tgpu.config.settings import KEYS
+
+TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
+INTRODUCTION = """# Settings
+
+Written by `make docs` from `src/tgpu/config/settings.py`; a test fails when this page is stale.
+
+Every key is a line of `tgpu.toml` (in `TGPU_HOME`, else `/etc/tgpu/tgpu.toml`, or where `TGPU_CONFIG` points)
+and an environment variable `TGPU_…`; a flag wins over the variable, the variable over the file.
+`tgpu doctor --settings` prints the values in force. Two variables have no key: `TGPU_HOME`, where everything
+lives (default `~/.local/share/tgpu`), and for clients `TGPU_SERVER` (`unix:///path` or `http://host:port`) with
+`TGPU_TOKEN`.
+
+| key | variable | default | meaning |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    rows = [
+        f"| `{item.name}` | `TGPU_{item.name.upper()}` | `{item.default!r}` | {item.metadata['doc']} |"
+        for item in KEYS
+    ]
+    return INTRODUCTION + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")

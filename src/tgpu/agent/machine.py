@@ -1,0 +1,188 @@
+"""What an agent does, decided: events in, instructions out. No clock, no I/O.
+
+An attempt is launched at most once, whatever is repeated, and what is over is reported until the server
+has acknowledged it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+from tgpu.protocol.messages import AttemptReport, Launch, Orders, Phase, Stop
+from tgpu.runner.port import AttemptEnded, AttemptStarted, RunnerEvent
+
+REPEAT_AFTER_S = 2.0
+REMEMBER_S = 600.0
+"""How long a forgotten attempt is still recognised, so that a late copy of its launch does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTask:
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class StopTask:
+    attempt: str
+    cause: Cause
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTask:
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendReport:
+    seq: int
+    attempts: tuple[AttemptReport, ...]
+
+
+Instruction = LaunchTask | StopTask | ForgetTask | SendReport
+
+
+@dataclass(slots=True)
+class Known:
+    """An attempt this node has, or had and may not forget yet."""
+
+    phase: Phase
+    started_ms: int | None = None
+    exit: Exit | None = None
+    unwanted: bool = False
+    """The server has no use for it: gone without a word once it has ended."""
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """The whole state of an agent, apart from what runs."""
+
+    session: int | None = None
+    attempts: dict[str, Known] = field(default_factory=dict)
+    _forgotten: dict[str, float] = field(default_factory=dict)
+    _dirty: dict[str, None] = field(default_factory=dict)
+    _unacknowledged: dict[int, tuple[float, tuple[tuple[str, Phase], ...]]] = field(default_factory=dict)
+    _seq: int = 0
+
+    def adopted(self, found: Iterable[RunnerEvent]) -> None:
+        """What was here before this agent came (back) to life."""
+        for event in found:
+            self.runner_said(event)
+
+    def greeted(self, session: int) -> tuple[AttemptReport, ...]:
+        """A new session begins: everything is said anew."""
+        self.session = session
+        self._unacknowledged.clear()
+        self._dirty = dict.fromkeys(self.attempts)
+        return tuple(self._report(attempt) for attempt in self.attempts)
+
+    def disconnected(self) -> None:
+        self.session = None
+        self._unacknowledged.clear()
+
+    def obey(self, orders: Orders, now: float) -> list[Instruction]:
+        """Orders of another session are history; repeated ones change nothing."""
+        if orders.session != self.session:
+            return []
+        instructions: list[Instruction] = []
+        for launch in orders.launches:
+            instructions += self._launch(launch, now)
+        for stop in orders.stops:
+            instructions += self._stop(stop)
+        for attempt in orders.forget:
+            instructions += self._drop(attempt, now)
+        return instructions
+
+    def _launch(self, launch: Launch, now: float) -> list[Instruction]:
+        if launch.attempt in self._forgotten:
+            return []
+        if launch.attempt in self.attempts:
+            self._dirty[launch.attempt] = None
+            return []
+        self.attempts[launch.attempt] = Known(Phase.STARTING, since=now)
+        return [LaunchTask(launch)]
+
+    def _stop(self, stop: Stop) -> list[Instruction]:
+        if stop.attempt in self._forgotten:
+            return []
+        known = self.attempts.get(stop.attempt)
+        if known is None:
+            never_ran = Exit(stop.cause, detail="stopped before it started")
+            self.attempts[stop.attempt] = Known(Phase.ENDED, exit=never_ran)
+        if known is None or known.phase is Phase.ENDED:
+            self._dirty[stop.attempt] = None
+            return []
+        return [StopTask(stop.attempt, stop.cause, stop.detail)]
+
+    def _drop(self, attempt: str, now: float) -> list[Instruction]:
+        known = self.attempts.get(attempt)
+        if known is None:
+            return []
+        if known.phase is Phase.ENDED:
+            return self._forget(attempt, now)
+        known.unwanted = True
+        return [StopTask(attempt, Cause.CANCELLED, "the server does not know this attempt")]
+
+    def runner_said(self, event: RunnerEvent, now: float = 0.0) -> list[Instruction]:
+        if event.attempt in self._forgotten:
+            return []
+        known = self.attempts.setdefault(event.attempt, Known(Phase.STARTING))
+        match event:
+            case AttemptStarted(started_ms=started_ms) if known.phase is Phase.STARTING:
+                known.phase, known.started_ms = Phase.RUNNING, started_ms
+            case AttemptEnded(exit=how) if known.phase is not Phase.ENDED:
+                known.phase, known.exit = Phase.ENDED, how
+                known.started_ms = how.started_ms if known.started_ms is None else known.started_ms
+            case _:
+                return []
+        if known.unwanted and known.phase is Phase.ENDED:
+            return self._forget(event.attempt, now)
+        self._dirty[event.attempt] = None
+        return []
+
+    def acknowledged(self, session: int, seq: int, now: float) -> list[Instruction]:
+        """Committed: what had ended by then need not be remembered any longer."""
+        if session != self.session or seq not in self._unacknowledged:
+            return []
+        _, reported = self._unacknowledged.pop(seq)
+        instructions: list[Instruction] = []
+        for attempt, phase in reported:
+            if phase is Phase.ENDED and attempt in self.attempts:
+                instructions += self._forget(attempt, now)
+        return instructions
+
+    def _forget(self, attempt: str, now: float) -> list[Instruction]:
+        del self.attempts[attempt]
+        self._dirty.pop(attempt, None)
+        self._forgotten[attempt] = now
+        return [ForgetTask(attempt)]
+
+    def report(self, now: float) -> list[Instruction]:
+        """Everything that changed since the last report, in one."""
+        if self.session is None or not self._dirty:
+            return []
+        reports = tuple(self._report(attempt) for attempt in self._dirty)
+        self._dirty.clear()
+        self._seq += 1
+        self._unacknowledged[self._seq] = (now, tuple((item.attempt, item.phase) for item in reports))
+        return [SendReport(self._seq, reports)]
+
+    def tick(self, now: float) -> None:
+        """What was not acknowledged in time is due again; a slow start is worth a word."""
+        for seq, (sent, reported) in list(self._unacknowledged.items()):
+            if now - sent >= REPEAT_AFTER_S:
+                del self._unacknowledged[seq]
+                self._dirty.update((attempt, None) for attempt, _ in reported if attempt in self.attempts)
+        for attempt, known in self.attempts.items():
+            if known.phase is Phase.STARTING:
+                self._dirty[attempt] = None
+        for attempt, when in list(self._forgotten.items()):
+            if now - when < REMEMBER_S:
+                break  # they stand in the order in which they were forgotten
+            del self._forgotten[attempt]
+
+    def _report(self, attempt: str) -> AttemptReport:
+        known = self.attempts[attempt]
+        return AttemptReport(attempt=attempt, phase=known.phase, started_ms=known.started_ms, exit=known.exit)

@@ -1,0 +1,26 @@
+"""How inner integers look outside: decimals with at most 3 digits, and RFC 3339 times in UTC."""
+
+from datetime import UTC, datetime
+
+from tgpu.domain.quantities import MILLI
+
+QUOTA_NAMES = {"cpu_milli": "cpu", "memory_mib": "mem_mb", "disk_mib": "disk_mb", "gpu_milli": "gpu"}
+
+
+def decimal(milli: int) -> int | float:
+    """1500 → 1.5, 2000 → 2: exact, because no thousandth needs more than a double has."""
+    whole, rest = divmod(milli, MILLI)
+    return milli / MILLI if rest else whole
+
+
+def optional_decimal(milli: int | None) -> int | float | None:
+    return None if milli is None else decimal(milli)
+
+
+def rfc3339(ms: int) -> str:
+    seconds, millis = divmod(ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
+def optional_rfc3339(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339(ms)

@@ -1,0 +1,106 @@
+"""What one endpoint is: its path, who may call it, what it takes, what it answers.
+
+The same record makes the route, guards it and documents it, so the three cannot disagree.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from litestar import Request, Response
+
+from tgpu.api.identity import Caller, Role
+from tgpu.api.query import Query
+from tgpu.api.services import Services
+
+_TENANT_DEPTH = 8  # as deep as domain.tenant.TENANT_ID goes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, with everything a handler needs."""
+
+    services: Services
+    request: Request[Any, Any, Any]
+    query: Query
+
+    @property
+    def caller(self) -> Caller:
+        caller: Caller = self.request.scope["tgpu.caller"]  # type: ignore[typeddict-item]  # set by the gate
+        return caller
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+    def tenant_id(self) -> str:
+        """Its levels, put together again."""
+        return "/".join(str(level) for level in self.request.path_params.values())
+
+
+Handler = Callable[[Call], Awaitable[Response[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter in the query, the path or a header."""
+
+    name: str
+    text: str
+    schema: Mapping[str, object]
+    example: object
+    where: str = "query"
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a caller gets when all goes well."""
+
+    text: str
+    kind: Any = None
+    """A type that msgspec knows, or a tuple of them; None when there is no JSON body."""
+    example: object = None
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a caller sends: one of these kinds, with an example of each."""
+
+    kinds: tuple[Any, ...]
+    examples: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    method: str
+    path: str
+    handler: Handler
+    role: Role | None
+    """The least role that may call it; None: anybody, without saying who they are."""
+    tag: str
+    summary: str
+    text: str
+    answers: Mapping[int, Answer]
+    errors: tuple[int, ...] = ()
+    """Beyond those that every endpoint may give."""
+    params: tuple[Param, ...] = ()
+    body: Body | None = None
+
+    @property
+    def query_names(self) -> frozenset[str]:
+        return frozenset(param.name for param in self.params if param.where == "query")
+
+    @property
+    def routes(self) -> list[str]:
+        """The router's paths. It knows no parameter with slashes in the middle, so a tenant's levels are
+        spelled out."""
+        path = self.path.replace("{job_id}", "{job_id:str}").replace("{node_id}", "{node_id:str}")
+        path = path.replace("{token_id}", "{token_id:str}")
+        if "{tenant_id}" not in path:
+            return [path]
+        levels = [
+            "/".join(f"{{level_{n}:str}}" for n in range(depth)) for depth in range(1, _TENANT_DEPTH + 1)
+        ]
+        return [path.replace("{tenant_id}", level) for level in levels]

@@ -1,0 +1,74 @@
+"""The door: before any route is looked up, it is settled that the request may come in, and who sent it."""
+
+import time
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from tgpu.api.identity import Identity
+from tgpu.api.origin import check_origin
+from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem
+from tgpu.observe.metrics import Metrics
+
+_VERSION_PREFIX = "/v1"
+
+
+class Gate:
+    """Stands around the routes; they may rely on a caller being known."""
+
+    def __init__(
+        self, app: ASGIApp, identity: Identity, metrics: Metrics, open_paths: frozenset[str]
+    ) -> None:
+        self._app, self._identity, self._metrics, self._open_paths = app, identity, metrics, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP:
+            await self._serve(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+
+        async def send_and_note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = str(scope.get("path_template") or "unknown")
+                elapsed = time.perf_counter() - started
+                self._metrics.observe_request(_method(scope), route, message["status"], elapsed)
+            await send(message)
+
+        _unversion(scope)
+        try:
+            check_origin(scope)
+            if scope["path"] not in self._open_paths:
+                scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
+        except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
+            await _send_problem(as_problem(error), send_and_note)
+            return
+        await self._app(scope, receive, send_and_note)
+
+
+def _method(scope: Scope) -> str:
+    method = str(scope.get("method"))
+    return method if method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS") else "other"
+
+
+def _unversion(scope: Scope) -> None:
+    """`/v1/jobs` is `/jobs`: one set of routes under two names."""
+    path = scope["path"]
+    if path == _VERSION_PREFIX or path.startswith(_VERSION_PREFIX + "/"):
+        scope["path"] = path[len(_VERSION_PREFIX) :] or "/"
+        scope["raw_path"] = scope["raw_path"].removeprefix(_VERSION_PREFIX.encode()) or b"/"
+
+
+async def _send_problem(problem: ProblemError, send: Send) -> None:
+    body = problem.body()
+    headers = {"content-type": PROBLEM_TYPE, "content-length": str(len(body)), **problem.headers}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": problem.status,
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": False})

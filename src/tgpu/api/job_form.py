@@ -1,0 +1,118 @@
+"""A job as callers write it: the shape of the JSON, before anything is judged."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_GPU_MILLI, MAX_MIB, MAX_PRIORITY, MAX_SECONDS, MILLI
+from tgpu.domain.tenant import DEFAULT_TENANT
+
+MAX_NAME = 200
+MAX_GRACE_S = 24 * 3600
+MAX_BULK = 10_000
+
+
+def _number(text: str, low: float, high: int, example: float) -> Meta:
+    return Meta(
+        description=text,
+        examples=[example],
+        extra_json_schema={"minimum": low, "maximum": high},
+    )
+
+
+Number = int | float
+Cpus = Annotated[Number, _number("CPUs to reserve, at most 3 decimals.", 0.001, MAX_CPU_MILLI // MILLI, 2)]
+Gpus = Annotated[
+    Number,
+    _number("GPUs to reserve: a fraction below 1, or a whole number.", 0, MAX_GPU_MILLI // MILLI, 0.5),
+]
+Mebibytes = Annotated[Number, _number("MiB to reserve, a whole number.", 0, MAX_MIB, 16384)]
+Seconds = Annotated[Number, _number("Whole seconds.", 0, MAX_SECONDS, 3600)]
+
+
+class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One job. Only `command` is needed."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {
+            "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "generic",
+            "tolerations", "cpu_limit", "mem_limit_mb", "array", "once", "pool",
+        }
+    )  # fmt: skip
+    SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
+        {
+            "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",
+            "attempt_count", "events", "submitted_at", "started_at", "ended_at", "cancel_requested_by",
+        }
+    )  # fmt: skip
+
+    command: Annotated[
+        list[str] | str,
+        Meta(
+            description="A list is run as it is, a string by the shell.",
+            examples=[["python", "train.py"], "python train.py > out.txt"],
+        ),
+    ]
+    name: Annotated[
+        str | None,
+        Meta(description="By default the program's name.", extra_json_schema={"maxLength": MAX_NAME}),
+    ] = None
+    tenant_id: Annotated[
+        str, Meta(description="The tenant whose quota is charged.", examples=["default"])
+    ] = DEFAULT_TENANT
+    user_id: Annotated[
+        str | None, Meta(description="The caller; an administrator may name somebody else.")
+    ] = None
+    env: Annotated[
+        dict[str, str], Meta(description="Environment variables.", examples=[{"EPOCHS": "10"}])
+    ] = {}
+    cwd: Annotated[
+        str | None, Meta(description="An absolute path; by default the user's home.", examples=["/tmp"])  # noqa: S108  an example
+    ] = None
+    cpu_request: Cpus | None = None
+    mem_request_mb: Mebibytes | None = None
+    disk_request_mb: Mebibytes = 0
+    gpu_request: Gpus = 0
+    gpu_type: Annotated[
+        str | None, Meta(description="A GPU model that will do.", examples=["NVIDIA A100-SXM4-80GB"])
+    ] = None
+    exclusive: Annotated[bool, Meta(description="Take a whole node.")] = False
+    node_selector: Annotated[
+        dict[str, str],
+        Meta(description="Labels that the node must have.", extra_json_schema={"examples": [{}]}),
+    ] = {}
+    priority_class: PriorityClass = PriorityClass.DEFAULT
+    priority: Annotated[
+        int,
+        Meta(
+            description="Higher first, inside a class.",
+            extra_json_schema={"minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY},
+        ),
+    ] = 0
+    time_limit_s: Seconds | None = None
+    max_wait_s: Seconds | None = None
+    requeue: Annotated[bool, Meta(description="Try again if its machine dies.")] = True
+    grace_s: Annotated[Number | None, _number("Seconds between SIGTERM and SIGKILL.", 0, MAX_GRACE_S, 60)] = (
+        None
+    )
+
+
+class Submission(JobAsked, kw_only=True):
+    """What POST /jobs reads in one go: a job, or a sign that many follow."""
+
+    command: list[str] | str | UnsetType = UNSET  # type: ignore[assignment]  # missing is judged later, with `jobs` in view
+    jobs: list[Raw] | UnsetType = UNSET
+
+
+class ManyJobs(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Many jobs at once: all of them are submitted, or none."""
+
+    jobs: Annotated[list[JobAsked], Meta(min_length=1, max_length=MAX_BULK)]
+
+
+class ManyRaw(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The same, unread: each is read alone so that a mistake can be told with its index."""
+
+    jobs: list[Raw]

@@ -1,0 +1,203 @@
+"""Judges a job as written and turns it into the exact integers of the domain."""
+
+import os.path
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec import UNSET
+
+from tgpu.api.job_form import MAX_GRACE_S, MAX_NAME, JobAsked
+from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.config.settings import Settings
+from tgpu.domain.job import Group, JobSpec, Request
+from tgpu.domain.quantities import (
+    MAX_CPU_MILLI,
+    MAX_GPU_MILLI,
+    MAX_MIB,
+    MAX_PRIORITY,
+    MAX_SECONDS,
+    MILLI,
+    BadQuantityError,
+    mib,
+    milli,
+    whole,
+)
+from tgpu.domain.tenant import TENANT_ID
+
+_MAX_COMMAND = 128 * 1024
+_MAX_ENV = 256 * 1024
+_MAX_STRING = 128 * 1024 - 1  # the longest single string that Linux passes to a program
+_MAX_LABEL = 253
+_MAX_SELECTORS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a job that does not say gets."""
+
+    cpu_milli: int
+    memory_mib: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Defaults":
+        return cls(
+            milli("default_cpus", settings.default_cpus, MAX_CPU_MILLI),
+            mib("default_memory", settings.default_memory),
+        )
+
+
+def spec_of(asked: JobAsked, user: str, cwd: str, defaults: Defaults) -> JobSpec:
+    """Raises ProblemError that names the field; the caller adds the index inside a bulk."""
+    command = _command(asked.command)
+    try:
+        request = _request(asked, user, defaults)
+        time_limit_s = _seconds("time_limit_s", asked.time_limit_s, low=1)
+        max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
+        grace_s = None if asked.grace_s is None else whole("grace_s", asked.grace_s, MAX_GRACE_S)
+    except BadQuantityError as error:
+        field = str(error).partition(" ")[0]
+        raise unprocessable(field, str(error)) from None
+    if abs(asked.priority) > MAX_PRIORITY:
+        raise unprocessable(
+            "priority", f"priority must be from -{MAX_PRIORITY} to {MAX_PRIORITY}; got {asked.priority}"
+        )
+    if not TENANT_ID.fullmatch(asked.tenant_id):
+        raise unprocessable("tenant_id", f"tenant_id must look like org/team; got {asked.tenant_id[:80]!r}")
+    if asked.env:
+        _check_env(asked.env)
+    return JobSpec(
+        user=user,
+        groups=(Group(command=command, request=request, cwd=cwd, env=asked.env),),
+        name=_name(asked.name, command),
+        tenant_id=asked.tenant_id,
+        priority_class=asked.priority_class,
+        priority=asked.priority,
+        time_limit_s=time_limit_s,
+        max_wait_s=max_wait_s,
+        requeue=asked.requeue,
+        grace_s=grace_s,
+    )
+
+
+def _request(asked: JobAsked, user: str, defaults: Defaults) -> Request:
+    cpu = asked.cpu_request
+    cpu_milli = defaults.cpu_milli if cpu is None else milli("cpu_request", cpu, MAX_CPU_MILLI)
+    if cpu_milli == 0:
+        raise BadQuantityError("cpu_request must be more than 0, such as 0.5 or 2")
+    memory = asked.mem_request_mb
+    return Request(
+        cpu_milli=cpu_milli,
+        memory_mib=defaults.memory_mib if memory is None else whole("mem_request_mb", memory, MAX_MIB),
+        disk_mib=whole("disk_request_mb", asked.disk_request_mb, MAX_MIB) if asked.disk_request_mb else 0,
+        gpu_milli=_gpu_milli(asked.gpu_request) if asked.gpu_request else 0,
+        gpu_type=_label("gpu_type", asked.gpu_type) if asked.gpu_type is not None else None,
+        exclusive=asked.exclusive,
+        user=user,
+        node_selector=_selector(asked.node_selector) if asked.node_selector else (),
+    )
+
+
+def _gpu_milli(value: float) -> int:
+    gpu = milli("gpu_request", value, MAX_GPU_MILLI)
+    above, fraction = divmod(gpu, MILLI)
+    if above and fraction:
+        raise BadQuantityError(
+            f"gpu_request must be a fraction below 1 or a whole number: ask for {fraction / MILLI:g} or "
+            f"{above + 1}; got {value}"
+        )
+    return gpu
+
+
+def _seconds(name: str, value: float | None, low: int) -> int | None:
+    if value is None:
+        return None
+    number = whole(name, value, MAX_SECONDS)
+    if number < low:
+        raise BadQuantityError(f"{name} must be at least {low}; got {value}")
+    return number
+
+
+def _command(command: object) -> tuple[str, ...] | str:
+    if command is UNSET:
+        raise unprocessable(
+            "command", "command is missing: a list such as ['python', 'train.py'], or a string"
+        )
+    assert isinstance(command, str | list)
+    parts = [command] if isinstance(command, str) else command
+    if not parts or not parts[0].strip():
+        raise unprocessable("command", "command is empty: say which program to run")
+    if any("\0" in part for part in parts):
+        raise unprocessable("command", "command must not contain a NUL character")
+    if sum(len(part.encode()) + 1 for part in parts) > _MAX_COMMAND:
+        raise unprocessable(
+            "command", f"command may have at most {_MAX_COMMAND // 1024} KiB; put the rest into a script"
+        )
+    return command if isinstance(command, str) else tuple(command)
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    total = 0
+    for key, value in env.items():
+        if not key or "=" in key or "\0" in key or "\0" in value:
+            raise unprocessable(
+                "env", f"env: {key[:80]!r} must be a name without '=' and NUL, its value without NUL"
+            )
+        size = len(key.encode()) + len(value.encode()) + 2
+        if size > _MAX_STRING:
+            raise unprocessable("env", f"env: {key[:80]!r} is longer than the 128 KiB that Linux allows")
+        total += size
+    if total > _MAX_ENV:
+        raise unprocessable("env", f"env may have at most {_MAX_ENV // 1024} KiB in all; got {total} bytes")
+
+
+def _selector(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    if len(labels) > _MAX_SELECTORS:
+        raise unprocessable("node_selector", f"node_selector may have at most {_MAX_SELECTORS} labels")
+    return tuple(
+        sorted(
+            (_label("node_selector", key), _label("node_selector", value)) for key, value in labels.items()
+        )
+    )
+
+
+def _label(field: str, text: str) -> str:
+    if not text or len(text) > _MAX_LABEL or not text.isprintable():
+        raise unprocessable(
+            field, f"{field} must be 1 to {_MAX_LABEL} printable characters; got {text[:80]!r}"
+        )
+    return text
+
+
+def _name(name: str | None, command: tuple[str, ...] | str) -> str:
+    if not name:
+        return _program(command)
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise unprocessable("name", f"name must be at most {MAX_NAME} printable characters")
+    return name
+
+
+def _program(command: tuple[str, ...] | str) -> str:
+    """`OMP=1 /usr/bin/python x.py` → `python`."""
+    words = _shell_words(command) if isinstance(command, str) else command
+    program = next((word for word in words if "=" not in word), words[0])
+    name = os.path.basename(program.strip().rstrip("/"))[:MAX_NAME]  # noqa: PTH119  text, not a file here
+    return "".join(char if char.isprintable() else "?" for char in name) or "job"
+
+
+def _shell_words(line: str) -> list[str]:
+    try:
+        return shlex.split(line[:4096]) or ["job"]
+    except ValueError:  # an open quote is the shell's to complain about
+        return line.split(maxsplit=1)[:1]
+
+
+def inside(problem: ProblemError, at: str) -> ProblemError:
+    """The same refusal, said of one job among many."""
+    field = problem.extras.get("field", "")
+    return ProblemError(
+        problem.status,
+        problem.kind,
+        f"{at}.{problem.detail}",
+        extras={**problem.extras, "field": f"{at}.{field}"},
+    )

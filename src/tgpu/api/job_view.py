@@ -1,0 +1,170 @@
+"""A job as callers see it, in as much detail as they may."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tgpu.api.access import Sight, masked
+from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
+from tgpu.api.reasons import reason_of, reason_of_exit
+from tgpu.domain.job import Attempt, Event, Job
+from tgpu.domain.lifecycle import AttemptState, Cause, Status
+from tgpu.domain.priority import PriorityClass
+
+
+class AttemptOut(msgspec.Struct, kw_only=True):
+    """One try: where, from when to when, and how it ended."""
+
+    attempt_id: str
+    number: int
+    status: AttemptState
+    node_id: str
+    devices: Sequence[int]
+    assigned_at: str
+    started_at: str | None
+    ended_at: str | None
+    cause: Cause | None
+    reason: str | None
+    exit_code: int | None
+    signal: int | None
+    cpu_time_s: float | None
+    peak_memory_mb: int | None
+
+
+class EventOut(msgspec.Struct, kw_only=True):
+    """Something that happened, in the order it was committed."""
+
+    seq: int
+    at: str
+    kind: str
+    job_id: int
+    task_index: int | None
+    user_id: str
+    data: Mapping[str, Any] | None
+
+
+class JobOut(msgspec.Struct, kw_only=True):
+    """A job now. What the caller may not know is null."""
+
+    job_id: int
+    tenant_id: str
+    user_id: str
+    name: str
+    command: Sequence[str] | str | None
+    image: str | None = None
+    env: Mapping[str, str] | None
+    cwd: str | None
+    cpu_request: int | float
+    mem_request_mb: int
+    disk_request_mb: int
+    gpu_request: int | float
+    gpu_type: str | None
+    exclusive: bool
+    node_selector: Mapping[str, str]
+    priority_class: PriorityClass
+    priority: int
+    time_limit_s: int | None
+    max_wait_s: int | None
+    requeue: bool
+    grace_s: int | None
+    status: Status
+    cause: Cause | None
+    reason: str | None
+    exit_code: int | None
+    cancel_requested_by: str | None
+    assigned_node_id: str | None
+    devices: Sequence[int]
+    attempt_count: int
+    submitted_at: str
+    started_at: str | None
+    ended_at: str | None
+    attempts: Sequence[AttemptOut] | UnsetType = UNSET
+    events: Sequence[EventOut] | UnsetType = UNSET
+
+
+def job_out(job: Job, sight: Sight) -> JobOut:
+    spec = job.spec
+    group = spec.groups[0]
+    request = group.request
+    known = sight is not Sight.OUTLINE
+    return JobOut(
+        job_id=job.job_id,
+        tenant_id=spec.tenant_id,
+        user_id=spec.user,
+        name=spec.name,
+        command=group.command if known else None,
+        env=_env(group.env, sight),
+        cwd=group.cwd if known else None,
+        cpu_request=decimal(request.cpu_milli),
+        mem_request_mb=request.memory_mib,
+        disk_request_mb=request.disk_mib,
+        gpu_request=decimal(request.gpu_milli),
+        gpu_type=request.gpu_type,
+        exclusive=request.exclusive,
+        node_selector=dict(request.node_selector),
+        priority_class=spec.priority_class,
+        priority=spec.priority,
+        time_limit_s=spec.time_limit_s,
+        max_wait_s=spec.max_wait_s,
+        requeue=spec.requeue,
+        grace_s=spec.grace_s,
+        status=job.status,
+        cause=job.cause,
+        reason=reason_of(job) if known else None,
+        exit_code=job.exit_code if known else None,
+        cancel_requested_by=job.cancel_by if known else None,
+        assigned_node_id=job.node_id,
+        devices=job.devices,
+        attempt_count=job.attempts,
+        submitted_at=rfc3339(job.submitted_ms),
+        started_at=optional_rfc3339(job.started_ms),
+        ended_at=optional_rfc3339(job.ended_ms),
+    )
+
+
+def whole_job_out(job: Job, attempts: Sequence[Attempt], events: Sequence[Event], sight: Sight) -> JobOut:
+    out = job_out(job, sight)
+    out.attempts = [attempt_out(attempt, sight) for attempt in attempts]
+    out.events = [event_out(event, sight) for event in events]
+    return out
+
+
+def attempt_out(attempt: Attempt, sight: Sight) -> AttemptOut:
+    ended, known = attempt.exit, sight is not Sight.OUTLINE
+    told = ended if known else None
+    return AttemptOut(
+        attempt_id=str(attempt.attempt_id),
+        number=attempt.attempt_id.number,
+        status=attempt.state,
+        node_id=attempt.node_id,
+        devices=attempt.devices,
+        assigned_at=rfc3339(attempt.assigned_ms),
+        started_at=optional_rfc3339(attempt.started_ms),
+        ended_at=rfc3339(ended.ended_ms) if ended else None,
+        cause=ended.cause if ended else attempt.stop_cause,
+        reason=reason_of_exit(told, attempt.stop_by) if told else None,
+        exit_code=told.exit_code if told else None,
+        signal=told.signal if told else None,
+        cpu_time_s=told.cpu_ms / 1000 if told else None,
+        peak_memory_mb=told.peak_memory_mib if told else None,
+    )
+
+
+def event_out(event: Event, sight: Sight) -> EventOut:
+    return EventOut(
+        seq=event.seq,
+        at=rfc3339(event.at_ms),
+        kind=event.kind,
+        job_id=event.job_id,
+        task_index=event.task_index,
+        user_id=event.user,
+        data=event.data if sight is not Sight.OUTLINE else None,
+    )
+
+
+def _env(env: Mapping[str, str], sight: Sight) -> Mapping[str, str] | None:
+    if sight is Sight.WHOLE:
+        return env
+    return masked(dict(env)) if sight is Sight.MASKED else None

@@ -1,0 +1,117 @@
+"""One reader's way through a job's output, across attempts if need be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from tgpu.api.ports import LogUnavailableError
+from tgpu.api.services import Services
+from tgpu.domain.job import Attempt
+
+_CHUNK = 256 * 1024
+_FIRST_TAIL = 64 * 1024
+_MAX_TAIL = 64 * 1024 * 1024
+_WAIT_S = 2.0
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    offset: int
+    data: bytes
+    at_end: bool
+    """Nothing follows, and nothing will."""
+
+    @property
+    def next_offset(self) -> int:
+        return self.offset + len(self.data)
+
+
+class LogStream:
+    def __init__(self, services: Services, job_id: int, stream: str, *, follow: bool) -> None:
+        self._services, self._job_id, self._stream, self._follow = services, job_id, stream, follow
+
+    async def read(
+        self, attempt: Attempt, offset: int, max_bytes: int = _CHUNK, wait_s: float = 0.0
+    ) -> Chunk:
+        return Chunk(
+            *await self._services.logs.read(
+                attempt.node_id, str(attempt.attempt_id), self._stream, offset, max_bytes, wait_s
+            )
+        )
+
+    async def tail(self, attempt: Attempt, lines: int) -> Chunk:
+        """The last lines: looks back further and further until there are enough of them."""
+        size = _FIRST_TAIL
+        while True:
+            chunk = await self._last(attempt, size)
+            start = _start_of_last(chunk.data, lines)
+            if start is not None or len(chunk.data) < size or size >= _MAX_TAIL:
+                start = start or 0
+                return Chunk(chunk.offset + start, chunk.data[start:], chunk.at_end)
+            size *= 8
+
+    async def _last(self, attempt: Attempt, size: int) -> Chunk:
+        chunk = await self.read(attempt, -size, size)
+        while chunk.data and not chunk.at_end and len(chunk.data) < size:
+            more = await self.read(attempt, chunk.next_offset, size - len(chunk.data))
+            if not more.data:
+                break
+            chunk = Chunk(chunk.offset, chunk.data + more.data, more.at_end)
+        return chunk
+
+    async def chunks(self, attempt: Attempt | None, first: Chunk, *, only: bool) -> AsyncIterator[bytes]:
+        """`only`: this attempt and no other."""
+        if attempt is not None:
+            async for data in self._rest(attempt, first):
+                yield data
+        while self._follow and not only:
+            attempt = await self._next_attempt(attempt)
+            if attempt is None:
+                return
+            async for data in self._rest(attempt, Chunk(0, b"", at_end=False)):
+                yield data
+
+    async def _rest(self, attempt: Attempt, chunk: Chunk) -> AsyncIterator[bytes]:
+        while True:
+            if chunk.data:
+                yield chunk.data
+            if chunk.at_end or (not self._follow and not chunk.data) or self._services.feed.closed:
+                return
+            try:
+                chunk = await self.read(attempt, chunk.next_offset, wait_s=_WAIT_S if self._follow else 0.0)
+            except LogUnavailableError:
+                # The agent may just be restarting: its tasks run on, and so does whoever follows them.
+                if not self._follow or await self._has_ended():
+                    return
+                chunk = Chunk(chunk.next_offset, b"", at_end=False)
+                await asyncio.sleep(_POLL_S)
+
+    async def _has_ended(self) -> bool:
+        job = await self._services.store.job(self._job_id)
+        return job is None or job.status.is_final
+
+    async def _next_attempt(self, last: Attempt | None) -> Attempt | None:
+        """Waits for the one after `last`; None once the job has ended without another."""
+        number = last.attempt_id.number if last else 0
+        while not self._services.feed.closed:
+            ended = await self._has_ended()
+            for attempt in await self._services.store.attempts(self._job_id):
+                if attempt.attempt_id.number > number:
+                    return attempt
+            if ended:
+                return None
+            await asyncio.sleep(_POLL_S)
+        return None
+
+
+def _start_of_last(data: bytes, lines: int) -> int | None:
+    """Where the last so many lines begin, if that is certain from this much of the end."""
+    if lines == 0:
+        return len(data)
+    end = len(data) - 1 if data.endswith(b"\n") else len(data)
+    for _ in range(lines):
+        end = data.rfind(b"\n", 0, end)
+        if end < 0:
+            return None
+    return end + 1

@@ -1,0 +1,62 @@
+"""The kernel's word on who opened a unix socket, carried into every request's scope.
+
+The key is set by the protocol itself and only on AF_UNIX connections: nothing that a client sends, over
+whichever transport, can put it there.
+"""
+
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from litestar.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tgpu.api.problems import PROBLEM_TYPE, bad_request
+
+if TYPE_CHECKING:
+    import asyncio
+
+_KEY = "tgpu.peer"
+_UCRED = struct.Struct("3i")
+
+
+class Peer(NamedTuple):
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer_of(scope: Scope) -> Peer | None:
+    """None when the request did not come over a unix socket."""
+    peer: Peer | None = scope.get(_KEY)  # type: ignore[assignment]  # the scope's type does not know our key
+    return peer
+
+
+class PeerCredProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, knowing its peer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  whatever uvicorn hands over
+        super().__init__(*args, **kwargs)
+        self._peer: Peer | None = None
+
+    def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]  # as uvicorn
+        sock = transport.get_extra_info("socket")
+        if sock.family == socket.AF_UNIX:
+            raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+            self._peer = Peer(*_UCRED.unpack(raw))
+        super().connection_made(transport)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._peer is not None:
+            self.scope[_KEY] = self._peer  # type: ignore[literal-required]  # our own key in uvicorn's scope
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not even HTTP is refused in the same form as everything else."""
+        body = bad_request(msg).body()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\n"
+            f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()

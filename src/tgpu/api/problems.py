@@ -1,0 +1,145 @@
+"""Every refusal in one form: RFC 9457 problem details with a sentence that says what to do."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+
+from tgpu.api.ports import LogUnavailableError, NoLeaderError
+from tgpu.api.quota_words import quota_sentence
+from tgpu.observe.logs import logger
+from tgpu.store.port import (
+    IdempotencyConflictError,
+    QuotaExceededError,
+    StaleVersionError,
+    StoreUnavailableError,
+    TenantExistsError,
+    UnknownTenantError,
+)
+
+PROBLEM_TYPE = "application/problem+json"
+_RETRY_S = "2"
+_log = logger("api")
+_encode = msgspec.json.encode
+
+
+class ProblemError(Exception):
+    """A request that is refused, with the status, the kind and the sentence the caller gets."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extras: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail = status, kind, detail
+        self.headers = dict(headers or {})
+        self.extras = dict(extras or {})
+
+    def body(self) -> bytes:
+        return _encode(
+            {
+                **self.extras,
+                "type": f"urn:tgpu:problem:{self.kind}",
+                "title": HTTPStatus(self.status).phrase,
+                "status": self.status,
+                "detail": self.detail,
+            }
+        )
+
+    def response(self) -> Response[bytes]:
+        return Response(self.body(), status_code=self.status, media_type=PROBLEM_TYPE, headers=self.headers)
+
+
+def bad_request(detail: str) -> ProblemError:
+    return ProblemError(400, "bad-request", detail)
+
+
+def unprocessable(field: str, detail: str) -> ProblemError:
+    return ProblemError(422, "invalid-field", detail, extras={"field": field})
+
+
+def forbidden(detail: str) -> ProblemError:
+    return ProblemError(403, "forbidden", detail)
+
+
+def not_found(detail: str) -> ProblemError:
+    return ProblemError(404, "not-found", detail)
+
+
+def as_problem(error: Exception) -> ProblemError:
+    """What a caller is told about this error; anything unforeseen is logged and told without details."""
+    if isinstance(error, ProblemError):
+        return error
+    known = _from_store(error) or _from_unavailable(error) or _from_framework(error)
+    if known is not None:
+        return known
+    _log.error("a request failed unexpectedly", exc_info=error)
+    return ProblemError(500, "internal", "the server made a mistake; its log says which")
+
+
+def _from_store(error: Exception) -> ProblemError | None:
+    if isinstance(error, QuotaExceededError):
+        sentence, numbers = quota_sentence(error)
+        return ProblemError(409, "quota-exceeded", sentence, extras=numbers)
+    if isinstance(error, UnknownTenantError):
+        return unprocessable(
+            "tenant_id", f"tenant_id: {error}; GET /tenants lists those that exist, an administrator adds one"
+        )
+    if isinstance(error, TenantExistsError):
+        return ProblemError(409, "tenant-exists", f"{error}; PATCH it to change it")
+    if isinstance(error, StaleVersionError):
+        return ProblemError(
+            412,
+            "stale-version",
+            f"somebody changed it first: {error}; read it again, then decide",
+            extras={"current_version": error.current},
+        )
+    if isinstance(error, IdempotencyConflictError):
+        return ProblemError(
+            409,
+            "idempotency-conflict",
+            "this Idempotency-Key was used for another request; use a new key for a new request",
+        )
+    return None
+
+
+def _from_unavailable(error: Exception) -> ProblemError | None:
+    """What may well work in a moment."""
+    later = {"Retry-After": _RETRY_S}
+    if isinstance(error, StoreUnavailableError):
+        return ProblemError(503, "store-unavailable", str(error), headers=later)
+    if isinstance(error, NoLeaderError):
+        sentence = "the scheduler is just starting; try again in a moment"
+        return ProblemError(503, "no-leader", sentence, headers=later)
+    if isinstance(error, LogUnavailableError):
+        return ProblemError(503, "log-unavailable", str(error), headers=later)
+    return None
+
+
+def _from_framework(error: Exception) -> ProblemError | None:
+    if isinstance(error, NotFoundException):
+        return not_found("there is nothing at this path; GET / lists what there is")
+    if isinstance(error, MethodNotAllowedException):
+        allowed = (error.headers or {}).get("allow", "")
+        return ProblemError(
+            405,
+            "method-not-allowed",
+            f"this path answers only to {allowed}",
+            headers={"Allow": allowed},
+        )
+    if isinstance(error, HTTPException) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ProblemError(error.status_code, "bad-request", error.detail, headers=error.headers)
+    return None
+
+
+def answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Litestar's hook for whatever a handler raises."""
+    return as_problem(error).response()

@@ -1,0 +1,16 @@
+"""Answers, encoded once."""
+
+from collections.abc import Mapping
+
+import msgspec
+from litestar import Response
+
+_encoder = msgspec.json.Encoder()
+
+
+def json_reply(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response[bytes]:
+    return Response(
+        _encoder.encode(content), status_code=status, media_type="application/json", headers=headers
+    )

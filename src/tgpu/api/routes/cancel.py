@@ -1,0 +1,146 @@
+"""Asking for jobs to be cancelled: the wish is recorded here, the control loop carries it out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from msgspec import Meta
+
+from tgpu.api.access import may_cancel, refusal_to_cancel, sight_of
+from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.identity import Role
+from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.reasons import how_it_ended
+from tgpu.api.reply import json_reply
+from tgpu.api.routes.jobs import job_or_404
+from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
+from tgpu.domain.ids import MAX_JOB_ID
+from tgpu.domain.job import Job
+from tgpu.store.port import JobFilter, Paging
+
+_MOST = 10_000
+_PAGE = 1000
+
+
+class ToCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The jobs to cancel."""
+
+    job_ids: Annotated[
+        list[int],
+        Meta(
+            extra_json_schema={"minItems": 1, "maxItems": _MOST, "items": {"type": "integer", "minimum": 1}}
+        ),
+    ]
+
+
+class Cancelled(msgspec.Struct, kw_only=True):
+    """What became of each id."""
+
+    cancelling: list[int]
+    already_ended: list[int]
+    not_found: list[int]
+    forbidden: list[int]
+
+
+_to_cancel = msgspec.json.Decoder(ToCancel)
+
+
+async def cancel_one(call: Call) -> Response[Any]:
+    job, caller, services = await job_or_404(call), call.caller, call.services
+    refusal = refusal_to_cancel(job.spec.user, caller, services.settings, job.job_id)
+    if refusal is not None:
+        raise refusal
+    before = (await services.store.request_cancel([job.job_id], caller.user, services.now_ms()))[0] or job
+    if before.status.is_final:
+        raise ProblemError(
+            409,
+            "already-ended",
+            f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
+            extras={"job_status": before.status, "cause": before.cause},
+        )
+    after = before if before.cancel_by else replace(before, cancel_by=caller.user)
+    return json_reply(job_out(after, sight_of(job.spec.user, caller, services.settings)), 202)
+
+
+async def cancel_many(call: Call) -> Response[Any]:
+    asked = decode(_to_cancel, await read_body(call, MIB))
+    ids = list(dict.fromkeys(asked.job_ids))
+    if not 0 < len(ids) <= _MOST:
+        raise unprocessable("job_ids", f"job_ids must have 1 to {_MOST} ids; got {len(ids)}")
+    if any(not 0 < job_id <= MAX_JOB_ID for job_id in ids):
+        raise unprocessable("job_ids", "job_ids must be positive numbers, such as 42")
+    caller, services = call.caller, call.services
+    found = await _jobs(call, sorted(ids))
+    mine = [job_id for job_id in ids if job_id in found and _may(found[job_id], call)]
+    before = await services.store.request_cancel(mine, caller.user, services.now_ms()) if mine else []
+    ended = {job.job_id for job in before if job is not None and job.status.is_final}
+    allowed = set(mine)
+    return json_reply(
+        Cancelled(
+            cancelling=[job_id for job_id in mine if job_id not in ended],
+            already_ended=[job_id for job_id in mine if job_id in ended],
+            not_found=[job_id for job_id in ids if job_id not in found],
+            forbidden=[job_id for job_id in ids if job_id in found and job_id not in allowed],
+        ),
+        202,
+    )
+
+
+def _may(job: Job, call: Call) -> bool:
+    return may_cancel(job.spec.user, call.caller, call.services.settings)
+
+
+async def _jobs(call: Call, ids: Sequence[int]) -> dict[int, Job]:
+    found: dict[int, Job] = {}
+    for start in range(0, len(ids), _PAGE):
+        ranges = tuple((job_id, job_id) for job_id in ids[start : start + _PAGE])
+        jobs = await call.services.store.jobs(JobFilter(id_ranges=ranges), Paging(limit=_PAGE))
+        found.update((job.job_id, job) for job in jobs)
+    return found
+
+
+_RECORDED = {**JOB_EXAMPLE, "cancel_requested_by": "alice"}
+
+
+def _cancel(method: str, path: str) -> Endpoint:
+    return Endpoint(
+        method,
+        path,
+        cancel_one,
+        Role.USER,
+        "jobs",
+        "Cancel a job",
+        "Records the wish and answers at once; a running job gets SIGTERM, its grace, then SIGKILL. Asking "
+        "again changes nothing. DELETE /jobs/{job_id} and POST /jobs/{job_id}/abort do the same.",
+        {202: Answer("The job is being cancelled.", JobOut, _RECORDED)},
+        errors=(404, 409),
+        params=(JOB_ID,),
+    )
+
+
+ENDPOINTS = (
+    _cancel("DELETE", "/jobs/{job_id}"),
+    _cancel("POST", "/jobs/{job_id}/abort"),
+    Endpoint(
+        "POST",
+        "/jobs/cancel",
+        cancel_many,
+        Role.USER,
+        "jobs",
+        "Cancel many jobs",
+        "Cancels what may be cancelled and says what became of each id.",
+        {
+            202: Answer(
+                "What became of each.",
+                Cancelled,
+                {"cancelling": [42], "already_ended": [7], "not_found": [], "forbidden": []},
+            )
+        },
+        errors=(413, 422),
+        body=Body((ToCancel,), {"two jobs": {"job_ids": [7, 42]}}),
+    ),
+)

@@ -1,0 +1,89 @@
+"""GET /jobs/{job_id}/logs: a task's output as it is, from an offset, from the end, or as it grows."""
+
+from typing import Any
+
+from litestar import Response
+from litestar.response import Stream
+
+from tgpu.api.access import refusal_to_read_logs
+from tgpu.api.endpoint import Answer, Call, Endpoint, Param
+from tgpu.api.identity import Role
+from tgpu.api.log_stream import Chunk, LogStream
+from tgpu.api.problems import bad_request, not_found
+from tgpu.api.routes.jobs import job_or_404
+from tgpu.api.routes.params import JOB_ID
+from tgpu.domain.ids import MAX_JOB_ID
+from tgpu.domain.job import Attempt
+
+_MAX_LINES = 1_000_000
+
+
+async def read_log(call: Call) -> Response[Any]:
+    job, query, services = await job_or_404(call), call.query, call.services
+    refusal = refusal_to_read_logs(job.spec.user, call.caller, services.settings, job.job_id)
+    if refusal is not None:
+        raise refusal
+    number = query.whole("attempt", 1, 2**31)
+    offset, tail = query.whole("offset", 0, MAX_JOB_ID), query.whole("tail", 0, _MAX_LINES)
+    if offset is not None and tail is not None:
+        raise bad_request("offset and tail exclude each other: give one of them")
+    stream = LogStream(
+        services,
+        job.job_id,
+        query.choice("stream", ("stdout", "stderr"), "stdout"),
+        follow=query.flag("follow"),
+    )
+    attempt = _chosen(await services.store.attempts(job.job_id), number, job.job_id)
+    if attempt is None:
+        first = Chunk(0, b"", at_end=False)
+    elif tail is not None:
+        first = await stream.tail(attempt, tail)
+    else:
+        first = await stream.read(attempt, offset or 0)
+    return Stream(
+        stream.chunks(attempt, first, only=number is not None),
+        media_type="text/plain",
+        headers={"X-Tgpu-Offset": str(first.offset), "X-Content-Type-Options": "nosniff"},
+    )
+
+
+def _chosen(attempts: list[Attempt], number: int | None, job_id: int) -> Attempt | None:
+    """The one asked for, or the latest; None if there is none yet."""
+    if number is None:
+        return attempts[-1] if attempts else None
+    for attempt in attempts:
+        if attempt.attempt_id.number == number:
+            return attempt
+    raise not_found(f"job {job_id} has no attempt {number}; it has had {len(attempts)}")
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{job_id}/logs",
+        read_log,
+        Role.VIEWER,
+        "jobs",
+        "Read a job's output",
+        "The bytes as the task wrote them. The header X-Tgpu-Offset says where they begin: later than asked "
+        "if the older part is gone. With `follow` the answer goes on until the job ends, through new "
+        "attempts too unless one was named.",
+        {
+            200: Answer(
+                "The output.",
+                example="epoch 1: loss 0.7\n",
+                media_type="text/plain",
+                headers={"X-Tgpu-Offset": "0"},
+            )
+        },
+        errors=(404,),
+        params=(
+            JOB_ID,
+            Param("stream", "Which output.", {"type": "string", "enum": ["stdout", "stderr"]}, "stdout"),
+            Param("attempt", "Which attempt; by default the latest.", {"type": "integer", "minimum": 1}, 1),
+            Param("offset", "Where to begin, in bytes.", {"type": "integer", "minimum": 0}, 0),
+            Param("tail", "Only so many lines from the end.", {"type": "integer", "minimum": 0}, 100),
+            Param("follow", "Whether to go on as it grows.", {"type": "boolean"}, False),
+        ),
+    ),
+)

@@ -1,0 +1,253 @@
+"""What there is to run on, and what waits for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from tgpu.api.edge import decimal, optional_decimal
+from tgpu.api.endpoint import Answer, Call, Endpoint, Param
+from tgpu.api.identity import Role
+from tgpu.api.problems import not_found
+from tgpu.api.reply import json_reply
+from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.node import Device
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.views import DeviceView, NodeView, QueueView
+
+
+class HolderOut(msgspec.Struct, kw_only=True):
+    """Who has a part of a GPU."""
+
+    job_id: int
+    user_id: str
+
+
+class DeviceOut(msgspec.Struct, kw_only=True):
+    """One GPU: what it is, who has it, and what was measured."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_mb: int
+    healthy: bool
+    numa_node: int | None
+    note: str
+    allocated: int | float
+    holders: list[HolderOut]
+    busy_percent: int | None
+    memory_used_mb: int | None
+
+
+class NodeOut(msgspec.Struct, kw_only=True):
+    """A machine that runs tasks."""
+
+    node_id: str
+    pool: str
+    status: NodeState
+    cpu_total: int | float
+    mem_total_mb: int
+    disk_total_mb: int
+    gpu_total: int | float
+    cpu_allocated: int | float
+    mem_allocated_mb: int
+    disk_allocated_mb: int
+    gpu_allocated: int | float
+    cpu_used: int | float | None
+    mem_used_mb: int | None
+    devices: list[DeviceOut]
+    labels: Mapping[str, str]
+    taints: Sequence[str]
+    serves: str
+    running: list[str]
+    silent_s: float | None
+
+
+class NodeList(msgspec.Struct, kw_only=True):
+    """Every node."""
+
+    nodes: list[NodeOut]
+
+
+class QueueOut(msgspec.Struct, kw_only=True):
+    """What waits of one tenant and class."""
+
+    queue_id: str
+    tenant_id: str
+    priority_class: PriorityClass
+    depth: int
+    head_job_id: int | None
+    weighted_share: float
+
+
+class QueueList(msgspec.Struct, kw_only=True):
+    """Every queue in which something waits."""
+
+    queues: list[QueueOut]
+
+
+def device_out(device: Device, view: DeviceView | None) -> DeviceOut:
+    return DeviceOut(
+        index=device.index,
+        uuid=device.uuid,
+        model=device.model,
+        memory_mb=device.memory_mib,
+        healthy=device.healthy,
+        numa_node=device.numa_node,
+        note=device.note,
+        allocated=decimal(view.allocated_milli) if view else 0,
+        holders=[HolderOut(job_id=job_id, user_id=user) for job_id, user in (view.holders if view else ())],
+        busy_percent=view.busy_percent if view else None,
+        memory_used_mb=view.memory_used_mib if view else None,
+    )
+
+
+def node_out(view: NodeView) -> NodeOut:
+    node, capacity, given = view.node, view.node.capacity, view.allocated
+    by_index = {device.index: device for device in view.devices}
+    return NodeOut(
+        node_id=node.node_id,
+        pool=node.pool,
+        status=node.state,
+        cpu_total=decimal(capacity.cpu_milli),
+        mem_total_mb=capacity.memory_mib,
+        disk_total_mb=capacity.disk_mib,
+        gpu_total=decimal(capacity.gpu_milli),
+        cpu_allocated=decimal(given.cpu_milli),
+        mem_allocated_mb=given.memory_mib,
+        disk_allocated_mb=given.disk_mib,
+        gpu_allocated=decimal(given.gpu_milli),
+        cpu_used=optional_decimal(view.used_cpu_milli),
+        mem_used_mb=view.used_memory_mib,
+        devices=[device_out(device, by_index.get(device.index)) for device in capacity.devices],
+        labels=node.labels,
+        taints=node.taints,
+        serves=node.serves,
+        running=[str(attempt_id) for attempt_id in view.running],
+        silent_s=view.silent_s,
+    )
+
+
+def _queue_out(view: QueueView) -> QueueOut:
+    return QueueOut(
+        queue_id=f"{view.tenant_id}:{view.priority_class}",
+        tenant_id=view.tenant_id,
+        priority_class=view.priority_class,
+        depth=view.depth,
+        head_job_id=view.head_job_id,
+        weighted_share=view.weighted_share,
+    )
+
+
+async def list_nodes(call: Call) -> Response[Any]:
+    return json_reply(NodeList(nodes=[node_out(view) for view in await call.services.live.nodes()]))
+
+
+async def show_node(call: Call) -> Response[Any]:
+    name = call.path("node_id")
+    for view in await call.services.live.nodes():
+        if view.node.node_id == name:
+            return json_reply(node_out(view))
+    raise not_found(f"there is no node {name[:100]!r}; GET /nodes lists them")
+
+
+async def list_queues(call: Call) -> Response[Any]:
+    return json_reply(QueueList(queues=[_queue_out(view) for view in await call.services.live.queues()]))
+
+
+_NODE_EXAMPLE: dict[str, object] = {
+    "node_id": "ws1",
+    "pool": "default",
+    "status": "ready",
+    "cpu_total": 32,
+    "mem_total_mb": 131072,
+    "disk_total_mb": 512000,
+    "gpu_total": 1,
+    "cpu_allocated": 2,
+    "mem_allocated_mb": 16384,
+    "disk_allocated_mb": 0,
+    "gpu_allocated": 0.5,
+    "cpu_used": 1.7,
+    "mem_used_mb": 9000,
+    "devices": [
+        {
+            "index": 0,
+            "uuid": "GPU-0",
+            "model": "NVIDIA A100",
+            "memory_mb": 81920,
+            "healthy": True,
+            "numa_node": 0,
+            "note": "",
+            "allocated": 0.5,
+            "holders": [{"job_id": 42, "user_id": "alice"}],
+            "busy_percent": 80,
+            "memory_used_mb": 30000,
+        }
+    ],
+    "labels": {"zone": "a"},
+    "taints": [],
+    "serves": "*",
+    "running": ["42.0.1"],
+    "silent_s": None,
+}
+
+
+def _list(path: str, summary: str) -> Endpoint:
+    return Endpoint(
+        "GET",
+        path,
+        list_nodes,
+        Role.VIEWER,
+        "nodes",
+        summary,
+        "Every node with its resources, its GPUs and who has them. GET /nodes and GET /executors are one.",
+        {200: Answer("The nodes.", NodeList, {"nodes": [_NODE_EXAMPLE]})},
+    )
+
+
+ENDPOINTS = (
+    _list("/nodes", "List nodes"),
+    _list("/executors", "List executors (nodes)"),
+    Endpoint(
+        "GET",
+        "/nodes/{node_id}",
+        show_node,
+        Role.VIEWER,
+        "nodes",
+        "Show a node",
+        "One node with its resources, its GPUs and who has them.",
+        {200: Answer("The node.", NodeOut, _NODE_EXAMPLE)},
+        errors=(404,),
+        params=(
+            Param("node_id", "The node's name.", {"type": "string"}, "ws1", where="path", required=True),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/queues",
+        list_queues,
+        Role.VIEWER,
+        "nodes",
+        "List queues",
+        "What waits, by tenant and priority class.",
+        {
+            200: Answer(
+                "The queues.",
+                QueueList,
+                {
+                    "queues": [
+                        {
+                            "queue_id": "default:high",
+                            "tenant_id": "default",
+                            "priority_class": "high",
+                            "depth": 3,
+                            "head_job_id": 42,
+                            "weighted_share": 0.25,
+                        }
+                    ]
+                },
+            )
+        },
+    ),
+)

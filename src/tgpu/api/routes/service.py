@@ -1,0 +1,137 @@
+"""About the server itself: whether it lives, who one is to it, and what else it answers to."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from tgpu.api.edge import rfc3339
+from tgpu.api.endpoint import Answer, Call, Endpoint
+from tgpu.api.identity import Role
+from tgpu.api.openapi import document
+from tgpu.api.reply import json_reply
+from tgpu.api.services import Services
+
+
+class Health(msgspec.Struct, kw_only=True):
+    status: str
+    version: str
+    cluster_id: str
+    time: str
+
+
+class Whoami(msgspec.Struct, kw_only=True):
+    """Who the caller is to this server, and by whose word."""
+
+    user_id: str
+    role: str
+    uid: int
+    via: str
+    token_expires_at: str | None
+
+
+class Index(msgspec.Struct, kw_only=True):
+    name: str
+    version: str
+    links: dict[str, str]
+
+
+async def healthz(call: Call) -> Response[Any]:
+    services = call.services
+    return json_reply(
+        Health(
+            status="ok",
+            version=services.version,
+            cluster_id=services.store.cluster_id,
+            time=rfc3339(services.now_ms()),
+        )
+    )
+
+
+async def whoami(call: Call) -> Response[Any]:
+    caller = call.caller
+    expires = caller.token_expires_ms
+    return json_reply(
+        Whoami(
+            user_id=caller.user,
+            role=caller.role.word,
+            uid=caller.account.uid,
+            via=caller.via,
+            token_expires_at=None if expires is None else rfc3339(expires),
+        )
+    )
+
+
+class Told:
+    """What does not change while the server runs, made once."""
+
+    def __init__(self, services: Services, table: Sequence[Endpoint]) -> None:
+        paths = sorted(
+            {endpoint.path for endpoint in table if endpoint.method == "GET" and "{" not in endpoint.path}
+        )
+        links = {path.strip("/"): path for path in paths if path != "/"}
+        self._index = Index(name="tgpu", version=services.version, links=links)
+        self._document = msgspec.json.encode(document(table, services.version))
+
+    async def index(self, _call: Call) -> Response[Any]:
+        return json_reply(self._index)
+
+    async def openapi(self, _call: Call) -> Response[Any]:
+        return Response(self._document, media_type="application/json")
+
+
+def endpoints(services: Services, others: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+    async def index(call: Call) -> Response[Any]:
+        return await told.index(call)
+
+    async def openapi(call: Call) -> Response[Any]:
+        return await told.openapi(call)
+
+    own = (
+        Endpoint(
+            "GET", "/", index, Role.VIEWER, "service",
+            "List what there is", "The paths to begin with.",
+            {200: Answer("Links.", Index, {"name": "tgpu", "version": "0.1.0", "links": {"jobs": "/jobs"}})},
+        ),
+        Endpoint(
+            "GET", "/healthz", healthz, None, "service",
+            "Say whether the server lives", "Answers without asking who calls.",
+            {
+                200: Answer(
+                    "It lives.",
+                    Health,
+                    {
+                        "status": "ok",
+                        "version": "0.1.0",
+                        "cluster_id": "c0ffee",
+                        "time": "2030-01-31T12:00:00.000Z",
+                    },
+                )
+            },
+        ),
+        Endpoint(
+            "GET", "/whoami", whoami, Role.VIEWER, "service",
+            "Say who is calling", "The caller's name and role, and by whose word.",
+            {
+                200: Answer(
+                    "The caller.",
+                    Whoami,
+                    {
+                        "user_id": "alice",
+                        "role": "user",
+                        "uid": 1000,
+                        "via": "socket",
+                        "token_expires_at": None,
+                    },
+                )
+            },
+        ),
+        Endpoint(
+            "GET", "/openapi.json", openapi, Role.VIEWER, "service",
+            "Describe this API", "This document, in OpenAPI 3.1.",
+            {200: Answer("The document.", dict[str, Any], {"openapi": "3.1.0"})},
+        ),
+    )  # fmt: skip
+    told = Told(services, (*others, *own))
+    return own

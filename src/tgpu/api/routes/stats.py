@@ -1,0 +1,178 @@
+"""The state of the whole in numbers: as JSON for people's tools, as text for Prometheus."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from tgpu.api.edge import decimal
+from tgpu.api.endpoint import Answer, Call, Endpoint
+from tgpu.api.identity import Role
+from tgpu.api.ports import NoLeaderError
+from tgpu.api.reply import json_reply
+from tgpu.domain.lifecycle import NodeState, Status
+from tgpu.domain.views import NodeView
+
+_EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Use(msgspec.Struct, kw_only=True):
+    """One resource over all nodes that are up; `utilisation` is the part that is given out."""
+
+    total: int | float
+    allocated: int | float
+    utilisation: float
+
+
+class DeviceUse(msgspec.Struct, kw_only=True):
+    """One GPU: the part given out, and the part of time it was busy, measured."""
+
+    node_id: str
+    index: int
+    allocated: int | float
+    busy_percent: int | None
+    memory_used_mb: int | None
+
+
+class Percentiles(msgspec.Struct, kw_only=True):
+    """Seconds, over the latest observations since the server started; null without any."""
+
+    count: int
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    jobs: dict[Status, int]
+    users: dict[str, dict[Status, int]]
+    nodes: dict[NodeState, int]
+    resources: dict[str, Use]
+    devices: list[DeviceUse]
+    wait_s: Percentiles
+    run_s: Percentiles
+    decision_s: Percentiles
+
+
+async def _nodes(call: Call) -> Sequence[NodeView]:
+    try:
+        return await call.services.live.nodes()
+    except NoLeaderError:
+        return ()  # the rest is still worth telling
+
+
+async def stats(call: Call) -> Response[Any]:
+    counts = await call.services.store.counts()
+    views = await _nodes(call)
+    users: dict[str, dict[Status, int]] = {}
+    for (user, status), number in counts.live_by_user.items():
+        users.setdefault(user, {})[status] = number
+    answer = Stats(
+        jobs={status: counts.by_status.get(status, 0) for status in Status},
+        users=users,
+        nodes={state: sum(view.node.state is state for view in views) for state in NodeState},
+        resources=_resources(views),
+        devices=_devices(views),
+        **{
+            name: msgspec.convert(found, Percentiles)
+            for name, found in call.services.metrics.percentiles().items()
+        },
+    )
+    return json_reply(answer)
+
+
+def _resources(views: Sequence[NodeView]) -> dict[str, Use]:
+    up = [view for view in views if view.node.state is not NodeState.OFFLINE]
+    sums = {
+        name: (
+            sum(getattr(view.node.capacity, field) for view in up),
+            sum(getattr(view.allocated, field) for view in up),
+        )
+        for name, field in (
+            ("cpu", "cpu_milli"),
+            ("mem_mb", "memory_mib"),
+            ("disk_mb", "disk_mib"),
+            ("gpu", "gpu_milli"),
+        )
+    }
+    return {
+        name: Use(
+            total=decimal(total) if name in ("cpu", "gpu") else total,
+            allocated=decimal(given) if name in ("cpu", "gpu") else given,
+            utilisation=round(given / total, 4) if total else 0.0,
+        )
+        for name, (total, given) in sums.items()
+    }
+
+
+def _devices(views: Sequence[NodeView]) -> list[DeviceUse]:
+    return [
+        DeviceUse(
+            node_id=view.node.node_id,
+            index=device.index,
+            allocated=decimal(device.allocated_milli),
+            busy_percent=device.busy_percent,
+            memory_used_mb=device.memory_used_mib,
+        )
+        for view in views
+        for device in view.devices
+    ]
+
+
+async def metrics(call: Call) -> Response[Any]:
+    counts = await call.services.store.counts()
+    text = call.services.metrics.exposition(counts.by_status, counts.live_by_user, await _nodes(call))
+    return Response(text, media_type=_EXPOSITION_TYPE)
+
+
+_PERCENTILES = {"count": 10, "p50": 1.0, "p90": 2.0, "p99": 3.0}
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/stats",
+        stats,
+        Role.VIEWER,
+        "service",
+        "Show statistics",
+        "Jobs by status and user, utilisation per resource and GPU, and how long jobs waited and ran.",
+        {
+            200: Answer(
+                "The statistics.",
+                Stats,
+                {
+                    "jobs": {"pending": 3, "running": 1},
+                    "users": {"alice": {"running": 1}},
+                    "nodes": {"ready": 1},
+                    "resources": {"gpu": {"total": 8, "allocated": 2, "utilisation": 0.25}},
+                    "devices": [
+                        {
+                            "node_id": "ws1",
+                            "index": 0,
+                            "allocated": 1,
+                            "busy_percent": 80,
+                            "memory_used_mb": 30000,
+                        }
+                    ],
+                    "wait_s": _PERCENTILES,
+                    "run_s": _PERCENTILES,
+                    "decision_s": _PERCENTILES,
+                },
+            )
+        },
+    ),
+    Endpoint(
+        "GET",
+        "/metrics",
+        metrics,
+        Role.VIEWER,
+        "service",
+        "Show metrics",
+        "Everything that is measured, in Prometheus' text format.",
+        {
+            200: Answer(
+                "The metrics.", example='tgpu_jobs{status="running"} 1.0\n', media_type=_EXPOSITION_TYPE
+            )
+        },
+    ),
+)

@@ -1,0 +1,172 @@
+"""POST /jobs: durable before it is answered. One job is the hot path of the whole API."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response
+from msgspec import UNSET
+
+from tgpu.api.access import Sight, sight_of
+from tgpu.api.decode import MIB, check_single, decode, read_body
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
+from tgpu.api.identity import Role
+from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
+from tgpu.api.job_rules import Defaults, inside, spec_of
+from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.ports import NoLeaderError
+from tgpu.api.problems import ProblemError, bad_request, forbidden, unprocessable
+from tgpu.api.reply import json_reply
+from tgpu.api.routes.params import JOB_EXAMPLE
+from tgpu.api.services import Services
+from tgpu.api.workdir import Workdirs
+from tgpu.domain.job import Job, JobSpec
+from tgpu.domain.lifecycle import Status
+from tgpu.store.port import IdempotencyKey
+
+_MAX_BODY = 64 * MIB
+_MAX_KEY = 200
+_SLICE = 200  # jobs of a bulk that are judged before others get a turn
+_submission = msgspec.json.Decoder(Submission)
+_many = msgspec.json.Decoder(ManyRaw)
+_one_of_many = msgspec.json.Decoder(JobAsked)
+
+
+class JobIds(msgspec.Struct, kw_only=True):
+    """The ids of many submitted jobs, in the order they were sent."""
+
+    job_ids: list[int]
+
+
+class Submitter:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._defaults = Defaults.of(services.settings)
+        self._workdirs = Workdirs()
+
+    async def submit(self, call: Call) -> Response[Any]:
+        raw = await read_body(call, _MAX_BODY)
+        asked = decode(_submission, raw)
+        if asked.jobs is not UNSET:
+            specs = await self._judge_many(call, decode(_many, raw).jobs)
+        else:
+            check_single(raw)
+            specs = [await self._judge(call, asked)]
+        await self._check_fit(specs, many=asked.jobs is not UNSET)
+        at_ms = self._services.now_ms()
+        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw))
+        headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
+        if not submitted.replayed:
+            self._services.metrics.count_submissions(len(specs))
+        status = 200 if submitted.replayed else 201
+        if asked.jobs is not UNSET:
+            return json_reply({"job_ids": submitted.job_ids}, status, headers)
+        job_id = submitted.job_ids[0]
+        headers["Location"] = f"/jobs/{job_id}"
+        job = Job(job_id, specs[0], Status.PENDING, at_ms)
+        if submitted.replayed:
+            job = await self._services.store.job(job_id) or job
+        # What the caller just sent is no secret to them, even if it is somebody else's job now.
+        return json_reply(job_out(job, _sight(call, job)), status, headers)
+
+    async def _judge_many(self, call: Call, jobs: Sequence[msgspec.Raw]) -> list[JobSpec]:
+        if not 0 < len(jobs) <= MAX_BULK:
+            raise unprocessable("jobs", f"jobs must have 1 to {MAX_BULK} jobs; got {len(jobs)}")
+        specs: list[JobSpec] = []
+        for index, raw in enumerate(jobs):
+            at = f"jobs[{index}]"
+            asked = decode(_one_of_many, raw, at)
+            try:
+                specs.append(await self._judge(call, asked))
+            except ProblemError as problem:
+                raise inside(problem, at) from None
+            if index % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        return specs
+
+    async def _judge(self, call: Call, asked: JobAsked) -> JobSpec:
+        account = call.caller.account
+        if asked.user_id is not None and asked.user_id != account.name:
+            if not call.caller.is_admin:
+                raise forbidden(f"user_id: {account.name} may submit only their own jobs; leave it out")
+            other = await self._services.accounts.by_name(asked.user_id)
+            if other is None:
+                raise unprocessable(
+                    "user_id", f"user_id: there is no account {asked.user_id[:80]!r} on this machine"
+                )
+            account = other
+        cwd = asked.cwd if asked.cwd is not None else account.home
+        spec = spec_of(asked, account.name, cwd, self._defaults)
+        wrong = await self._workdirs.check(cwd, account)
+        if wrong is not None:
+            raise unprocessable("cwd", wrong)
+        return spec
+
+    async def _check_fit(self, specs: Sequence[JobSpec], *, many: bool) -> None:
+        kinds = list(dict.fromkeys(spec.groups[0].request for spec in specs))
+        try:
+            verdicts = dict(zip(kinds, await self._services.live.never_fits(kinds), strict=True))
+        except NoLeaderError:
+            return  # a job may be left while nobody schedules; `why` will tell if it cannot run
+        for index, spec in enumerate(specs):
+            why_not = verdicts[spec.groups[0].request]
+            if why_not is not None:
+                at = f"jobs[{index}] " if many else ""
+                raise ProblemError(422, "never-fits", f"{at}can never run here: {why_not}")
+
+
+def _sight(call: Call, job: Job) -> Sight:
+    return sight_of(job.spec.user, call.caller, call.services.settings)
+
+
+def _key(call: Call, raw: bytes) -> IdempotencyKey | None:
+    key = call.request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= _MAX_KEY or not key.isprintable():
+        raise bad_request(f"Idempotency-Key must be 1 to {_MAX_KEY} printable characters")
+    return IdempotencyKey(call.caller.user, key, hashlib.sha256(raw).hexdigest())
+
+
+def endpoints(services: Services) -> tuple[Endpoint, ...]:
+    return (
+        Endpoint(
+            "POST",
+            "/jobs",
+            Submitter(services).submit,
+            Role.USER,
+            "jobs",
+            "Submit a job, or many",
+            'Takes one job, or `{"jobs": […]}` with up to 10,000, of which all are submitted or none. When '
+            "it answers, the jobs are on disk. With an Idempotency-Key a repeated request gives the first "
+            "answer again.",
+            {
+                201: Answer("Submitted.", (JobOut, JobIds), JOB_EXAMPLE, headers={"Location": "/jobs/42"}),
+                200: Answer(
+                    "It had been submitted before with this Idempotency-Key.",
+                    (JobOut, JobIds),
+                    {"job_ids": [42, 43]},
+                    headers={"Idempotent-Replay": "true"},
+                ),
+            },
+            errors=(409, 413, 422),
+            params=(
+                Param(
+                    "Idempotency-Key",
+                    "Makes repeating the request harmless.",
+                    {"type": "string", "maxLength": _MAX_KEY},
+                    "6a1f0e",
+                    where="header",
+                ),
+            ),
+            body=Body(
+                (JobAsked, ManyJobs),
+                {
+                    "one job": {"command": ["python", "train.py"], "gpu_request": 1, "time_limit_s": 3600},
+                    "many jobs": {"jobs": [{"command": "echo one"}, {"command": "echo two"}]},
+                },
+            ),
+        ),
+    )

@@ -1,0 +1,24 @@
+"""Everything a request may need, handed in once by whoever wires the server."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tgpu.api.accounts import Accounts
+from tgpu.api.feed import Feed
+from tgpu.api.ports import Live, LogReader
+from tgpu.config.settings import Settings
+from tgpu.observe.metrics import Metrics
+from tgpu.store.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    store: Store
+    live: Live
+    logs: LogReader
+    settings: Settings
+    metrics: Metrics
+    feed: Feed
+    now_ms: Callable[[], int]
+    version: str
+    accounts: Accounts = field(default_factory=Accounts)

@@ -1,0 +1,48 @@
+"""The parser of one command: one-line errors, and the options that many commands share."""
+
+from __future__ import annotations
+
+import argparse
+
+from tgpu.cli.exits import UsageError
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of printing the usage over it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def command_parser(name: str, doc: str, epilog: str | None = None) -> Parser:
+    return Parser(
+        prog=f"tgpu {name}",
+        description=doc,
+        epilog=epilog,
+        allow_abbrev=False,  # a shortened flag would change its meaning when another is added
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None) -> None:
+    parser.add_argument("--json", action="store_true", help="print the API's own objects")
+    if quiet:
+        parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+
+
+def add_jobs(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    parser.add_argument(
+        "jobs", nargs="*" if default else "+", metavar="JOBS", default=[default] if default else None,
+        help="which jobs: 42, 42-45, 3,7-12, last, last-1, all",
+    )  # fmt: skip
+
+
+def count(text: str) -> int:
+    """A whole number from 0, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0; got {text!r}")
+    return int(text)

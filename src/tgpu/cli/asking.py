@@ -1,0 +1,106 @@
+"""The flags that describe a job (of `submit` and `run`), and the job that they and a file describe."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tgpu.cli import command_words
+from tgpu.cli.environment import exported
+from tgpu.cli.exits import UsageError
+from tgpu.cli.fields import job_fields, pairs
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+# What a flag is called in the namespace is what its field is called in a file.
+_FLAGS = (
+    ("--gpus", "gpus", "N", "GPUs; 0.25 is a quarter of one"),
+    ("--gpu-type", "gpu_type", "MODEL", "only GPUs of this model, such as A100"),
+    ("--cpus", "cpus", "N", "CPUs (default: 1)"),
+    ("--memory", "memory", "SIZE", "memory, such as 16G"),
+    ("--disk", "disk", "SIZE", "disk, such as 10G"),
+    ("--priority", "priority", "N", "higher is served first among your class (default: 0)"),
+    ("--class", "class", "CLASS", "real-time, high, default, low or best-effort"),
+    ("--time", "time", "DURATION", "stop it after this, such as 2h or 1-12:00:00"),
+    ("--max-wait", "max_wait", "DURATION", "give up if it has not started after this"),
+    ("--grace", "grace", "DURATION", "from SIGTERM to SIGKILL when it is stopped"),
+    ("--name", "name", "NAME", "a name to find it by"),
+    ("--tenant", "tenant", "TENANT", "on whose account"),
+    ("--cwd", "cwd", "DIR", "where it runs (default: here)"),
+)
+_NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
+
+
+def add_job_flags(parser: ArgumentParser) -> None:
+    for flag, dest, metavar, doc in _FLAGS:
+        parser.add_argument(flag, dest=dest, metavar=metavar, help=doc)
+    parser.add_argument("--env", action="append", metavar="K=V", help="a variable for the job; repeatable")
+    parser.add_argument(
+        "--export-env", action="store_true", default=True, help="send the caller's environment (default)"
+    )
+    parser.add_argument("--no-export-env", dest="export_env", action="store_false", help=_NOT_EXPORTED_HINT)
+    parser.add_argument(
+        "--node-selector", action="append", metavar="K=V", help="only nodes with this label; repeatable"
+    )
+    parser.add_argument("--exclusive", action="store_true", default=None, help="a whole node for it alone")
+    parser.add_argument(
+        "--no-requeue", dest="requeue", action="store_false", default=None, help="never try it again"
+    )
+    parser.add_argument("-f", "--file", metavar="FILE", help="jobs from a YAML file; flags override it")
+    parser.add_argument("words", nargs="...", metavar="[--] COMMAND", help="a script, or -- and a command")
+
+
+def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]]:
+    """Every job described, ready for the API."""
+    if after_dashes is not None and args.words:
+        raise UsageError(f"{args.words[0]!r} before `--` is neither a flag nor a command")
+    flags = _given(args)
+    if after_dashes:
+        flags["command"] = command_words.command(after_dashes)
+    elif args.words:
+        flags["command"] = command_words.script(args.words)
+    return [_complete(job, flags, args) for job in _from_file(args.file)]
+
+
+def swallowed_flag(words: list[str]) -> str | None:
+    """A flag of ours among a script's own arguments: perhaps meant for us."""
+    known = {flag for flag, *_ in _FLAGS}
+    return next((word for word in words[1:] if word.partition("=")[0] in known), None)
+
+
+def _given(args: Namespace) -> dict[str, Any]:
+    names = [dest for _, dest, _, _ in _FLAGS]
+    names += ["exclusive", "requeue", "node_selector"]
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return job_fields(given, "--") if given else {}
+
+
+def _from_file(path: str | None) -> list[dict[str, Any]]:
+    if path is None:
+        return [{}]
+    from tgpu.cli import jobfile  # noqa: PLC0415  PyYAML only for who uses it
+
+    return jobfile.read(path)
+
+
+def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> dict[str, Any]:
+    whole = {**job, **flags}
+    if not whole.get("command"):
+        raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
+    env = exported(os.environ) if args.export_env else {}
+    whole["env"] = {**env, **pairs("env", job.get("env", {})), **pairs("--env", args.env or {})}
+    whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))
+    return whole
+
+
+def _here() -> str:
+    """As the shell names it: behind a link or an automount the physical path may exist on this host only."""
+    said = os.environ.get("PWD", "")
+    try:
+        physical = Path.cwd()
+        return said if said.startswith("/") and Path(said).samefile(physical) else str(physical)
+    except OSError:
+        raise UsageError("the current directory is gone; say --cwd DIR") from None

@@ -1,0 +1,130 @@
+"""One job on one card: what was asked, what became of it, each try, and what happened when."""
+
+from __future__ import annotations
+
+import shlex
+import time
+
+from tgpu.cli import outcome, rows, words
+from tgpu.cli.screen import STATUS_STYLES, Screen, clean
+from tgpu.cli.table import Column, table
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_ATTEMPTS = (
+    Column("TRY", right=True),
+    Column("STATE"),
+    Column("NODE", floor=6),
+    Column("GPUS"),
+    Column("STARTED"),
+    Column("RAN", right=True),
+    Column("CPU TIME", right=True, rank=2),
+    Column("PEAK MEM", right=True, rank=1),
+    Column("END", floor=10),
+)
+_MOST_EVENTS = 12
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+
+
+def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
+    now = time.time()
+    title = f"Job {job['job_id']}" + (f"  {clean(job['name'])}" if job.get("name") else "")
+    status = screen.paint(job["status"], STATUS_STYLES.get(job["status"], ""))
+    yield f"{screen.paint(title, 'bold')}  {status}"
+    for label, value in _facts(job, now):
+        if value not in {"", "-"}:
+            yield f"  {screen.paint(f'{label:<10}', 'dim')} {clean(value)}"
+    attempts = job.get("attempts")
+    if isinstance(attempts, list) and attempts:
+        yield ""
+        yield from table(screen, _ATTEMPTS, [_attempt(attempt, now) for attempt in attempts])
+    events = (job.get("events") or [])[-_MOST_EVENTS:]
+    if events:
+        yield ""
+        for event in events:
+            yield f"  {words.local_time(event['at'])}  {clean(event['kind'])}{_data(event.get('data'))}"
+
+
+def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
+    command = job.get("command") or ""
+    yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
+    yield "command", command if isinstance(command, str) else shlex.join(command)
+    yield "directory", str(job.get("cwd") or "")
+    yield "asked", _asked(job)
+    yield "priority", rows.priority(job)
+    yield "limits", _limits(job)
+    yield "submitted", words.local_time(job.get("submitted_at"))
+    yield "started", words.local_time(job.get("started_at"))
+    yield "ended", words.local_time(job.get("ended_at"))
+    yield ("ran" if job.get("started_at") else "waited"), rows.elapsed(job, now)
+    yield "node", str(job.get("assigned_node_id") or "")
+    yield "gpus", ",".join(map(str, job.get("devices") or []))
+    yield "outcome" if job["status"] in _FINAL else "reason", _reason(job)
+
+
+def _reason(job: dict[str, Any]) -> str:
+    return outcome.in_words(job) if job["status"] in _FINAL else str(job.get("reason") or "")
+
+
+def _asked(job: dict[str, Any]) -> str:
+    parts = [
+        words.plural_number(job.get("gpu_request"), "GPU"),
+        words.plural_number(job.get("cpu_request"), "CPU"),
+    ]
+    if job.get("gpu_type"):
+        parts[0] += f" ({job['gpu_type']})"
+    for name, label in (("mem_request_mb", "memory"), ("disk_request_mb", "disk")):
+        if job.get(name):
+            parts.append(f"{words.size(job[name])} {label}")
+    parts += ["a whole node"] if job.get("exclusive") else []
+    parts += [f"{key}={value}" for key, value in (job.get("node_selector") or {}).items()]
+    return ", ".join(part for part in parts if part)
+
+
+def _limits(job: dict[str, Any]) -> str:
+    parts = [
+        f"{label} {words.duration(job[name])}"
+        for name, label in (("time_limit_s", "runs"), ("max_wait_s", "waits"), ("grace_s", "grace"))
+        if job.get(name) is not None
+    ]
+    return ", ".join([*parts, *(["never tried again"] if job.get("requeue") is False else [])])
+
+
+def _attempt(attempt: dict[str, Any], now: float) -> list[str]:
+    ran = words.between(attempt.get("started_at"), attempt.get("ended_at"), now)
+    spent = attempt.get("cpu_time_s")
+    return [
+        str(attempt["number"]),
+        attempt["status"],
+        attempt.get("node_id") or "",
+        ",".join(map(str, attempt.get("devices") or [])),
+        words.local_time(attempt.get("started_at")),
+        "-" if ran is None else words.duration(ran),
+        words.duration(spent) if spent else "",
+        words.size(attempt.get("peak_memory_mb")) if attempt.get("peak_memory_mb") else "",
+        _end(attempt),
+    ]
+
+
+def _end(attempt: dict[str, Any]) -> str:
+    cause = attempt.get("cause")
+    if cause == "exited":
+        return f"exit code {attempt.get('exit_code')}"
+    if cause == "signalled":
+        return f"signal {attempt.get('signal')}"
+    return str(attempt.get("reason") or (cause or "").replace("-", " "))
+
+
+def _data(data: object) -> str:
+    if not isinstance(data, dict):
+        return ""
+    return "".join(
+        f"  {clean(key)}={clean(value)}" for key, value in data.items() if value not in (None, "", [])
+    )
+
+
+def _unless(value: object, usual: str, form: str) -> str:
+    return "" if value in (None, "", usual) else form.format(value)

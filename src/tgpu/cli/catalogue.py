@@ -1,0 +1,28 @@
+"""Every command and its one line: so that help and dispatch need not import them all."""
+
+COMMANDS = {
+    "up": "start tgpu on this machine",
+    "down": "stop it; running jobs go on",
+    "submit": "put a job into the queue",
+    "run": "submit, show the output live, end with the job's exit code",
+    "list": "jobs that wait or run: whose, on which GPUs, since when",
+    "show": "all about a job",
+    "logs": "a job's output",
+    "why": "why a job waits, and who has what it needs",
+    "cancel": "stop jobs, or take them out of the queue",
+    "wait": "wait until jobs have ended",
+    "nodes": "machines and their GPUs: who has which",
+    "queues": "how much waits, by tenant and class",
+    "stats": "the cluster in figures",
+    "history": "jobs that have ended",
+    "doctor": "what is wrong here, and how to mend it",
+    "token": "tokens for access over TCP",
+    "server": "run only the server, in the foreground",
+    "agent": "run only this machine's agent, in the foreground",
+    "completion": "shell completion for bash, zsh or tcsh",
+}
+
+SELECTORS = """\
+JOBS may be 42, 42-45, 3,7-12, last (your newest), last-1 (the one before), or all (yours that
+wait or run); several may be given.
+"""

@@ -1,0 +1,163 @@
+"""What `tgpu doctor` looks at: each check finds one thing, and says what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tgpu.cli import words
+from tgpu.client import Client, TgpuError, locate
+from tgpu.config import settings as config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OK, WARN, FAIL = "ok", "warn", "FAIL"
+_LOW_DISK_MIB = 1024
+_MOST_SKEW_S = 5
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    name: str
+    level: str
+    text: str
+    advice: str = ""
+
+
+def findings() -> Iterator[Finding]:
+    yield _python()
+    yield _settings()
+    home = Path(locate.home(os.environ))
+    yield _home(home)
+    yield _disk(home)
+    yield from _server()
+    yield _gpus()
+    yield _cgroups()
+
+
+def _python() -> Finding:
+    return Finding("python", OK, f"{sys.version.split()[0]} at {sys.executable}")
+
+
+def _settings() -> Finding:
+    try:
+        config.load(os.environ)
+    except config.SettingsError as error:
+        return Finding("settings", FAIL, str(error), "correct it; `tgpu doctor --settings` lists them all")
+    return Finding("settings", OK, "readable and consistent")
+
+
+def _home(home: Path) -> Finding:
+    if not home.exists():
+        return Finding("home", OK, f"{home} is not there yet; `tgpu up` makes it")
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        return Finding(
+            "home", WARN, f"{home} is not yours to write", "set TGPU_HOME, or use its owner's server"
+        )
+    if home.stat().st_mode & 0o022:
+        return Finding("home", WARN, f"{home} can be changed by others", f"chmod go-w {home}")
+    return Finding("home", OK, f"{home}")
+
+
+def _disk(home: Path) -> Finding:
+    there = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(there).free >> 20
+    if free < _LOW_DISK_MIB:
+        return Finding("disk", WARN, f"{words.size(free)} free below {there}", "make room, or move TGPU_HOME")
+    return Finding("disk", OK, f"{words.size(free)} free below {there}")
+
+
+def _server() -> Iterator[Finding]:
+    with Client(timeout=5) as client:
+        try:
+            begun = time.monotonic()
+            me = client.whoami()
+            took_ms = (time.monotonic() - begun) * 1000
+            address = client.session.address
+            yield Finding(
+                "server", OK, f"{address} answers in {took_ms:.0f} ms; you are {me.get('user_id', '?')}"
+            )
+            yield _clock(client)
+            yield _nodes(client)
+        except TgpuError as error:
+            yield Finding("server", FAIL, str(error), _advice(client.session.address))
+
+
+def _advice(address: locate.Address) -> str:
+    if address.scheme != "unix":
+        return "check TGPU_SERVER and TGPU_TOKEN"
+    path = Path(address.path)
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"you may not use {path}; ask its owner ({path.owner()})"
+    if path.exists():
+        return "its socket is left over from a server that died; `tgpu up` replaces it"
+    return "start one with `tgpu up`, or say where one is with TGPU_SERVER"
+
+
+def _clock(client: Client) -> Finding:
+    connection, response = client.session.stream("/healthz", {})
+    connection.close()
+    said = response.headers.get("date")
+    if said is None:
+        return Finding("clock", OK, "the server does not tell its time")
+    skew = time.time() - parsedate_to_datetime(said).timestamp()
+    if abs(skew) > _MOST_SKEW_S:
+        return Finding(
+            "clock", WARN, f"{skew:+.0f} s from the server's", "synchronise clocks, e.g. with chrony"
+        )
+    return Finding("clock", OK, "agrees with the server's")
+
+
+def _nodes(client: Client) -> Finding:
+    nodes = client.nodes()
+    ready = [node for node in nodes if node["status"] == "ready"]
+    sick = [
+        f"GPU {device['index']} of {node['node_id']}"
+        for node in nodes
+        for device in node.get("devices") or []
+        if not device.get("healthy", True)
+    ]
+    if not ready:
+        return Finding(
+            "nodes", FAIL, f"none of {len(nodes)} is ready", "start `tgpu up` or `tgpu agent` there"
+        )
+    if sick:
+        return Finding(
+            "nodes", WARN, f"not given out: {', '.join(sick)}", "see the NOTE column of `tgpu nodes`"
+        )
+    gpus = sum(node.get("gpu_total") or 0 for node in ready)
+    return Finding("nodes", OK, f"{len(ready)} of {len(nodes)} ready, with {words.number(gpus)} GPUs")
+
+
+def _gpus() -> Finding:
+    import pynvml  # noqa: PLC0415  slow to load, and only this check needs it
+
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError as error:
+        return Finding(
+            "gpus",
+            WARN,
+            f"no NVIDIA driver here ({error})",
+            "install it, or try things out with --simulate-gpus 8",
+        )
+    return Finding("gpus", OK, f"{words.plural(count, 'GPU')} seen through NVML")
+
+
+def _cgroups() -> Finding:
+    root = Path("/sys/fs/cgroup")
+    if not (root / "cgroup.controllers").exists():
+        return Finding("cgroups", WARN, "no cgroup v2 here", "memory limits are then watched, not enforced")
+    if os.geteuid() == 0 and not os.access(root, os.W_OK):
+        return Finding(
+            "cgroups", WARN, f"{root} is read-only", "memory limits are then watched, not enforced"
+        )
+    return Finding("cgroups", OK, "version 2")

@@ -1,0 +1,112 @@
+"""`tgpu list`: who uses what, and what waits."""
+
+from __future__ import annotations
+
+import time
+
+from tgpu.cli import rows, words
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_output, command_parser, count
+from tgpu.cli.exits import OK
+from tgpu.cli.selectors import LIVE
+from tgpu.cli.table import Column, table
+from tgpu.client import Client
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+
+_MOST_SHOWN = 1000
+_ORDER = {"running": 0, "scheduled": 1, "preempted": 2, "pending": 3}
+_COLUMNS = (
+    Column("ID", right=True),
+    Column("NAME", floor=8),
+    Column("USER", floor=5),
+    Column("PRIORITY", floor=8, rank=3),
+    Column("STATUS"),
+    Column("GPUS"),
+    Column("CPUS", right=True, rank=4),
+    Column("MEM", right=True, rank=5),
+    Column("TIME", right=True),
+    Column("NODE", floor=6, rank=2),
+    Column("REASON", floor=12, rank=1),
+)
+
+
+def parser() -> Parser:
+    made = command_parser(
+        "list", "Jobs that wait or run, everyone's: running first, then in order of arrival."
+    )
+    add_output(made, quiet="print only ids")
+    made.add_argument("--mine", action="store_true", help="only your jobs")
+    made.add_argument("--user", metavar="NAME", help="only this user's jobs")
+    made.add_argument("--all", action="store_true", help="ended jobs too, newest first")
+    made.add_argument("--status", metavar="S,…", help="only jobs of this status, such as running or failed")
+    made.add_argument("--name", help="only jobs of this name")
+    made.add_argument(
+        "--limit", type=count, metavar="N", help=f"at most N (default for people: {_MOST_SHOWN}; 0: all)"
+    )
+    made.add_argument("--watch", action="store_true", help="show it anew every 2 s until Ctrl-C")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    with Client() as client:
+        if args.watch:
+            from tgpu.cli.watching import watch  # noqa: PLC0415
+
+            return watch(lambda: _answer(client, args))
+        show(_answer(client, args), args)
+    return OK
+
+
+def _answer(client: Client, args: Namespace) -> Answer:
+    limit = args.limit if args.limit is not None else 0 if args.json or args.quiet else _MOST_SHOWN
+    found = list(
+        client.jobs(
+            limit=limit + 1 if limit else None,  # one more tells whether there are more
+            status=args.status or (None if args.all else LIVE),
+            user="me" if args.mine else args.user,
+            name=args.name,
+            order="newest" if args.all else "oldest",
+        )
+    )
+    jobs = found[:limit] if limit else found
+    if not args.all:
+        jobs.sort(key=lambda job: (_ORDER.get(job["status"], 9), job["job_id"]))
+
+    def people(screen: Screen) -> Iterator[str]:
+        return _people(screen, jobs, more=len(found) > len(jobs))
+
+    return Answer({"jobs": jobs}, people, [job["job_id"] for job in jobs])
+
+
+def _people(screen: Screen, jobs: list[dict[str, Any]], *, more: bool) -> Iterator[str]:
+    if not jobs:
+        yield "no jobs"
+        return
+    now = time.time()
+    yield from table(screen, _COLUMNS, [_row(job, now) for job in jobs])
+    if more:
+        yield "… and more; `--limit 0` shows all"
+
+
+def _row(job: dict[str, Any], now: float) -> list[Any]:
+    return [
+        str(job["job_id"]),
+        job.get("name") or "",
+        job.get("user_id") or "",
+        rows.priority(job),
+        rows.status(job),
+        rows.gpus(job),
+        words.number(job.get("cpu_request")),
+        words.size(job.get("mem_request_mb")),
+        rows.elapsed(job, now),
+        job.get("assigned_node_id") or "",
+        job.get("reason") or "",
+    ]

@@ -1,0 +1,102 @@
+"""`tgpu nodes`: every machine, and who has which GPU."""
+
+from __future__ import annotations
+
+from tgpu.cli import words
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_output, command_parser
+from tgpu.cli.exits import OK
+from tgpu.cli.screen import STATUS_STYLES
+from tgpu.cli.table import Cell, Column, table
+from tgpu.client import Client
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+
+_NODES = (
+    Column("NODE", floor=8),
+    Column("STATUS"),
+    Column("GPUS", right=True),
+    Column("CPUS", right=True),
+    Column("MEMORY", right=True),
+    Column("DISK", right=True, rank=2),
+    Column("RUNS JOBS OF", floor=8, rank=3),
+    Column("LABELS", floor=8, rank=1),
+)
+_DEVICES = (
+    Column("NODE", floor=8),
+    Column("GPU", right=True),
+    Column("MODEL", floor=8, rank=1),
+    Column("HELD BY", floor=12),
+    Column("USED", right=True),
+    Column("BUSY", right=True),
+    Column("MEMORY", right=True, rank=2),
+    Column("NOTE", floor=8, rank=3),
+)
+
+
+def parser() -> Parser:
+    made = command_parser("nodes", "Machines and their GPUs: what is given out, and who has which.")
+    add_output(made, quiet="print only names")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    with Client() as client:
+        nodes = client.nodes()
+    show(Answer({"nodes": nodes}, lambda screen: _people(screen, nodes), [n["node_id"] for n in nodes]), args)
+    return OK
+
+
+def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
+    if not nodes:
+        yield "no nodes yet: `tgpu up` starts one here"
+        return
+    yield from table(screen, _NODES, [_node(node) for node in nodes])
+    devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
+    if devices:
+        yield ""
+        yield from table(screen, _DEVICES, devices)
+
+
+def _node(node: dict[str, Any]) -> list[Any]:
+    serves = node.get("serves")
+    silent = node.get("silent_s")
+    status = node["status"] + (f" ({words.duration(silent)})" if silent else "")
+    labels = [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]
+    return [
+        node["node_id"],
+        Cell(status, STATUS_STYLES.get(node["status"], "")),
+        _share(node, "gpu_allocated", "gpu_total", words.number),
+        _share(node, "cpu_allocated", "cpu_total", words.number),
+        _share(node, "mem_allocated_mb", "mem_total_mb", words.size),
+        _share(node, "disk_allocated_mb", "disk_total_mb", words.size),
+        "everyone" if serves in {None, "*"} else str(serves),
+        " ".join([*labels, *map(str, node.get("taints") or [])]),
+    ]
+
+
+def _share(node: dict[str, Any], used: str, total: str, words_for: Any) -> str:  # noqa: ANN401  a formatter
+    return f"{words_for(node.get(used) or 0)}/{words_for(node.get(total) or 0)}"
+
+
+def _device(node: dict[str, Any], device: dict[str, Any]) -> list[Any]:
+    holders = [f"{holder['user_id']} (job {holder['job_id']})" for holder in device.get("holders") or []]
+    busy, used = device.get("busy_percent"), device.get("memory_used_mb")
+    healthy = device.get("healthy", True)
+    held = ", ".join(holders) or ("free" if healthy else "not given out")
+    return [
+        node["node_id"],
+        str(device["index"]),
+        device.get("model") or "",
+        Cell(held, "red" if not healthy else "yellow" if holders else "green"),
+        words.number(device.get("allocated") or 0),
+        "-" if busy is None else f"{busy}%",
+        ("" if used is None else f"{words.size(used)}/") + words.size(device.get("memory_mb")),
+        str(device.get("note") or ("" if healthy else "unhealthy")),
+    ]

@@ -1,0 +1,36 @@
+"""`tgpu up`: server and agent of this machine in one command."""
+
+from __future__ import annotations
+
+from tgpu.cli.arguments import Parser, command_parser
+from tgpu.cli.node_flags import add_node_flags, add_server_flags, overrides, settings
+
+_MORE = """\
+Without --detach it stays in the foreground and logs here; Ctrl-C stops it, and jobs go on.
+Every other setting: `tgpu doctor --settings`.
+"""
+
+
+def parser() -> Parser:
+    made = command_parser("up", "Start tgpu on this machine: server, agent, socket and dashboard.", _MORE)
+    how = made.add_mutually_exclusive_group()
+    how.add_argument("--detach", action="store_true", help="return when it is ready")
+    how.add_argument(
+        "--install-service", action="store_true", help="install and start it as a systemd service"
+    )
+    how.add_argument(
+        "--reload", action="store_true", help="start anew when its source changes (for developers)"
+    )
+    add_node_flags(made)
+    add_server_flags(made)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    settings(args)  # a wrong setting is told here, in one line, rather than by a process in the background
+    from tgpu.wiring import up  # noqa: PLC0415  `--help` needs none of it
+
+    return up.run(
+        overrides(args), detach=args.detach, install_service=args.install_service, reload=args.reload
+    )

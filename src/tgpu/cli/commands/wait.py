@@ -1,0 +1,54 @@
+"""`tgpu wait`: until jobs have ended; ends as they did."""
+
+from __future__ import annotations
+
+from tgpu.cli import outcome
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
+from tgpu.cli.away import AwayNotes
+from tgpu.cli.exits import TIMED_OUT, CommandError, UsageError
+from tgpu.cli.selectors import resolve
+from tgpu.client import Client, WaitTimeoutError
+from tgpu.domain.quantities import BadQuantityError, seconds
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def parser() -> Parser:
+    made = command_parser(
+        "wait", "Wait until jobs have ended. The exit code is the job's; of several jobs, the highest."
+    )
+    add_jobs(made)
+    made.add_argument("--timeout", metavar="DURATION", help="give up after this, with exit code 124")
+    add_output(made, quiet="print nothing")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    with Client() as client:
+        ids = resolve(client, args.jobs)
+        try:
+            ended = client.wait(ids, timeout=_timeout(args.timeout), on_away=AwayNotes())
+        except WaitTimeoutError as error:
+            raise CommandError(str(error), TIMED_OUT) from None
+        jobs = [_whole(client, job) for job in ended]
+    data = jobs[0] if len(jobs) == 1 else {"jobs": jobs}
+    show(Answer(data, lambda _: (f"Job {job['job_id']} {outcome.in_words(job)}" for job in jobs)), args)
+    return max(outcome.exit_status(job) for job in jobs) if jobs else 0
+
+
+def _whole(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    """With its attempts, which alone know the signal; of a job that went well nothing more is needed."""
+    if job["status"] == "completed" or isinstance(job.get("attempts"), list):
+        return job
+    return client.job(job["job_id"])
+
+
+def _timeout(said: str | None) -> float | None:
+    try:
+        return None if said is None else float(seconds("--timeout", said))
+    except BadQuantityError as error:
+        raise UsageError(str(error)) from None

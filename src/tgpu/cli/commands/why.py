@@ -1,0 +1,76 @@
+"""`tgpu why`: what stands between a job and its start."""
+
+from __future__ import annotations
+
+from tgpu.cli import rows, words
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
+from tgpu.cli.exits import OK
+from tgpu.cli.screen import clean
+from tgpu.cli.selectors import resolve
+from tgpu.cli.table import Column, table
+from tgpu.client import Client
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+
+_COLUMNS = (
+    Column("JOB", right=True),
+    Column("USER", floor=5),
+    Column("NAME", floor=8),
+    Column("GPUS"),
+    Column("NODE", floor=6, rank=1),
+    Column("RUNNING", right=True),
+    Column("ENDS WITHIN", right=True),
+)
+
+
+def parser() -> Parser:
+    made = command_parser("why", "Why a job waits, and who has what it needs.")
+    add_jobs(made, default="last")
+    add_output(made)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    with Client() as client:
+        answers = [client.why(job_id) for job_id in resolve(client, args.jobs)]
+
+    def people(screen: Screen) -> Iterator[str]:
+        for answer in answers:
+            yield from _people(screen, answer)
+
+    show(Answer(answers[0] if len(answers) == 1 else {"jobs": answers}, people), args)
+    return OK
+
+
+def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
+    head = screen.paint(f"Job {why['job_id']}:", "bold")
+    yield f"{head} {clean(why['summary'])}"
+    for reason in why.get("reasons") or []:
+        if reason["text"] != why["summary"]:
+            yield f"  - {clean(reason['text'])}"
+    if why.get("position"):
+        yield f"  {words.ordinal(why['position'])} in line"
+    holders = why.get("holders") or []
+    if holders:
+        yield ""
+        yield from table(screen, _COLUMNS, [_row(holder) for holder in holders])
+
+
+def _row(holder: dict[str, Any]) -> list[str]:
+    running, remaining = holder.get("running_s"), holder.get("remaining_s")
+    return [
+        str(holder["job_id"]),
+        holder.get("user") or "",
+        holder.get("name") or "",
+        rows.gpus({"gpu_request": holder.get("gpu"), "devices": holder.get("devices")}),
+        holder.get("node_id") or "",
+        "-" if running is None else words.duration(running),
+        "no time limit" if remaining is None else words.duration(remaining),
+    ]

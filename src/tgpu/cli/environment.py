@@ -1,0 +1,70 @@
+"""Which of the caller's environment a job gets: what programs need, not what ties them to this session."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Of the terminal, the desktop or the login that will be gone when the job starts, or of another job.
+_SESSION_PREFIXES = (
+    "SSH_",
+    "TGPU_",
+    "SLURM_",
+    "DBUS_",
+    "TMUX",
+    "STY",
+    "VSCODE_",
+    "KITTY_",
+    "ITERM_",
+    "WAYLAND_",
+)
+_SESSION_NAMES = frozenset(
+    {
+        "_",
+        "COLUMNS",
+        "CUDA_VISIBLE_DEVICES",
+        "DISPLAY",
+        "LINES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "OLDPWD",
+        "PWD",
+        "SHLVL",
+        "TERM",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "WINDOWID",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SEAT",
+        "XDG_SESSION_ID",
+        "XDG_SESSION_TYPE",
+        "XDG_VTNR",
+    }
+)
+
+
+def exported(environ: Mapping[str, str]) -> dict[str, str]:
+    """As Slurm does it: all but the session, since PATH, conda and virtual environments live there."""
+    return {name: value for name, value in environ.items() if _is_exported(name, value)}
+
+
+def _is_exported(name: str, value: str) -> bool:
+    return (
+        name not in _SESSION_NAMES
+        and not name.startswith(_SESSION_PREFIXES)
+        and _NAME.fullmatch(name) is not None  # exported shell functions have other names
+        and _is_text(value)
+    )
+
+
+def _is_text(value: str) -> bool:
+    """Bytes that are not UTF-8 cannot travel in JSON."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

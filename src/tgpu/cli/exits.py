@@ -1,0 +1,59 @@
+"""What an exit code means, and the errors that lead to one."""
+
+from __future__ import annotations
+
+from tgpu.client.errors import TgpuError, UnreachableError
+
+OK = 0
+FAILED = 1
+USAGE = 2
+UNREACHABLE = 3
+NOT_FOUND = 4
+NOT_PERMITTED = 5
+REFUSED = 6
+TIMED_OUT = 124
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+MEANINGS = """\
+exit codes:
+  0  done                            4  no such job, node or token
+  1  a job failed, or another error  5  not permitted
+  2  wrong usage                     6  refused: quota, never fits, or conflict
+  3  the server cannot be reached    124  the time given to `wait` is over
+`tgpu run` and `tgpu wait` end with the job's own exit code; 128+n if signal n killed it.
+"""
+
+_BY_STATUS = {
+    400: USAGE,
+    401: NOT_PERMITTED,
+    403: NOT_PERMITTED,
+    404: NOT_FOUND,
+    409: REFUSED,
+    410: NOT_FOUND,
+    413: REFUSED,
+    422: REFUSED,
+    429: REFUSED,
+    503: UNREACHABLE,
+}
+
+
+class CommandError(Exception):
+    """An error of one line, and the code to end with."""
+
+    def __init__(self, text: str, code: int = FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """What was typed cannot be meant; the text says what would be right."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, USAGE)
+
+
+def code_of(error: TgpuError) -> int:
+    if str(error.problem.get("type", "")).endswith(":invalid-field"):
+        return USAGE
+    return UNREACHABLE if isinstance(error, UnreachableError) else _BY_STATUS.get(error.status, FAILED)

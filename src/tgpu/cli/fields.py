@@ -1,0 +1,148 @@
+"""A job's fields under the names people use, from flags and from files alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tgpu.cli.exits import UsageError
+from tgpu.domain import quantities
+from tgpu.domain.quantities import BadQuantityError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+_CLASSES = ("real-time", "high", "default", "low", "best-effort")
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise UsageError(f"{name} must be text; got {value!r}")
+    return str(value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false; got {value!r}")
+    return value
+
+
+def _thousandths(maximum: int) -> Callable[[str, object], float]:
+    def convert(name: str, value: object) -> float:
+        exact = quantities.milli(name, value, maximum)
+        return exact // 1000 if exact % 1000 == 0 else exact / 1000
+
+    return convert
+
+
+def _mebibytes(name: str, value: object) -> int:
+    return quantities.mib(name, _text(name, value))
+
+
+def _seconds(name: str, value: object) -> int:
+    return quantities.seconds(name, _text(name, value))
+
+
+def _priority(name: str, value: object) -> int:
+    text = _text(name, value)
+    if not text.removeprefix("-").isdecimal() or abs(int(text)) > quantities.MAX_PRIORITY:
+        raise UsageError(
+            f"{name} must be a whole number within ±{quantities.MAX_PRIORITY}, higher first; got {value!r}"
+        )
+    return int(text)
+
+
+def _priority_class(name: str, value: object) -> str:
+    if value not in _CLASSES:
+        raise UsageError(f"{name} must be one of {', '.join(_CLASSES)}; got {value!r}")
+    return str(value)
+
+
+def pairs(name: str, value: object) -> dict[str, str]:
+    """A mapping, or a list of `KEY=VALUE`."""
+    if isinstance(value, list) and all(isinstance(item, str) and "=" in item for item in value):
+        value = dict(item.split("=", 1) for item in value)
+    if not isinstance(value, dict) or "" in value:
+        raise UsageError(f"{name} must be given as KEY=VALUE; got {value!r}")
+    return {str(key): _pair_text(f"{name} {key}", item) for key, item in value.items()}
+
+
+def _pair_text(name: str, value: object) -> str:
+    """YAML reads `yes`, `1` and `true` as it likes: an environment gets back what was likely written."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else _text(name, value)
+
+
+def _command(name: str, value: object) -> list[str] | str:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, list) and value and all(isinstance(part, str | int | float) for part in value):
+        return [str(part) for part in value]
+    raise UsageError(f"{name} must be a string (for the shell) or a list of words; got {value!r}")
+
+
+CONVERT: dict[str, Callable[[str, Any], object]] = {
+    "name": _text,
+    "command": _command,
+    "env": pairs,
+    "cwd": _text,
+    "cpu_request": _thousandths(quantities.MAX_CPU_MILLI),
+    "mem_request_mb": _mebibytes,
+    "disk_request_mb": _mebibytes,
+    "gpu_request": _thousandths(quantities.MAX_GPU_MILLI),
+    "gpu_type": _text,
+    "exclusive": _flag,
+    "node_selector": pairs,
+    "priority_class": _priority_class,
+    "priority": _priority,
+    "time_limit_s": _seconds,
+    "max_wait_s": _seconds,
+    "requeue": _flag,
+    "grace_s": _seconds,
+    "tenant_id": _text,
+}
+ALIASES = {
+    "cmd": "command",
+    "environment": "env",
+    "workdir": "cwd",
+    "cpus": "cpu_request",
+    "num_cpus": "cpu_request",
+    "memory": "mem_request_mb",
+    "mem": "mem_request_mb",
+    "disk": "disk_request_mb",
+    "gpus": "gpu_request",
+    "num_gpus": "gpu_request",
+    "gpu_model": "gpu_type",
+    "class": "priority_class",
+    "time": "time_limit_s",
+    "time_limit": "time_limit_s",
+    "max_wait": "max_wait_s",
+    "grace": "grace_s",
+    "tenant": "tenant_id",
+}
+
+
+def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
+    """The API's fields for what was given under friendly names. `where` leads the words of an error."""
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        name = ALIASES.get(key, key)
+        if name not in CONVERT:
+            raise UsageError(f"{where}unknown key {key!r}{_did_you_mean(key)}")
+        if name in fields:
+            raise UsageError(f"{where}{key!r} says {name} a second time; keep one of them")
+        try:
+            fields[name] = CONVERT[name](f"{where}{key}", value)
+        except BadQuantityError as error:
+            raise UsageError(str(error)) from None
+    return fields
+
+
+def _did_you_mean(key: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only a slip needs it
+
+    near = get_close_matches(key.lower().replace("-", "_"), [*CONVERT, *ALIASES], n=1)
+    return (
+        f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted([*CONVERT, *ALIASES]))}"
+    )

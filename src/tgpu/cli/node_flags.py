@@ -1,0 +1,56 @@
+"""The flags of `up`, `server` and `agent`, and the settings they override."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tgpu.cli.exits import UsageError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+    from tgpu.config.settings import Settings
+
+_NODE = ("simulate_gpus", "simulate_gpu_model", "node_cpus", "node_memory", "node_name")
+_SERVER = ("listen", "policy")
+
+
+def add_node_flags(parser: ArgumentParser) -> None:
+    parser.add_argument("--simulate-gpus", type=int, metavar="N", help="pretend to have N GPUs")
+    parser.add_argument(
+        "--gpu-model", dest="simulate_gpu_model", metavar="NAME", help="what those call themselves"
+    )
+    parser.add_argument(
+        "--cpus", dest="node_cpus", type=float, metavar="N", help="offer N CPUs (default: all)"
+    )
+    parser.add_argument(
+        "--memory", dest="node_memory", metavar="SIZE", help="offer so much memory (default: all)"
+    )
+    parser.add_argument(
+        "--name", dest="node_name", metavar="NAME", help="this node's name (default: the host's)"
+    )
+
+
+def add_server_flags(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="address of the HTTP API; `off`: only the socket"
+    )
+    parser.add_argument("--policy", metavar="NAME", help="order of the queue: priority or fifo")
+
+
+def overrides(args: Namespace) -> dict[str, Any]:
+    """The settings that flags have named."""
+    said = {name: getattr(args, name, None) for name in (*_NODE, *_SERVER)}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def settings(args: Namespace) -> Settings:
+    """All settings, flags first; a wrong one is a usage error."""
+    from tgpu.config.settings import SettingsError, load  # noqa: PLC0415  `--help` needs none of it
+
+    try:
+        return load(os.environ, overrides(args))
+    except SettingsError as error:
+        raise UsageError(str(error)) from None

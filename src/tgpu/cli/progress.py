@@ -1,0 +1,82 @@
+"""One line on the terminal that says how a job's waiting goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tgpu.cli import words
+from tgpu.cli.away import AwayNotes
+from tgpu.cli.screen import Screen, clean
+from tgpu.client.errors import TgpuError
+from tgpu.client.waiting import is_passing, nudges
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self, TextIO
+
+    from tgpu.client import Client
+
+_LOOK_EVERY_S = 2.0
+_WAITING = frozenset({"pending", "preempted", "scheduled"})
+
+
+class ProgressLine:
+    """Rewritten in place on a terminal; elsewhere nothing is written. It leaves no trace."""
+
+    def __init__(self, stream: TextIO, *, silent: bool) -> None:
+        self._stream = stream
+        self._screen = Screen(stream)
+        self.active = self._screen.is_terminal and not silent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write("")
+
+    def say(self, text: str) -> None:
+        self._write(text[: (self._screen.width or 80) - 1])
+
+    def _write(self, text: str) -> None:
+        if self.active:
+            self._stream.write(f"\r\x1b[K{self._screen.paint(text, 'dim') if text else ''}")
+            self._stream.flush()
+
+
+def wait_for_start(client: Client, job_id: int, line: ProgressLine) -> bool:
+    """Whether it started at all: a job can also end while it waits."""
+    quiet_s = _LOOK_EVERY_S if line.active else 15.0
+    line.say(f"job {job_id} submitted")
+    for _ in nudges(client, [job_id], longest_quiet_s=quiet_s, on_away=AwayNotes()):
+        try:
+            job = client.job(job_id)
+            if job["status"] not in _WAITING:
+                return bool(job.get("started_at") or job.get("attempts"))
+            if line.active:
+                line.say(_in_words(job, _why(client, job_id)))
+        except TgpuError as error:
+            if not is_passing(error):
+                raise
+            line.say(f"job {job_id}: {error}")
+    raise AssertionError
+
+
+def _why(client: Client, job_id: int) -> dict[str, Any]:
+    """A refusal means that there is nothing to explain any more: it has just started."""
+    try:
+        return client.why(job_id)
+    except TgpuError as error:
+        if is_passing(error):
+            raise
+        return {}
+
+
+def _in_words(job: dict[str, Any], why: dict[str, Any]) -> str:
+    parts = [f"job {job['job_id']} {job['status']}"]
+    if why.get("position"):
+        parts.append(f"{words.ordinal(why['position'])} in line")
+    if why.get("waiting") and why.get("summary"):
+        parts.append(clean(why["summary"]))
+    return " · ".join(parts)

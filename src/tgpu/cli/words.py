@@ -1,0 +1,72 @@
+"""Numbers, sizes and times as people read them."""
+
+from __future__ import annotations
+
+import time
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def duration(seconds: float) -> str:
+    """`12s`, `4m05s`, `3h12m`, `2d04h`."""
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{whole % _MINUTE:02}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"
+    return f"{whole // _DAY}d{whole % _DAY // _HOUR:02}h"
+
+
+def number(value: float | None) -> str:
+    """`2`, `0.25`; a dash where nothing is known."""
+    return "-" if value is None else f"{round(value, 3):g}" if value < 1e6 else f"{value:.0f}"  # noqa: PLR2004
+
+
+def size(mib: float | None) -> str:
+    """`512M`, `16G`, `1.5T`, from MiB."""
+    if mib is None:
+        return "-"
+    value = float(mib)
+    for unit in "MGT":
+        if value < 1024 or unit == "T":  # noqa: PLR2004
+            return f"{value:.4g}{unit}" if value else "0"
+        value /= 1024
+    raise AssertionError
+
+
+def timestamp(moment: str | None) -> float | None:
+    """Seconds since 1970 of an RFC 3339 time."""
+    if not moment:
+        return None
+    from datetime import datetime  # noqa: PLC0415  2 ms that only times need
+
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def local_time(moment: str | None) -> str:
+    """`2026-07-25 14:03:11`, on this machine's clock."""
+    stamp = timestamp(moment)
+    return "-" if stamp is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
+
+
+def between(start: str | None, end: str | None, now: float) -> float | None:
+    """Seconds from `start` to `end`, or to now."""
+    begun = timestamp(start)
+    ended = timestamp(end)
+    return None if begun is None else max(0.0, (now if ended is None else ended) - begun)
+
+
+def ordinal(position: int) -> str:
+    tail = "th" if position % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")
+    return f"{position}{tail}"
+
+
+def plural(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def plural_number(value: float | None, thing: str) -> str:
+    """`2 GPUs`, `0.25 GPU`; nothing for nothing."""
+    return "" if not value else f"{number(value)} {thing}" + ("s" if value > 1 else "")

@@ -1,0 +1,189 @@
+"""The SDK: `Client().submit(["python", "train.py"], gpu_request=2)`. Answers are plain dicts."""
+
+from __future__ import annotations
+
+import json
+
+from tgpu.client import waiting
+from tgpu.client.errors import ReadTimeoutError, TgpuError
+from tgpu.client.events import EventStream
+from tgpu.client.output import Output
+from tgpu.client.session import Session
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+_PAGE = 500
+_MOST_JOBS = 10_000
+_MOST_BYTES = 32 << 20
+
+
+class Client:
+    """Speaks to one server; without arguments, to the one that the `tgpu` command would find.
+
+    Not for several threads at once: give each its own.
+    """
+
+    def __init__(self, server: str | None = None, *, token: str | None = None, timeout: float = 30.0) -> None:
+        self.session = Session(server, token, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.session.close()
+
+    def submit(self, command: Sequence[str] | str, **fields: object) -> dict[str, Any]:
+        """The job as the server recorded it; it is durable when this returns."""
+        body = {"command": command if isinstance(command, str) else list(command), **fields}
+        return self._dict("POST", "/jobs", body=body)
+
+    def submit_many(self, jobs: Sequence[Mapping[str, object]]) -> list[int]:
+        """Their ids, in the order given. Up to 10,000 jobs (32 MiB) are recorded whole or not at all."""
+        ids: list[int] = []
+        for batch in _batches(jobs):
+            ids += self._dict("POST", "/jobs", body={"jobs": batch})["job_ids"]
+        return ids
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """All that is known of a job, with its attempts and events."""
+        return self._dict("GET", f"/jobs/{job_id}")
+
+    def jobs(self, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
+        """Page after page. Filters: status, user, name, ids, since, until, order."""
+        cursor: object = None
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            page = self._dict("GET", "/jobs", query={**filters, "limit": size, "cursor": cursor})
+            yield from page["jobs"]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+            left = None if left is None else left - len(page["jobs"])
+
+    def jobs_by_id(self, job_ids: Collection[int]) -> list[dict[str, Any]]:
+        """These jobs, in short form if there are several. Raises TgpuError 404 for one that is not there."""
+        ids = list(job_ids)
+        if len(ids) == 1:
+            return [self.job(ids[0])]
+        found: dict[int, dict[str, Any]] = {}
+        for start in range(0, len(ids), _PAGE):
+            some = ids[start : start + _PAGE]
+            found |= {job["job_id"]: job for job in self.jobs(ids=",".join(map(str, some)))}
+        missing = [job_id for job_id in ids if job_id not in found]
+        if missing:
+            raise TgpuError(404, "Not found", f"there is no job {', '.join(map(str, missing))}")
+        return [found[job_id] for job_id in ids]
+
+    def cancel(self, job_id: int) -> dict[str, Any]:
+        """Asks for the job's end; a running one gets SIGTERM, its grace, then SIGKILL."""
+        return self._dict("DELETE", f"/jobs/{job_id}")
+
+    def cancel_many(self, job_ids: Sequence[int]) -> dict[str, Any]:
+        return self._dict("POST", "/jobs/cancel", body={"job_ids": list(job_ids)})
+
+    def wait(
+        self,
+        job_ids: int | Collection[int],
+        *,
+        timeout: float | None = None,
+        on_away: Callable[[str], None] = lambda _: None,
+    ) -> list[dict[str, Any]]:
+        """The jobs as they ended. Waits through restarts of the server; `on_away` hears of them.
+        Raises WaitTimeoutError."""
+        ids = [job_ids] if isinstance(job_ids, int) else list(dict.fromkeys(job_ids))
+        return waiting.wait(self, ids, timeout, on_away)
+
+    def logs(
+        self,
+        job_id: int,
+        *,
+        stream: str = "stdout",
+        follow: bool = False,
+        tail: int | None = None,
+        attempt: int | None = None,
+    ) -> Iterator[bytes]:
+        """The job's output, piece by piece; with `follow`, until the job has ended."""
+        output = Output(self, job_id, stream, attempt=attempt, tail=tail)
+        return output.follow() if follow else output.read()
+
+    def why(self, job_id: int) -> dict[str, Any]:
+        return self._dict("GET", f"/jobs/{job_id}/why")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._list("/nodes", "nodes")
+
+    def queues(self) -> list[dict[str, Any]]:
+        return self._list("/queues", "queues")
+
+    def stats(self) -> dict[str, Any]:
+        return self._dict("GET", "/stats")
+
+    def whoami(self) -> dict[str, Any]:
+        return self._dict("GET", "/whoami")
+
+    def events(self, *, after: int | None = None, job_id: int | None = None) -> Iterator[dict[str, Any]]:
+        """Every event from now on (or after `after`), for as long as the caller listens; reconnects."""
+        while True:
+            try:
+                with EventStream(self.session, after=after, job_id=job_id) as stream:
+                    while True:
+                        try:
+                            yield stream.next(timeout=60)
+                        except ReadTimeoutError:
+                            continue
+                        finally:
+                            after = stream.last_id
+            except TgpuError as error:
+                if not waiting.is_passing(error):
+                    raise
+                waiting.pause()
+
+    def tokens(self) -> list[dict[str, Any]]:
+        return self._list("/tokens", "tokens")
+
+    def create_token(self, **fields: object) -> dict[str, Any]:
+        """The answer holds the token itself, this once."""
+        return self._dict("POST", "/tokens", body=fields)
+
+    def revoke_token(self, token_id: str) -> dict[str, Any]:
+        return self._dict("DELETE", f"/tokens/{token_id}")
+
+    def _list(self, path: str, name: str) -> list[dict[str, Any]]:
+        return list(self._dict("GET", path)[name])
+
+    def _dict(self, method: str, path: str, **call: Any) -> dict[str, Any]:  # noqa: ANN401  as Session.call
+        answer = self.session.call(method, path, **call)
+        if not isinstance(answer, dict):
+            raise TgpuError(502, "Not tgpu", f"{self.session.address} does not speak as a tgpu server does")
+        return answer
+
+
+def _batches(jobs: Sequence[Mapping[str, object]]) -> Iterator[list[dict[str, object]]]:
+    """As few requests as the server's bounds allow; `--count` repeats one object, which is measured once."""
+    sizes: dict[int, int] = {}
+    batch: list[dict[str, object]] = []
+    room = _MOST_BYTES
+    for job in jobs:
+        if id(job) not in sizes:
+            sizes[id(job)] = len(json.dumps(dict(job)))
+        size = sizes[id(job)]
+        if batch and (len(batch) == _MOST_JOBS or size > room):
+            yield batch
+            batch, room = [], _MOST_BYTES
+        batch.append(dict(job))
+        room -= size
+    if batch:
+        yield batch

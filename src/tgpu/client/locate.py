@@ -1,0 +1,109 @@
+"""Finds the server: TGPU_SERVER, then the socket in TGPU_HOME, then the machine's own socket."""
+
+# pathlib costs 7 ms of every start:
+# ruff: noqa: PTH100, PTH118, PTH123
+
+from __future__ import annotations
+
+import os
+import stat
+
+from tgpu.client.errors import UnreachableError
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SYSTEM_SOCKET = "/run/tgpu/tgpu.sock"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Address:
+    """Where a server listens: `unix`, `http` or `https`, and the path or the host and port."""
+
+    __slots__ = ("host", "path", "port", "scheme")
+
+    def __init__(self, scheme: str, *, path: str = "", host: str = "", port: int = 0) -> None:
+        self.scheme = scheme
+        self.path = path
+        self.host = host
+        self.port = port
+
+    def __str__(self) -> str:
+        if self.scheme == "unix":
+            return self.path
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        if self.scheme == "unix":
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The same rule as `tgpu.config.settings.default_home`, which is too heavy to import here."""
+    said = environ.get("TGPU_HOME")
+    if said:
+        return os.path.abspath(said)
+    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/", ".local", "share")
+    return os.path.join(base, "tgpu")
+
+
+def parse(url: str) -> Address:
+    """`unix:///path`, `http://host:port`, `https://host`, or a bare path."""
+    scheme, found, rest = url.partition("://")
+    if not found and url.startswith("/"):
+        return Address("unix", path=url)
+    if scheme == "unix" and rest.startswith("/"):
+        return Address("unix", path=rest)
+    if scheme in _DEFAULT_PORTS:
+        host, port = _host_and_port(rest.rstrip("/"), _DEFAULT_PORTS[scheme])
+        if host and port:
+            return Address(scheme, host=host, port=port)
+    raise UnreachableError(
+        f"TGPU_SERVER is {url!r}; it must look like unix:///run/tgpu/tgpu.sock or http://127.0.0.1:7480"
+    )
+
+
+def candidates(environ: Mapping[str, str]) -> list[Address]:
+    """Where to try, in order. Who names a server or a home means that one and no other."""
+    said = environ.get("TGPU_SERVER")
+    if said:
+        return [parse(said)]
+    own = Address("unix", path=os.path.join(home(environ), "run", "tgpu.sock"))
+    if environ.get("TGPU_HOME"):
+        return [own]
+    return [own, Address("unix", path=SYSTEM_SOCKET)]
+
+
+def token(environ: Mapping[str, str], address: Address) -> str | None:
+    """TGPU_TOKEN, or over TCP the file `token` in the home; a unix socket knows its caller anyway."""
+    said = environ.get("TGPU_TOKEN")
+    if said:
+        return said.strip()
+    if address.scheme == "unix":
+        return None
+    path = os.path.join(home(environ), "token")
+    try:
+        with open(path, encoding="ascii") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise UnreachableError(f"{path} can be read by others; run: chmod 600 {path}")
+            return file.read().strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"cannot read the token in {path}: {error}") from error
+
+
+def _host_and_port(authority: str, default: int) -> tuple[str, int]:
+    if authority.startswith("["):
+        host, _, rest = authority[1:].partition("]")
+        port = rest.removeprefix(":")
+    else:
+        host, _, port = authority.partition(":")
+    if not port:
+        return host, default
+    return host, int(port) if port.isascii() and port.isdigit() else 0

@@ -1,0 +1,110 @@
+"""A job's output as bytes: what there is, or everything until the job has ended."""
+
+from __future__ import annotations
+
+import time
+
+from tgpu.client.errors import ReadTimeoutError, TgpuError, UnreachableError
+from tgpu.client.waiting import FINAL, is_passing, nudges
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tgpu.client.client import Client
+
+_QUIET_S = 20.0
+_FIRST_BACKOFF_S = 0.05
+_LONGEST_BACKOFF_S = 3.0
+
+
+class Output:
+    """One stream of one job. It knows where the next read begins, so a broken read goes on there."""
+
+    def __init__(
+        self, client: Client, job_id: int, stream: str, *, attempt: int | None = None, tail: int | None = None
+    ) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._stream = stream
+        self._only = attempt
+        self._tail = tail
+        self._offset: int | None = None
+
+    def read(self) -> Iterator[bytes]:
+        """What there is now, of the attempt asked for or of the latest."""
+        return self._pieces(self._only, follow=False)
+
+    def follow(self) -> Iterator[bytes]:
+        """Everything until the job ends, through new attempts too unless one was named."""
+        number = self._only or self._next_attempt(after=0)
+        while number is not None:
+            yield from self._follow_attempt(number)
+            self._tail, self._offset = None, 0
+            number = None if self._only else self._next_attempt(after=number)
+
+    def _next_attempt(self, after: int) -> int | None:
+        """The latest attempt once it is a later one; None if the job ends without."""
+        for _ in nudges(self._client, [self._job_id]):
+            job = self._job()
+            if job is not None:
+                latest: int = max((attempt["number"] for attempt in job["attempts"]), default=0)
+                if latest > after:
+                    return latest
+                if job["status"] in FINAL:
+                    return None
+        raise AssertionError
+
+    def _follow_attempt(self, number: int) -> Iterator[bytes]:
+        """Across lost connections, each time from the byte where they broke."""
+        backoff = _FIRST_BACKOFF_S
+        while True:
+            ended = self._has_ended(number)  # asked before reading: then a whole read has read everything
+            try:
+                for piece in self._pieces(number, follow=not ended):
+                    backoff = _FIRST_BACKOFF_S
+                    yield piece
+                if ended:
+                    return
+            except TgpuError as error:
+                if not is_passing(error) or (ended and error.status):
+                    raise  # of an ended attempt, a node that does not answer is worth telling
+            time.sleep(backoff)
+            backoff = min(backoff * 2, _LONGEST_BACKOFF_S)
+
+    def _has_ended(self, number: int) -> bool:
+        job = self._job()
+        attempts = [] if job is None else job["attempts"]
+        return any(one["number"] == number and one["status"] == "ended" for one in attempts)
+
+    def _job(self) -> dict[str, Any] | None:
+        """None while the server is away."""
+        try:
+            return self._client.job(self._job_id)
+        except TgpuError as error:
+            if not is_passing(error):
+                raise
+            return None
+
+    def _pieces(self, attempt: int | None, *, follow: bool) -> Iterator[bytes]:
+        where = {"tail": self._tail} if self._offset is None else {"offset": self._offset}
+        query = {"stream": self._stream, "attempt": attempt, **where, "follow": follow or None}
+        connection, response = self._client.session.stream(f"/jobs/{self._job_id}/logs", query)
+        try:
+            begins = response.headers.get("x-tgpu-offset", "")
+            self._offset = int(begins) if begins.isdigit() else self._offset or 0
+            connection.set_timeout(_QUIET_S)
+            while True:
+                try:
+                    piece = response.read_some()
+                except ReadTimeoutError:
+                    if not follow:
+                        raise UnreachableError("the server stopped in the middle of the output") from None
+                    continue  # a job may say nothing for hours; a lost server breaks the connection
+                if not piece:
+                    return
+                self._offset += len(piece)
+                yield piece
+        finally:
+            connection.close()

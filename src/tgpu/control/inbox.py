@@ -1,0 +1,64 @@
+"""What reaches the control loop, and how it is woken: events in the past tense, taken in batches."""
+
+import asyncio
+from dataclasses import dataclass
+
+from tgpu.domain.node import Capacity
+from tgpu.protocol.messages import Hello, Report
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSaidHello:
+    session: int
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReported:
+    session: int
+    node_id: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    node_id: str
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    node_id: str
+
+
+NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeLeft
+
+
+class Inbox:
+    """The only way in: whoever has news puts it here, and the loop takes all there is at once."""
+
+    def __init__(self) -> None:
+        self._events: list[NodeEvent] = []
+        self._store_changed = False
+        self._woken = asyncio.Event()
+
+    def put(self, event: NodeEvent) -> None:
+        self._events.append(event)
+        self._woken.set()
+
+    def store_changed(self) -> None:
+        self._store_changed = True
+        self._woken.set()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def wait(self) -> None:
+        await self._woken.wait()
+
+    def take(self) -> tuple[list[NodeEvent], bool]:
+        """All events so far, and whether the store has something new."""
+        events, changed = self._events, self._store_changed
+        self._events, self._store_changed = [], False
+        self._woken.clear()
+        return events, changed

@@ -1,0 +1,121 @@
+"""What nodes were told and have not yet confirmed: said again until a report shows it done."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tgpu.control.hub import Hub
+from tgpu.core.picture import Picture, Placed
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import JobSpec
+from tgpu.domain.lifecycle import AttemptState, Cause
+from tgpu.domain.priority import TERMS
+from tgpu.protocol.messages import Launch, Orders, Stop
+
+REPEAT_AFTER_S = 2.0
+
+
+@dataclass(slots=True)
+class _ForNode:
+    launches: list[Launch] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    forget: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Unconfirmed:
+    launch: Launch | None
+    said: float
+
+
+class OrderBook:
+    """Orders on their way, by attempt; the launch itself is kept until the node has confirmed it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._out: dict[AttemptId, _Unconfirmed] = {}
+        self._due: dict[str, _ForNode] = {}
+
+    def launch(self, placed: Placed, spec: JobSpec, now: float) -> None:
+        order = launch_order(placed, spec)
+        self._out[placed.attempt_id] = _Unconfirmed(order, now)
+        self._for(placed.node_id).launches.append(order)
+
+    def stop(self, placed: Placed, cause: Cause, now: float) -> None:
+        launch = self._out[placed.attempt_id].launch if placed.attempt_id in self._out else None
+        self._out[placed.attempt_id] = _Unconfirmed(launch, now)
+        self._for(placed.node_id).stops.append(_stop(placed, cause))
+
+    def forget(self, node_id: str, attempt: str) -> None:
+        self._for(node_id).forget.append(attempt)
+
+    def knows_launch(self, attempt_id: AttemptId) -> bool:
+        held = self._out.get(attempt_id)
+        return held is not None and held.launch is not None
+
+    def relaunch(self, placed: Placed, now: float) -> None:
+        held = self._out[placed.attempt_id]
+        if held.launch is not None:
+            held.said = now
+            self._for(placed.node_id).launches.append(held.launch)
+
+    def say_again(self, picture: Picture, now: float) -> None:
+        """What a node has not confirmed after a while."""
+        for attempt_id, held in list(self._out.items()):
+            placed = picture.live(attempt_id)
+            if placed is None or placed.state is AttemptState.RUNNING:
+                del self._out[attempt_id]
+            elif now - held.said >= REPEAT_AFTER_S:
+                held.said = now
+                if placed.state is AttemptState.STOPPING:
+                    self._for(placed.node_id).stops.append(_stop(placed, Cause.CANCELLED))
+                elif held.launch is not None:
+                    self._for(placed.node_id).launches.append(held.launch)
+
+    def settled(self, attempts: Iterable[AttemptId]) -> None:
+        for attempt_id in attempts:
+            self._out.pop(attempt_id, None)
+
+    def send(self) -> None:
+        """One message per node."""
+        due, self._due = self._due, {}
+        for node_id, orders in due.items():
+            session = self._hub.session_of(node_id)
+            if session is not None:
+                self._hub.send(
+                    node_id,
+                    Orders(
+                        session=session,
+                        launches=tuple(orders.launches),
+                        stops=tuple(orders.stops),
+                        forget=tuple(orders.forget),
+                    ),
+                )
+
+    def _for(self, node_id: str) -> _ForNode:
+        if node_id not in self._due:
+            self._due[node_id] = _ForNode()
+        return self._due[node_id]
+
+
+def _stop(placed: Placed, cause: Cause) -> Stop:
+    by = placed.task.cancel_by
+    return Stop(attempt=str(placed.attempt_id), cause=cause, detail=f"by {by}" if by else "")
+
+
+def launch_order(placed: Placed, spec: JobSpec) -> Launch:
+    group = spec.groups[0]
+    grace_s = spec.grace_s if spec.grace_s is not None else TERMS[spec.priority_class].grace_s
+    return Launch(
+        attempt=str(placed.attempt_id),
+        job_name=spec.name,
+        user=spec.user,
+        command=group.command if isinstance(group.command, str) else list(group.command),
+        cwd=group.cwd,
+        env=group.env,
+        devices=placed.devices,
+        cpu_milli=group.request.cpu_milli,
+        memory_mib=group.request.memory_mib,
+        gpu_milli=group.request.gpu_milli,
+        time_limit_s=spec.time_limit_s,
+        grace_s=grace_s,
+    )

@@ -1,0 +1,36 @@
+"""What users asked for, brought into the picture: new tasks wait, cancelled ones are closed or stopped."""
+
+from dataclasses import replace
+
+from tgpu.control.turn import Turn
+from tgpu.core.picture import Picture
+from tgpu.domain.ids import TaskId
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening
+from tgpu.store.port import Changes, StopOrdered, TaskClosed
+
+
+def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
+    for task in changes.submitted:
+        if task.task_id not in picture.waiting and task.task_id not in picture.placed:
+            picture.add_waiting(task)
+            if task.cancel_by is not None:
+                cancel(picture, task.task_id, task.cancel_by, turn)
+    for job_id, by in changes.cancels:
+        cancel(picture, TaskId(job_id, 0), by, turn)
+
+
+def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn) -> None:
+    """A waiting task is closed at once; a placed one is stopped, and closed when its node says so."""
+    if task_id in picture.waiting:
+        picture.remove_waiting(task_id)
+        turn.batch.closed.append(
+            TaskClosed(task_id, Happening.CANCELLED, Cause.CANCELLED, f"cancelled by {by}")
+        )
+        return
+    placed = picture.placed.get(task_id)
+    if placed is None:
+        return
+    placed.task = replace(placed.task, cancel_by=by)
+    if placed.state is not AttemptState.STOPPING:
+        placed.state = AttemptState.STOPPING
+        turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.CANCELLED, by))

@@ -1,0 +1,185 @@
+"""What is counted and measured, for Prometheus and for `tgpu stats`; each instance has its own registry."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from tgpu.domain.lifecycle import NodeState, Status
+from tgpu.domain.quantities import MILLI
+from tgpu.domain.views import NodeView
+
+_WAIT_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
+_RUN_S = (0.1, 1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
+_FAST_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_REMEMBERED = 2048  # enough for a steady 99th percentile, little enough to sort on every request
+_QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
+
+
+class Recent:
+    """The last few observations, for percentiles a person can read without a query language."""
+
+    def __init__(self) -> None:
+        self._values: deque[float] = deque(maxlen=_REMEMBERED)
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+        self._count += 1
+
+    def summary(self) -> dict[str, float | int | None]:
+        ordered = sorted(self._values)
+        last = len(ordered) - 1
+        quantiles = {
+            name: round(ordered[round(share * last)], 6) if ordered else None
+            for name, share in _QUANTILES.items()
+        }
+        return {"count": self._count, **quantiles}
+
+
+class Metrics:
+    """Observations are pushed by whoever sees them happen; gauges are filled when somebody looks."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._submissions = Counter("tgpu_submissions", "Jobs accepted.", registry=registry)
+        self._placements = Counter("tgpu_placements", "Assignments committed.", registry=registry)
+        self._drift = Counter(
+            "tgpu_picture_drift",
+            "Differences found between the picture in memory and the database, and mended.",
+            registry=registry,
+        )
+        self._wait = Histogram(
+            "tgpu_wait_seconds",
+            "From submission to start.",
+            ["priority_class"],
+            buckets=_WAIT_S,
+            registry=registry,
+        )
+        self._run = Histogram(
+            "tgpu_run_seconds", "From start to end.", ["outcome"], buckets=_RUN_S, registry=registry
+        )
+        self._decision = self._fast("tgpu_decision_seconds", "From a change to the decision it led to.")
+        self._cycle = self._fast("tgpu_cycle_seconds", "One scheduling cycle.")
+        self._commit = self._fast("tgpu_commit_seconds", "One commit of the control loop.")
+        self._requests = Histogram(
+            "tgpu_http_request_seconds",
+            "From a request's arrival to the first byte of its answer.",
+            ["method", "route", "status"],
+            buckets=_FAST_S,
+            registry=registry,
+        )
+        self._jobs = Gauge("tgpu_jobs", "Jobs by status.", ["status"], registry=registry)
+        self._live = Gauge(
+            "tgpu_live_jobs", "Jobs that wait or run, by user.", ["user", "status"], registry=registry
+        )
+        self._node_up = Gauge("tgpu_node_up", "1 while the node is ready.", ["node"], registry=registry)
+        labels = ["node", "resource"]
+        self._capacity = Gauge("tgpu_capacity", "What a node has to give.", labels, registry=registry)
+        self._allocated = Gauge("tgpu_allocated", "What is given out.", labels, registry=registry)
+        self._used = Gauge("tgpu_used", "What is in use, measured.", labels, registry=registry)
+        device = ["node", "device"]
+        self._device_allocated = Gauge(
+            "tgpu_device_allocated", "Share of a GPU given out.", device, registry=registry
+        )
+        self._device_busy = Gauge(
+            "tgpu_device_busy", "Share of time a GPU was busy, measured.", device, registry=registry
+        )
+        self._device_memory = Gauge(
+            "tgpu_device_memory_used_mib", "Memory of a GPU in use, measured.", device, registry=registry
+        )
+        self._waits, self._runs, self._decisions = Recent(), Recent(), Recent()
+
+    def _fast(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, buckets=_FAST_S, registry=self.registry)
+
+    def count_submissions(self, number: int) -> None:
+        self._submissions.inc(number)
+
+    def count_placements(self, number: int) -> None:
+        self._placements.inc(number)
+
+    def count_drift(self, number: int) -> None:
+        self._drift.inc(number)
+
+    def observe_wait(self, priority_class: str, seconds: float) -> None:
+        self._wait.labels(priority_class).observe(seconds)
+        self._waits.add(seconds)
+
+    def observe_run(self, outcome: str, seconds: float) -> None:
+        self._run.labels(outcome).observe(seconds)
+        self._runs.add(seconds)
+
+    def observe_decision(self, seconds: float) -> None:
+        self._decision.observe(seconds)
+        self._decisions.add(seconds)
+
+    def observe_cycle(self, seconds: float) -> None:
+        self._cycle.observe(seconds)
+
+    def observe_commit(self, seconds: float) -> None:
+        self._commit.observe(seconds)
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(method, route, str(status)).observe(seconds)
+
+    def percentiles(self) -> dict[str, dict[str, float | int | None]]:
+        """Of the latest observations, in seconds."""
+        return {
+            "wait_s": self._waits.summary(),
+            "run_s": self._runs.summary(),
+            "decision_s": self._decisions.summary(),
+        }
+
+    def exposition(
+        self,
+        by_status: Mapping[Status, int],
+        live_by_user: Mapping[tuple[str, Status], int],
+        nodes: Sequence[NodeView],
+    ) -> bytes:
+        """Everything in Prometheus' text format, the gauges filled with what was just read."""
+        for gauge in self._filled_on_demand():
+            gauge.clear()
+        for status in Status:
+            self._jobs.labels(status.value).set(by_status.get(status, 0))
+        for (user, status), number in live_by_user.items():
+            self._live.labels(user, status.value).set(number)
+        for view in nodes:
+            self._fill_node(view)
+        return generate_latest(self.registry)
+
+    def _filled_on_demand(self) -> Iterable[Gauge]:
+        return (
+            self._jobs,
+            self._live,
+            self._node_up,
+            self._capacity,
+            self._allocated,
+            self._used,
+            self._device_allocated,
+            self._device_busy,
+            self._device_memory,
+        )
+
+    def _fill_node(self, view: NodeView) -> None:
+        name, capacity, given = view.node.node_id, view.node.capacity, view.allocated
+        self._node_up.labels(name).set(view.node.state is NodeState.READY)
+        for resource, total, allocated in (
+            ("cpu", capacity.cpu_milli / MILLI, given.cpu_milli / MILLI),
+            ("memory_mib", capacity.memory_mib, given.memory_mib),
+            ("disk_mib", capacity.disk_mib, given.disk_mib),
+            ("gpu", capacity.gpu_milli / MILLI, given.gpu_milli / MILLI),
+        ):
+            self._capacity.labels(name, resource).set(total)
+            self._allocated.labels(name, resource).set(allocated)
+        if view.used_cpu_milli is not None:
+            self._used.labels(name, "cpu").set(view.used_cpu_milli / MILLI)
+        if view.used_memory_mib is not None:
+            self._used.labels(name, "memory_mib").set(view.used_memory_mib)
+        for device in view.devices:
+            index = str(device.index)
+            self._device_allocated.labels(name, index).set(device.allocated_milli / MILLI)
+            if device.busy_percent is not None:
+                self._device_busy.labels(name, index).set(device.busy_percent / 100)
+            if device.memory_used_mib is not None:
+                self._device_memory.labels(name, index).set(device.memory_used_mib)

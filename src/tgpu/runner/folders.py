@@ -1,0 +1,87 @@
+"""The agent's side of the folders `claims` and `stops`, and of what a dead supervisor left running."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tgpu.domain.ids import AttemptId
+from tgpu.runner import records
+from tgpu.runner.cgroup import Cgroups
+
+STRAY_ROUNDS = 100
+
+
+class Folders:
+    """Which attempts were claimed, and which are to be stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._claims = os.fspath(folder / records.CLAIMS)
+        self._stops = os.fspath(folder / records.STOPS)
+        for path in (self._claims, self._stops):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def claimed(self) -> dict[str, int]:
+        """The inode to which each claim leads."""
+        with os.scandir(self._claims) as entries:
+            return {entry.name: entry.inode() for entry in entries if is_attempt(entry.name)}
+
+    def is_claimed(self, attempt: str) -> bool:
+        return os.path.lexists(f"{self._claims}/{attempt}")
+
+    def order_stop(self, attempt: str, cause: str, detail: str) -> None:
+        """Written whole before anybody can see it; the supervisor looks for it before it starts its task."""
+        draft = f"{self._stops}/.{attempt}"
+        Path(draft).write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}", "utf-8", errors="replace")
+        os.replace(draft, f"{self._stops}/{attempt}")
+
+    def drop(self, attempts: Iterable[str]) -> None:
+        """From now on they could be run again."""
+        for attempt in attempts:
+            for folder in (self._claims, self._stops):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{attempt}")
+
+
+def is_attempt(name: str) -> bool:
+    """Names come from elsewhere and become paths here."""
+    try:
+        AttemptId.parse(name)
+    except ValueError:
+        return False
+    return True
+
+
+def end_strays(cluster_id: str, attempts: set[str], cgroups: Cgroups | None) -> None:
+    """Ends what a dead supervisor left behind: by cgroup, and by the mark in each process's environment."""
+    if cgroups is not None:
+        for attempt in attempts:
+            cgroups.kill(attempt)
+    marks = {f"TGPU_ATTEMPT_KEY={cluster_id}:{attempt}".encode() for attempt in attempts}
+    for _ in range(STRAY_ROUNDS):
+        strays = _marked(marks)
+        if not strays:
+            break
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # what is stopped cannot fork meanwhile
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+        time.sleep(0.01)
+    if cgroups is not None:
+        for attempt in attempts:
+            cgroups.remove(attempt)
+
+
+def _marked(marks: set[bytes]) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                environ = Path("/proc", name, "environ").read_bytes()  # empty for the dead
+            except OSError:
+                continue
+            if b"TGPU_ATTEMPT_KEY=" in environ and not marks.isdisjoint(environ.split(b"\0")):
+                found.append(int(name))
+    return found

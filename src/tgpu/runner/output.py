@@ -1,0 +1,85 @@
+"""What a task prints, kept in segment files named by their first byte's offset; the oldest goes first.
+
+At most two segments of half the cap are kept, so a task that prints for ever costs neither memory nor
+more disk than its cap, and a full disk costs it nothing but its output.
+"""
+
+import os
+
+CHUNK = 1 << 16  # what a pipe holds, unless somebody enlarged it
+PIPE_MAX = 1 << 20
+
+
+class Stream:
+    """One of a task's two outputs, from its pipe to its segments."""
+
+    __slots__ = ("_begin", "_end", "_file", "_folder", "_name", "_older", "_segment", "lost", "pipe")
+
+    def __init__(self, pipe: int, folder: str, name: str, cap_bytes: int) -> None:
+        self.pipe = pipe
+        self.lost = 0
+        """How many bytes could not be written."""
+        self._folder = folder
+        self._name = name
+        self._segment = max(cap_bytes // 2, 1)
+        self._file = -1
+        self._begin = self._end = 0
+        self._older: str | None = None
+
+    def pump(self) -> bool:
+        """Moves what is there now; False once nobody can write any more."""
+        try:
+            data = os.read(self.pipe, CHUNK)
+        except BlockingIOError:
+            return True
+        if data:
+            self._keep(data)
+        return bool(data)
+
+    def drain(self) -> None:
+        """Takes what the pipe holds, and no more: a stranger that has its other end could go on for ever."""
+        taken = 0
+        while taken < PIPE_MAX:
+            try:
+                data = os.read(self.pipe, CHUNK)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._keep(data)
+            taken += len(data)
+
+    def _keep(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                if self._file < 0 or self._end - self._begin >= self._segment:
+                    self._next_segment()
+                room = self._segment - (self._end - self._begin)
+                written = os.write(self._file, rest[:room])
+            except OSError:  # most likely a full disk; the task must not suffer from it
+                self.lost += len(rest)
+                return
+            self._end += written
+            rest = rest[written:]
+
+    def _next_segment(self) -> None:
+        path = self._path(self._end)
+        try:
+            file = self._create(path)
+        except FileNotFoundError:
+            os.mkdir(self._folder, 0o700)
+            file = self._create(path)
+        if self._file >= 0:
+            os.close(self._file)
+            if self._older is not None:
+                os.unlink(self._older)
+            self._older = self._path(self._begin)
+        self._file = file
+        self._begin = self._end
+
+    def _create(self, path: str) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{self._name}.{offset}"

@@ -1,0 +1,86 @@
+"""What is on disk about each attempt: who claimed it, and how it ended.
+
+`exits.<n>` is a journal of lines: who claimed an attempt, how it ended (forced to disk before anybody is
+told), that it is forgotten. `claims/<attempt>` is a hard link to the journal that was current: to make
+one succeeds once and never again, so an attempt is run at most once, and it needs no inode of its own,
+which would cost more than all the rest of the bookkeeping.
+
+Supervisors import this module, so it imports next to nothing.
+"""
+
+import os
+
+from _json import encode_basestring_ascii  # `json` itself would load the regular expressions too
+
+CLAIMS = "claims"
+STOPS = "stops"
+LOCK = "spawner.lock"
+SOCKET = "agent.sock"
+STOP_SIGNAL = 15  # SIGTERM; `signal` is not imported for it
+
+DETAIL_MAX = 1000  # so that a journal line stays far below one page
+
+
+def birth_of(pid: int) -> int | None:
+    """When a process was started, in ticks since boot: with its pid this names it. None: it is gone."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, 4096)
+    except OSError:  # it ended between the two calls
+        return None
+    finally:
+        os.close(fd)
+    after_name = text[text.rindex(b")") + 2 :].split(None, 20)
+    return None if after_name[0] in (b"Z", b"X") else int(after_name[19])
+
+
+def claim(attempt: str, generation: int) -> bool:
+    """True for exactly one caller, ever; False for all others, and when the disk is full."""
+    path = f"{CLAIMS}/{attempt}"
+    try:
+        os.link(f"exits.{generation}", path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links, or one link too many
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError:
+            return False
+    return True
+
+
+def write_line(journal: int, line: bytes) -> None:
+    """It begins with a newline too, so that a torn line before it cannot swallow it."""
+    data = b"\n" + line + b"\n"
+    if os.write(journal, data) != len(data):
+        raise OSError("the disk is full")
+
+
+def claim_line(attempt: str, pid: int, birth: int, started_ms: int) -> bytes:
+    return f'{{"attempt":"{attempt}","claim":[{pid},{birth},{started_ms}]}}'.encode("ascii")
+
+
+def exit_line(
+    attempt: str,
+    cause: str,
+    *,
+    exit_code: int | None,
+    signal: int | None,
+    detail: str,
+    started_ms: int | None,
+    ended_ms: int,
+    cpu_ms: int,
+    peak_memory_mib: int,
+) -> bytes:
+    def number(value: int | None) -> str:
+        return "null" if value is None else str(value)
+
+    return (
+        f'{{"attempt":"{attempt}","exit":{{"cause":"{cause}","exit_code":{number(exit_code)}'
+        f',"signal":{number(signal)},"detail":{encode_basestring_ascii(detail[:DETAIL_MAX])}'
+        f',"started_ms":{number(started_ms)},"ended_ms":{ended_ms},"cpu_ms":{cpu_ms}'
+        f',"peak_memory_mib":{peak_memory_mib}}}}}'
+    ).encode("ascii")

@@ -1,0 +1,92 @@
+"""Everything that descends from a process, however it forked, and how to end it.
+
+A supervisor is the subreaper of its task: whoever loses its parent becomes the supervisor's own child.
+So nobody leaves the tree, and the tree is empty exactly when the supervisor has no child left.
+"""
+
+import os
+import signal
+
+FREEZE_ROUNDS = 50  # a fork bomb may outrun one pass; the caller comes again
+
+
+def descendants(root: int) -> list[int]:
+    """Parents before children; what forks meanwhile may be missing."""
+    found: list[int] = []
+    waiting = [root]
+    family = None if _has_children_files() else _families()
+    while waiting:
+        pid = waiting.pop()
+        children = _children(pid) if family is None else family.get(pid, [])
+        found += children
+        waiting += children
+    return found
+
+
+def terminate(root: int) -> None:
+    """SIGTERM to every descendant, and SIGCONT so that one that was stopped can obey."""
+    for pid in descendants(root):
+        _send(pid, signal.SIGTERM)
+        _send(pid, signal.SIGCONT)
+
+
+def kill(root: int) -> bool:
+    """One pass of SIGKILL; False if there is somebody whom this process may not kill.
+
+    All are stopped first: what is stopped cannot fork, so each round finds only the newly born.
+    """
+    stopped: set[int] = set()
+    for _ in range(FREEZE_ROUNDS):
+        fresh = [pid for pid in descendants(root) if pid not in stopped]
+        if not fresh:
+            break
+        for pid in fresh:
+            _send(pid, signal.SIGSTOP)
+        stopped.update(fresh)
+    return all([_send(pid, signal.SIGKILL) for pid in descendants(root)])  # a list: none may be skipped
+
+
+def _send(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def _has_children_files() -> bool:
+    me = os.getpid()
+    return os.access(f"/proc/{me}/task/{me}/children", os.R_OK)
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:  # it is gone, and its children are somebody else's by now
+        return children
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                children += [int(word) for word in file.read().split()]
+        except OSError:
+            continue
+    return children
+
+
+def _families() -> dict[int, list[int]]:
+    """Children by parent, from one walk over all processes: for kernels without `children` files."""
+    families: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        parent = int(text[text.rindex(b")") + 2 :].split(None, 2)[1])
+        families.setdefault(parent, []).append(int(name))
+    return families

@@ -1,0 +1,135 @@
+"""The one thread that writes: it takes whatever has queued up and commits it together.
+
+Each piece of work runs in its own savepoint, so one that fails is undone alone; all others share one COMMIT
+and its wait for the disk. Nobody is answered before that has returned.
+"""
+
+import asyncio
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from tgpu.store.port import StoreUnavailableError
+from tgpu.store.sql.session import Session
+from tgpu.store.sqlite_errors import advice, unavailable
+from tgpu.store.sqlite_file import session_on
+
+_MOST_AT_ONCE = 1000
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """One caller's work, and the answer it waits for."""
+
+    work: Callable[[Session], Any]
+    wakes: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class GroupCommit:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+        self.wakes: list[Callable[[], None]] = []
+        """Called on the callers' loop after a commit with work that asked for it."""
+        self._session = session_on(connection)
+        self._queue: SimpleQueue[_Piece | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Callable[[Session], T], *, wakes: bool = False) -> T:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed: start the server again")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put(_Piece(work, wakes, loop, future))
+        return await future
+
+    def close(self) -> None:
+        """Finishes what is queued; blocks until then."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        going_on = True
+        while going_on:
+            taken = self._take()
+            pieces = [piece for piece in taken if piece is not None]
+            going_on = len(pieces) == len(taken)
+            if pieces:
+                self._commit(pieces)
+                self._answer(pieces)
+
+    def _take(self) -> list[_Piece | None]:
+        """Waits for the first, then takes all that is there."""
+        taken = [self._queue.get()]
+        try:
+            while len(taken) < _MOST_AT_ONCE:
+                taken.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return taken
+
+    def _commit(self, pieces: list[_Piece]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for piece in pieces:
+                self._run_piece(piece)
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001  whatever it is, every caller is told
+            self._roll_back()
+            for piece in pieces:
+                piece.result, piece.error = None, unavailable(error, self._path)
+                piece.error.__cause__ = error
+
+    def _run_piece(self, piece: _Piece) -> None:
+        self._connection.execute("SAVEPOINT piece")
+        try:
+            piece.result = piece.work(self._session)
+        except Exception as error:
+            if advice(error, self._path) is not None:
+                raise  # the file's trouble is everybody's: SQLite may have undone the whole transaction
+            self._connection.execute("ROLLBACK TO piece")
+            piece.error = error
+        self._connection.execute("RELEASE piece")
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass  # it was rolled back by SQLite itself, or the next BEGIN says what is wrong
+
+    def _answer(self, pieces: list[_Piece]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Piece]] = defaultdict(list)
+        for piece in pieces:
+            by_loop[piece.loop].append(piece)
+        for loop, answered in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._deliver, answered)
+            except RuntimeError:
+                continue  # the loop was closed: nobody is left to be told
+
+    def _deliver(self, pieces: list[_Piece]) -> None:
+        for piece in pieces:
+            if piece.future.done():
+                continue  # its caller was cancelled
+            if piece.error is None:
+                piece.future.set_result(piece.result)
+            else:
+                piece.future.set_exception(piece.error)
+        if any(piece.wakes and piece.error is None for piece in pieces):
+            for wake in self.wakes:
+                wake()

@@ -1,0 +1,192 @@
+"""The store on dicts, for the simulator and for tests: no threads, no clock, no chance.
+
+Every method gives way to the event loop once before its effect and once after it, so that whoever drives the
+loop can let things happen in between, or let the caller die there. What was written lives in this object and
+outlasts its callers.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tgpu.domain.job import Attempt, Event, Job, JobSpec
+from tgpu.domain.node import Node
+from tgpu.domain.tenant import Limits, Tenant
+from tgpu.store.memory_progress import commit
+from tgpu.store.memory_state import State, brief_of, is_wanted
+from tgpu.store.port import (
+    Batch,
+    Changes,
+    Counts,
+    IdempotencyKey,
+    JobFilter,
+    LiveSummary,
+    Paging,
+    Receipt,
+    Submitted,
+    Token,
+    World,
+)
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    def __init__(self, cluster_id: str = "memory") -> None:
+        self._cluster_id = cluster_id
+        self._state = State()
+        self._wakes: list[Callable[[], None]] = []
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster_id
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        self._wakes.append(wake)
+
+    async def close(self) -> None:
+        """Forgets who subscribed; what was written stays, for the next server that uses this object."""
+        self._wakes.clear()
+
+    async def submit(
+        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+    ) -> Submitted:
+        return await self._once(lambda: self._state.submit(specs, at_ms, key), wakes=True)
+
+    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
+        return await self._once(lambda: self._state.request_cancel(job_ids, by, at_ms), wakes=True)
+
+    async def job(self, job_id: int) -> Job | None:
+        return await self._once(lambda: self._state.jobs.get(job_id))
+
+    async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
+        def page() -> list[Job]:
+            wanted = (job for job in self._state.jobs.values() if is_wanted(job, where, paging))
+            in_order = sorted(wanted, key=lambda job: job.job_id, reverse=not paging.oldest_first)
+            return in_order[: paging.limit]
+
+        return await self._once(page)
+
+    async def attempts(self, job_id: int) -> list[Attempt]:
+        return await self._once(lambda: list(self._state.attempts.get(job_id, ())))
+
+    async def events(
+        self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
+    ) -> list[Event]:
+        def following() -> list[Event]:
+            newer = self._state.events[max(after_seq, 0) :]
+            wanted = [
+                event for event in newer if job_id in (None, event.job_id) and user in (None, event.user)
+            ]
+            return wanted[:limit]
+
+        return await self._once(following)
+
+    async def last_seq(self) -> int:
+        return await self._once(lambda: len(self._state.events))
+
+    async def counts(self) -> Counts:
+        def count() -> Counts:
+            counts = Counts({}, {})
+            for job in self._state.jobs.values():
+                counts.by_status[job.status] = counts.by_status.get(job.status, 0) + 1
+                if not job.status.is_final:
+                    of_user = (job.spec.user, job.status)
+                    counts.live_by_user[of_user] = counts.live_by_user.get(of_user, 0) + 1
+            return counts
+
+        return await self._once(count)
+
+    async def nodes(self) -> list[Node]:
+        return await self._once(self._nodes)
+
+    def _nodes(self) -> list[Node]:
+        return [node for _, node in sorted(self._state.nodes.items())]
+
+    async def tenants(self) -> list[Tenant]:
+        return await self._once(lambda: [tenant for _, tenant in sorted(self._state.tenants.items())])
+
+    async def tenant(self, tenant_id: str) -> Tenant | None:
+        return await self._once(lambda: self._state.tenants.get(tenant_id))
+
+    async def create_tenant(self, tenant: Tenant) -> Tenant:
+        return await self._once(lambda: self._state.create_tenant(tenant))
+
+    async def update_tenant(
+        self,
+        tenant_id: str,
+        *,
+        weight: int | None = None,
+        limits: Limits | None = None,
+        if_version: int | None = None,
+    ) -> Tenant:
+        return await self._once(lambda: self._state.rewrite_tenant(tenant_id, weight, limits, if_version))
+
+    async def create_token(self, token: Token) -> Token:
+        def create() -> Token:
+            created = replace(token, token_id=len(self._state.tokens) + 1)
+            self._state.tokens[created.token_id] = created
+            return created
+
+        return await self._once(create)
+
+    async def tokens(self) -> list[Token]:
+        return await self._once(lambda: list(self._state.tokens.values()))
+
+    async def token_by_digest(self, digest: str) -> Token | None:
+        return await self._once(
+            lambda: next((token for token in self._state.tokens.values() if token.digest == digest), None)
+        )
+
+    async def revoke_token(self, token_id: int) -> bool:
+        def revoke() -> bool:
+            token = self._state.tokens.get(token_id)
+            if token is None or token.revoked:
+                return False
+            self._state.tokens[token_id] = replace(token, revoked=True)
+            return True
+
+        return await self._once(revoke)
+
+    async def claim(self) -> int:
+        def claim() -> int:
+            self._state.epoch += 1
+            return self._state.epoch
+
+        return await self._once(claim)
+
+    async def load(self) -> World:
+        def everything() -> World:
+            live = [self._state.jobs[job_id] for job_id in sorted(self._state.live)]
+            return World(
+                seq=len(self._state.events),
+                nodes=self._nodes(),
+                tasks=[brief_of(job) for job in live],
+                attempts=[
+                    attempt
+                    for job in live
+                    for attempt in self._state.attempts.get(job.job_id, ())
+                    if attempt.state.is_live
+                ],
+            )
+
+        return await self._once(everything)
+
+    async def live_summary(self, up_to_job_id: int) -> LiveSummary:
+        return await self._once(lambda: self._state.live_summary(up_to_job_id))
+
+    async def changes(self, after_seq: int, limit: int = 5000) -> Changes:
+        return await self._once(lambda: self._state.changes(after_seq, limit))
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        return await self._once(lambda: commit(self._state, epoch, batch))
+
+    async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
+        await asyncio.sleep(0)
+        result = effect()
+        if wakes:
+            for wake in self._wakes:
+                wake()
+        await asyncio.sleep(0)
+        return result

@@ -1,0 +1,1 @@
+"""The transactions, written once in SQLAlchemy Core for every SQL database."""

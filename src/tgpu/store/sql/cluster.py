@@ -1,0 +1,78 @@
+"""The cluster's own rows: its id and epoch, the numbers it gives out, its nodes."""
+
+from sqlalchemy import insert, select, update
+
+from tgpu.domain.node import Node
+from tgpu.domain.tenant import DEFAULT_TENANT, Tenant
+from tgpu.store.port import DeposedError
+from tgpu.store.sql import codec, tenants
+from tgpu.store.sql.session import Query, Session, constant, value
+from tgpu.store.tables import counters, meta, nodes
+
+CLUSTER_ID = Query("The id this store was founded with.", select(meta.c.cluster_id))
+FOUND = Query("Gives a new store its id.", insert(meta))
+FOUND_COUNTERS = Query("Starts the numbering of a new store.", insert(counters))
+EPOCH = Query(
+    "The epoch that may write now, held against a claim until this transaction ends.",
+    select(meta.c.epoch).with_for_update(read=True),
+)
+CLAIM = Query(
+    "Begins a new epoch.", update(meta).values(epoch=meta.c.epoch + constant(1)).returning(meta.c.epoch)
+)
+RESERVE = Query(
+    "Takes the next job ids and event numbers.",
+    update(counters)
+    .values(
+        last_job_id=counters.c.last_job_id + value("job_count"),
+        last_seq=counters.c.last_seq + value("event_count"),
+    )
+    .returning(counters.c.last_job_id, counters.c.last_seq),
+)
+LAST_SEQ = Query("The number of the newest event.", select(counters.c.last_seq))
+NODES = Query("Every node.", select(nodes.c.body).order_by(nodes.c.node_id))
+REPLACE_NODE = Query(
+    "Replaces a node that is known.",
+    update(nodes).values(body=value("new_body")).where(nodes.c.node_id == value("node")),
+)
+ADD_NODE = Query("Adds a node that is not known.", insert(nodes))
+
+
+def found(session: Session, cluster_id: str) -> str:
+    """The store's id; a store that has none yet is founded with `cluster_id`."""
+    row = session.row(CLUSTER_ID)
+    if row is not None:
+        return str(row[0])
+    session.change(FOUND, singleton=1, cluster_id=cluster_id, epoch=0)
+    session.change(FOUND_COUNTERS, singleton=1, last_job_id=0, last_seq=0)
+    tenants.create(session, Tenant(DEFAULT_TENANT))
+    return cluster_id
+
+
+def claim(session: Session) -> int:
+    return int(session.the_row(CLAIM)[0])
+
+
+def check_epoch(session: Session, epoch: int) -> None:
+    (current,) = session.the_row(EPOCH)
+    if current != epoch:
+        raise DeposedError(f"epoch {epoch} is over: {current} leads by now")
+
+
+def reserve(session: Session, job_count: int, event_count: int) -> tuple[int, int]:
+    """The first job id and the first event number of those taken."""
+    last_job_id, last_seq = session.the_row(RESERVE, job_count=job_count, event_count=event_count)
+    return last_job_id - job_count + 1, last_seq - event_count + 1
+
+
+def last_seq(session: Session) -> int:
+    return int(session.the_row(LAST_SEQ)[0])
+
+
+def all_nodes(session: Session) -> list[Node]:
+    return [codec.node_from(body) for (body,) in session.rows(NODES)]
+
+
+def put_node(session: Session, node: Node) -> None:
+    body = codec.text_of(node)
+    if not session.change(REPLACE_NODE, node=node.node_id, new_body=body):
+        session.change(ADD_NODE, node_id=node.node_id, body=body)

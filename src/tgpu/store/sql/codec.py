@@ -1,0 +1,54 @@
+"""Nested things as JSON text, and back; equal requests come back as one object."""
+
+from functools import lru_cache
+
+import msgspec
+
+from tgpu.domain.job import Exit, JobSpec, Request
+from tgpu.domain.node import Node
+from tgpu.domain.tenant import Amounts
+
+# 100,000 waiting tasks are of a few kinds: each kind is decoded and kept once.
+_KINDS_KEPT = 65_536
+
+_encoder = msgspec.json.Encoder()
+_specs = msgspec.json.Decoder(JobSpec)
+_requests = msgspec.json.Decoder(Request)
+_exits = msgspec.json.Decoder(Exit)
+_nodes = msgspec.json.Decoder(Node)
+_devices = msgspec.json.Decoder(tuple[int, ...])
+_data = msgspec.json.Decoder(dict[str, object])
+
+
+def text_of(thing: object) -> str:
+    return _encoder.encode(thing).decode()
+
+
+def spec_from(text: str) -> JobSpec:
+    return _specs.decode(text)
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def request_from(text: str) -> Request:
+    return _requests.decode(text)
+
+
+def exit_from(text: str) -> Exit:
+    return _exits.decode(text)
+
+
+def node_from(text: str) -> Node:
+    return _nodes.decode(text)
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def devices_from(text: str) -> tuple[int, ...]:
+    return _devices.decode(text)
+
+
+def data_from(text: str) -> dict[str, object]:
+    return _data.decode(text)
+
+
+def amounts_of(request: Request) -> Amounts:
+    return Amounts(request.cpu_milli, request.memory_mib, request.disk_mib, request.gpu_milli)

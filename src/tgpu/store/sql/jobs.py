@@ -1,0 +1,213 @@
+"""Jobs as users see them: one, a page of many, their attempts, how many there are.
+
+A page is found by walking an index in the order of ids, one walk per status (and user) asked for, merged:
+each walk stops as soon as the page is full, so a page costs the same among a hundred jobs and a million.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice, product
+from operator import itemgetter
+
+from sqlalchemy import BigInteger, ColumnElement, Text, func, or_, select
+
+from tgpu.domain.ids import MAX_JOB_ID, AttemptId
+from tgpu.domain.job import Attempt, Job
+from tgpu.domain.lifecycle import AttemptState, Cause, Status
+from tgpu.store.port import Counts, JobFilter, Paging
+from tgpu.store.sql import codec
+from tgpu.store.sql.session import Query, Row, Session, constant, value
+from tgpu.store.tables import attempts, jobs
+
+_FIELDS = (
+    jobs.c.job_id,
+    jobs.c.spec,
+    jobs.c.status,
+    jobs.c.submitted_ms,
+    jobs.c.cause,
+    jobs.c.detail,
+    jobs.c.exit_code,
+    jobs.c.node_id,
+    jobs.c.devices,
+    jobs.c.attempts,
+    jobs.c.started_ms,
+    jobs.c.ended_ms,
+    jobs.c.cancel_by,
+)
+_ATTEMPT_FIELDS = (
+    attempts.c.job_id,
+    attempts.c.task_index,
+    attempts.c.number,
+    attempts.c.state,
+    attempts.c.node_id,
+    attempts.c.devices,
+    attempts.c.assigned_ms,
+    attempts.c.started_ms,
+    attempts.c.exit,
+    attempts.c.stop_cause,
+    attempts.c.stop_by,
+)
+
+
+# Both sides are folded by the database, so that its idea of letters is the only one.
+_ESCAPE = "\\"
+
+
+def _escaped(part: str | None) -> str | None:
+    """The text itself is looked for: `%` and `_` are no wildcards."""
+    if part is None:
+        return None
+    return part.replace(_ESCAPE, 2 * _ESCAPE).replace("%", _ESCAPE + "%").replace("_", _ESCAPE + "_")
+
+
+def _unless_none(name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    kind = Text() if name in ("tenant", "name_part") else BigInteger()
+    return or_(value(name, kind).is_(None), condition)
+
+
+_WANTED = (
+    jobs.c.job_id.between(value("low"), value("high")),
+    _unless_none("tenant", jobs.c.tenant_id == value("tenant", Text())),
+    _unless_none("name_part", jobs.c.name.icontains(value("name_part", Text()), escape=_ESCAPE)),
+    _unless_none("from_ms", jobs.c.submitted_ms >= value("from_ms", BigInteger())),
+    _unless_none("until_ms", jobs.c.submitted_ms <= value("until_ms", BigInteger())),
+    _unless_none("ended_ms_from", jobs.c.ended_ms >= value("ended_ms_from", BigInteger())),
+)
+
+
+def _walk(sentence: str, *narrowing: ColumnElement[bool]) -> dict[bool, Query]:
+    """The same walk in both directions, by `oldest_first`."""
+    wanted = select(*_FIELDS).where(*narrowing, *_WANTED)
+    return {
+        True: Query(sentence, wanted.order_by(jobs.c.job_id)),
+        False: Query(sentence, wanted.order_by(jobs.c.job_id.desc())),
+    }
+
+
+_OF_STATUS = jobs.c.status == value("wanted_status")
+ONE = Query("One job.", select(*_FIELDS).where(jobs.c.job_id == value("job")))
+ANY = _walk("Jobs in the order of their ids.")
+ANY_OF_STATUS = _walk("Jobs of one status in the order of their ids.", _OF_STATUS)
+ANY_OF_USER = _walk(
+    "Jobs of one user and status in the order of their ids.", jobs.c.user == value("wanted_user"), _OF_STATUS
+)
+ATTEMPTS = Query(
+    "Every attempt of a job.",
+    select(*_ATTEMPT_FIELDS)
+    .where(attempts.c.job_id == value("job"))
+    .order_by(attempts.c.task_index, attempts.c.number),
+)
+LIVE_ATTEMPTS = Query(
+    "Every attempt that is not over.",
+    select(*_ATTEMPT_FIELDS)
+    .where(attempts.c.state != constant(AttemptState.ENDED))
+    .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
+)
+COUNT = Query(
+    "How many jobs of each status every user has.",
+    select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status),
+)
+
+
+def one(session: Session, job_id: int) -> Job | None:
+    row = session.row(ONE, job=job_id)
+    return None if row is None else _job(row)
+
+
+def page(session: Session, where: JobFilter, paging: Paging) -> list[Job]:
+    return [_job(row) for row in islice(_matching(session, where, paging), paging.limit)]
+
+
+def _matching(session: Session, where: JobFilter, paging: Paging) -> Iterator[Row]:
+    for low, high in _ranges_left(where, paging):
+        walks = _walks(session, where, low, high, oldest_first=paging.oldest_first)
+        yield from merge(*walks, key=itemgetter(0), reverse=not paging.oldest_first)
+
+
+def _walks(
+    session: Session, where: JobFilter, low: int, high: int, *, oldest_first: bool
+) -> list[Iterator[Row]]:
+    wanted: dict[str, object] = {
+        "low": low,
+        "high": high,
+        "tenant": where.tenant_id,
+        "name_part": _escaped(where.name_contains),
+        "from_ms": where.submitted_from_ms,
+        "until_ms": where.submitted_until_ms,
+        "ended_ms_from": where.ended_from_ms,
+    }
+    statuses = sorted(where.statuses or Status)
+    if where.users:
+        query = ANY_OF_USER[oldest_first]
+        return [
+            session.stream(query, wanted_user=user, wanted_status=status.value, **wanted)
+            for user, status in product(sorted(where.users), statuses)
+        ]
+    if where.statuses:
+        query = ANY_OF_STATUS[oldest_first]
+        return [session.stream(query, wanted_status=status.value, **wanted) for status in statuses]
+    return [session.stream(ANY[oldest_first], **wanted)]
+
+
+def _ranges_left(where: JobFilter, paging: Paging) -> list[tuple[int, int]]:
+    """Disjoint, in the order of the page, beyond the cursor."""
+    first, last = 0, MAX_JOB_ID
+    if paging.cursor is not None and paging.oldest_first:
+        first = paging.cursor + 1
+    elif paging.cursor is not None:
+        last = paging.cursor - 1
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted(where.id_ranges or ((first, last),)):
+        begin = max(low, first, ranges[-1][1] + 1 if ranges else first)
+        if begin <= min(high, last):
+            ranges.append((begin, min(high, last)))
+    return ranges if paging.oldest_first else ranges[::-1]
+
+
+def attempts_of(session: Session, job_id: int) -> list[Attempt]:
+    return [_attempt(row) for row in session.rows(ATTEMPTS, job=job_id)]
+
+
+def live_attempts(session: Session) -> list[Attempt]:
+    return [_attempt(row) for row in session.rows(LIVE_ATTEMPTS)]
+
+
+def counts(session: Session) -> Counts:
+    counted = Counts({}, {})
+    for user, name, count in session.rows(COUNT):
+        status = Status(name)
+        counted.by_status[status] = counted.by_status.get(status, 0) + count
+        if not status.is_final:
+            counted.live_by_user[user, status] = count
+    return counted
+
+
+def _job(row: Row) -> Job:
+    job_id, spec, status, submitted_ms, cause, detail, exit_code, node_id, devices, *rest = row
+    return Job(
+        job_id,
+        codec.spec_from(spec),
+        Status(status),
+        submitted_ms,
+        None if cause is None else Cause(cause),
+        detail,
+        exit_code,
+        node_id,
+        codec.devices_from(devices),
+        *rest,
+    )
+
+
+def _attempt(row: Row) -> Attempt:
+    job_id, task_index, number, state, node_id, devices, assigned_ms, started_ms, ended, cause, by = row
+    return Attempt(
+        AttemptId(job_id, task_index, number),
+        AttemptState(state),
+        node_id,
+        codec.devices_from(devices),
+        assigned_ms,
+        started_ms,
+        None if ended is None else codec.exit_from(ended),
+        None if cause is None else Cause(cause),
+        by,
+    )

@@ -1,0 +1,112 @@
+"""The statements that move a task, its attempt and its job: each names the state it leaves."""
+
+from sqlalchemy import exists, insert, null, select, update
+
+from tgpu.store.sql.session import Query, constant, value
+from tgpu.store.tables import attempts, jobs, tasks
+
+_THIS_TASK = (tasks.c.job_id == value("job"), tasks.c.task_index == value("task"))
+_THIS_ATTEMPT = (
+    attempts.c.job_id == value("job"),
+    attempts.c.task_index == value("task"),
+    attempts.c.number == value("which"),
+)
+_THIS_JOB = jobs.c.job_id == value("job")
+
+TASK = Query(
+    "Where a task stands, and what it reserves for whom.",
+    select(tasks.c.status, tasks.c.request, jobs.c.user, jobs.c.tenant_id, jobs.c.spec)
+    .join_from(tasks, jobs, tasks.c.job_id == jobs.c.job_id)
+    .where(*_THIS_TASK),
+)
+ATTEMPT = Query(
+    "Where an attempt and its task stand, and what they hold for whom.",
+    select(
+        attempts.c.state,
+        attempts.c.node_id,
+        attempts.c.devices,
+        attempts.c.started_ms,
+        tasks.c.status,
+        tasks.c.request,
+        jobs.c.user,
+        jobs.c.tenant_id,
+    )
+    .select_from(attempts)
+    .join(tasks, (tasks.c.job_id == attempts.c.job_id) & (tasks.c.task_index == attempts.c.task_index))
+    .join(jobs, jobs.c.job_id == attempts.c.job_id)
+    .where(*_THIS_ATTEMPT),
+)
+MOVE_TASK = Query(
+    "Moves a task on from the status it was seen in.",
+    update(tasks)
+    .values(status=value("new_status"))
+    .where(*_THIS_TASK, tasks.c.status == value("old_status")),
+)
+ASSIGN_TASK = Query(
+    "Gives a waiting task its next attempt, unless somebody wants its job cancelled.",
+    update(tasks)
+    .values(status=value("new_status"), attempts=value("new_number"))
+    .where(
+        *_THIS_TASK,
+        tasks.c.status == value("old_status"),
+        tasks.c.attempts == value("old_number"),
+        exists().where(_THIS_JOB, jobs.c.cancel_by.is_(None)),
+    ),
+)
+ADD_ATTEMPT = Query(
+    "Adds an attempt that its node has not confirmed yet.",
+    insert(attempts),
+    ["job_id", "task_index", "number", "state", "node_id", "devices", "assigned_ms"],
+)
+START_ATTEMPT = Query(
+    "Records when an attempt began to run, once.",
+    update(attempts)
+    .values(state=value("new_state"), started_ms=value("at"))
+    .where(*_THIS_ATTEMPT, attempts.c.state == value("old_state"), attempts.c.started_ms.is_(None)),
+)
+STOP_ATTEMPT = Query(
+    "Records that and why an attempt is to be stopped.",
+    update(attempts)
+    .values(state=value("new_state"), stop_cause=value("why"), stop_by=value("who"))
+    .where(*_THIS_ATTEMPT, attempts.c.state == value("old_state")),
+)
+END_ATTEMPT = Query(
+    "Records how an attempt ended.",
+    update(attempts)
+    .values(state=value("new_state"), started_ms=value("begun"), exit=value("result"))
+    .where(*_THIS_ATTEMPT, attempts.c.state == value("old_state")),
+)
+ASSIGN_JOB = Query(
+    "Shows on the job where its task is to run.",
+    update(jobs)
+    .values(
+        status=value("new_status"),
+        attempts=value("new_number"),
+        node_id=value("where_to"),
+        devices=value("on_devices"),
+    )
+    .where(_THIS_JOB),
+)
+START_JOB = Query(
+    "Shows on the job that its task runs.",
+    update(jobs).values(status=value("new_status"), started_ms=value("at")).where(_THIS_JOB),
+)
+END_JOB = Query(
+    "Shows on the job how it ended.",
+    update(jobs)
+    .values(
+        status=value("new_status"),
+        cause=value("why"),
+        detail=value("told"),
+        exit_code=value("code"),
+        started_ms=value("begun"),
+        ended_ms=value("at"),
+    )
+    .where(_THIS_JOB),
+)
+PUT_JOB_BACK = Query(
+    "Shows on the job that its task waits again, nowhere.",
+    update(jobs)
+    .values(status=value("new_status"), node_id=null(), devices=constant("[]"), started_ms=null())
+    .where(_THIS_JOB),
+)

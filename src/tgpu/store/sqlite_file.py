@@ -1,0 +1,159 @@
+"""Opens the database file: locks it, brings it up to date, and connects to it."""
+
+import fcntl
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy.dialects import sqlite
+
+from tgpu.store.port import StoreUnusableError
+from tgpu.store.sql import cluster
+from tgpu.store.sql.session import Query, Session
+from tgpu.store.sqlite_errors import damaged, unusable
+
+HEAD = "0001"
+"""The newest revision below `migrations/versions`: a file that is there is opened without Alembic."""
+
+_BUSY_TIMEOUT_S = 10.0
+_CACHE_KIB = 65_536
+_WAL_KEPT_BYTES = 64 * 1024 * 1024
+_CHECKED_BYTES = 64 * 1024 * 1024  # looked through in about a tenth of a second
+
+DIALECT = sqlite.dialect(paramstyle="named")
+_texts: dict[Query, str] = {}
+
+
+@dataclass(slots=True)
+class FileLock:
+    """Held as long as the server lives: the kernel gives it up with the process, whatever happens."""
+
+    _descriptor: int
+
+    @classmethod
+    def take(cls, path: Path) -> Self:
+        lock_path = path.with_name(path.name + ".lock")
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise StoreUnusableError(
+                f"{path} is in use by the server with process id {holder}: stop that one first, or name"
+                " another file"
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return cls(descriptor)
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def open_file(path: Path, cluster_id: str) -> tuple[FileLock, sqlite3.Connection, str]:
+    """The lock, the connection that writes, and the id the store was founded with."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock.take(path)
+    except OSError as error:
+        raise StoreUnusableError(
+            f"{path} cannot be used ({error.strerror}): name a file in a directory that this user may write"
+        ) from error
+    try:
+        _create_private(path)
+        _check_sound(path)
+        _bring_up_to_date(path)
+        connection = connect_to_write(path)
+        return lock, connection, _found(connection, cluster_id)
+    except sqlite3.Error as error:
+        lock.release()
+        raise unusable(error, path) from error
+    except OSError as error:
+        lock.release()
+        raise StoreUnusableError(f"{path} cannot be used: {error.strerror}") from error
+    except BaseException:
+        lock.release()
+        raise
+
+
+def session_on(connection: sqlite3.Connection) -> Session:
+    return Session(connection, DIALECT, _texts)
+
+
+def connect_to_write(path: Path) -> sqlite3.Connection:
+    connection = _connect(path, "rw")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    return _connect(path, "ro")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,  # transactions are begun and ended here, by name
+        check_same_thread=False,  # each is used by one thread, and closed by another when that is gone
+    )
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def _create_private(path: Path) -> None:
+    """Jobs carry secrets in their environment: the file, and what SQLite puts beside it, is its user's."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _check_sound(path: Path) -> None:
+    """Looks a file through at each start if that is quick, and after a crash however long it takes."""
+    log = path.with_name(path.name + "-wal")
+    crashed = log.exists() and log.stat().st_size > 0
+    if path.stat().st_size > _CHECKED_BYTES and not crashed:
+        return
+    connection = _connect(path, "rw")
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    finally:
+        connection.close()
+    if verdict != "ok":
+        raise StoreUnusableError(damaged(path))
+
+
+def _bring_up_to_date(path: Path) -> None:
+    connection = _connect(path, "rw")
+    try:
+        revision = _revision(connection, path)
+    finally:
+        connection.close()
+    if revision != HEAD:
+        # Alembic takes longer to import than everything else here: most starts do not need it.
+        from tgpu.store.migrations.upgrade import upgrade  # noqa: PLC0415
+
+        upgrade(path, revision)
+
+
+def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        raise StoreUnusableError(f"{path} is the database of another program: name another file")
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _found(connection: sqlite3.Connection, cluster_id: str) -> str:
+    connection.execute("BEGIN IMMEDIATE")
+    founded = cluster.found(session_on(connection), cluster_id)
+    connection.execute("COMMIT")
+    return founded

@@ -1,0 +1,191 @@
+"""What is on disk: times are milliseconds UTC, quantities exact integers, nested things JSON text."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    literal,
+    text,
+)
+
+from tgpu.domain.lifecycle import FINAL, AttemptState, Status
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+# SQLite keeps a table in the order of its key only if the key's type is spelled INTEGER.
+_BigKey = BigInteger().with_variant(Integer, "sqlite")
+_ZERO = text("0")
+_EMPTY = text("''")
+_NO_DEVICES = text("'[]'")
+
+LIVE_STATUSES = tuple(status for status in Status if status not in FINAL)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("singleton", Integer, primary_key=True, autoincrement=False),
+    Column("cluster_id", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+)
+
+# Numbers are given out by a row, not by the database's own sequences: whoever holds the row is the only one
+# to write events, so the feed's order is the order of commits, without gaps, on every database.
+counters = Table(
+    "counters",
+    metadata,
+    Column("singleton", Integer, primary_key=True, autoincrement=False),
+    Column("last_job_id", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job_id", _BigKey, primary_key=True, autoincrement=False),
+    Column("user", Text, nullable=False),
+    Column("tenant_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("priority_class", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("time_limit_s", BigInteger),
+    Column("max_wait_s", BigInteger),
+    Column("requeue", Boolean, nullable=False),
+    Column("grace_s", BigInteger),
+    Column("submitted_ms", BigInteger, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("cause", Text),
+    Column("detail", Text, nullable=False, server_default=_EMPTY),
+    Column("exit_code", Integer),
+    Column("node_id", Text),
+    Column("devices", Text, nullable=False, server_default=_NO_DEVICES),
+    Column("attempts", Integer, nullable=False, server_default=_ZERO),
+    Column("started_ms", BigInteger),
+    Column("ended_ms", BigInteger),
+    Column("cancel_by", Text),
+    Column("spec", Text, nullable=False),  # last: a scan for the small columns need not pass it
+    Index("jobs_by_status", "status", "job_id"),
+    Index("jobs_by_user", "user", "status", "job_id"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("task_index", Integer, primary_key=True, autoincrement=False),
+    Column("group_index", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=_ZERO),
+    Column("request", Text, nullable=False),
+    ForeignKeyConstraint(["job_id"], ["jobs.job_id"]),
+    sqlite_with_rowid=False,
+)
+_task_is_live = tasks.c.status.in_([literal(status.value, literal_execute=True) for status in LIVE_STATUSES])
+Index(
+    "tasks_live",
+    tasks.c.job_id,
+    tasks.c.task_index,
+    sqlite_where=_task_is_live,
+    postgresql_where=_task_is_live,
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("task_index", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("node_id", Text, nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("assigned_ms", BigInteger, nullable=False),
+    Column("started_ms", BigInteger),
+    Column("stop_cause", Text),
+    Column("stop_by", Text),
+    Column("exit", Text),
+    ForeignKeyConstraint(["job_id", "task_index"], ["tasks.job_id", "tasks.task_index"]),
+    sqlite_with_rowid=False,
+)
+_attempt_is_live = attempts.c.state != literal(AttemptState.ENDED.value, literal_execute=True)
+Index(
+    "attempts_live",
+    attempts.c.job_id,
+    attempts.c.task_index,
+    attempts.c.number,
+    sqlite_where=_attempt_is_live,
+    postgresql_where=_attempt_is_live,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", _BigKey, primary_key=True, autoincrement=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("job_id", BigInteger, nullable=False),
+    Column("task_index", Integer),
+    Column("data", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    ForeignKeyConstraint(["job_id"], ["jobs.job_id"]),
+    Index("events_by_job", "job_id", "seq"),
+    Index("events_by_user", "user", "seq"),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("node_id", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", Text, primary_key=True),
+    Column("weight", Integer, nullable=False),
+    Column("cpu_milli_limit", BigInteger),
+    Column("memory_mib_limit", BigInteger),
+    Column("disk_mib_limit", BigInteger),
+    Column("gpu_milli_limit", BigInteger),
+    Column("cpu_milli_used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("memory_mib_used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("disk_mib_used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("gpu_milli_used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("version", BigInteger, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", Integer, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("note", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger),
+    Column("revoked", Boolean, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("body_digest", Text, nullable=False),
+    Column("first_job_id", BigInteger, nullable=False),
+    Column("job_count", BigInteger, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+)

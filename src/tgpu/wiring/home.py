@@ -1,0 +1,58 @@
+"""The home directory of an installation: made with the right doors open to the right people."""
+
+import os
+import socket
+from pathlib import Path
+
+from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
+
+SYSTEM_HOME = Path("/var/lib/tgpu")
+
+
+class HomeError(Exception):
+    """The home cannot be used; the text says what to do."""
+
+
+def serves_everybody() -> bool:
+    """Only root can run jobs as whoever submitted them."""
+    return os.geteuid() == 0
+
+
+def prepare(settings: Settings) -> None:
+    """Other users may pass through to the socket when there is something for them behind it."""
+    everybody = serves_everybody()
+    try:
+        for path, mode in (
+            (settings.home, 0o711 if everybody else 0o700),
+            (settings.run_dir, 0o755 if everybody else 0o700),
+            (settings.logs_dir, 0o700),
+            (settings.agent_dir, 0o700),
+        ):
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(mode)
+    except OSError as error:
+        raise HomeError(
+            f"cannot use {settings.home}: {error.strerror}; set TGPU_HOME to a directory of your own"
+        ) from error
+
+
+def public_socket(settings: Settings) -> Path | None:
+    """Where all users of the machine find the server, if this is the machine's own installation."""
+    if settings.public_socket == "off":
+        return None
+    if settings.public_socket != "auto":
+        return Path(settings.public_socket)
+    own = {SYSTEM_HOME, default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
+    return SYSTEM_SOCKET if serves_everybody() and settings.home in own else None
+
+
+def unix_listener(path: Path, mode: int) -> socket.socket:
+    """A listening socket at `path`; a dead one that is in the way is replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(mode)
+    listener.listen(1024)
+    listener.setblocking(False)
+    return listener

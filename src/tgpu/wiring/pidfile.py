@@ -1,0 +1,41 @@
+"""Which process plays a part here: a file with its pid, locked for as long as it lives."""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class AlreadyRunningError(Exception):
+    def __init__(self, part: str, pid: int) -> None:
+        super().__init__(f"the {part} already runs here (pid {pid}); `tgpu down` stops it")
+        self.part, self.pid = part, pid
+
+
+def claim(path: Path, part: str) -> int:
+    """Returns the descriptor that holds the lock until this process ends, however it ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AlreadyRunningError(part, holder(path) or 0) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def holder(path: Path) -> int | None:
+    """The pid of the living process that holds the file; None if nobody does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(descriptor, 32, 0).decode().strip()
+        return int(text) if text.isdigit() else None
+    else:
+        return None
+    finally:
+        os.close(descriptor)

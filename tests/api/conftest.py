@@ -1,0 +1,255 @@
+"""A real server on a real unix socket and a loopback port, with a store in memory and a scheduler made up."""
+
+import asyncio
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+import uvicorn
+
+from tgpu.api.app import create_app
+from tgpu.api.feed import Feed
+from tgpu.api.peercred import PeerCredProtocol
+from tgpu.api.ports import LogUnavailableError, NoLeaderError
+from tgpu.api.services import Services
+from tgpu.config.settings import Settings
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Request
+from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Amounts
+from tgpu.domain.views import DeviceView, Holder, NodeView, QueueView, Reason, Why
+from tgpu.observe.metrics import Metrics
+from tgpu.store.memory import MemoryStore
+
+T = TypeVar("T")
+HERE = Path(__file__).parent
+NOW_MS = 1_900_000_000_000
+OTHER = "nobody"
+
+
+class FakeLive:
+    """Knows one node with two GPUs; anything above eight GPUs can never run."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.answers: dict[int, Why] = {}
+
+    def _check(self) -> None:
+        if not self.leads:
+            raise NoLeaderError
+
+    async def why(self, job_id: int) -> Why | None:
+        self._check()
+        holder = Holder(1, "alice", "train", 1000, (0,), "ws1", 10.0, None)
+        reasons = (Reason("gpu-taken", "All 2 GPUs are taken."),)
+        return Why(job_id, True, "Waits for a GPU.", reasons, (holder,), position=1)
+
+    async def queues(self) -> Sequence[QueueView]:
+        self._check()
+        return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25)]
+
+    async def nodes(self) -> Sequence[NodeView]:
+        self._check()
+        devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
+        node = Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices), labels={"zone": "a"})
+        views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000), DeviceView(1, 0))
+        return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
+
+    async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
+        self._check()
+        return [
+            "no node has more than 8 GPUs" if request.gpu_milli > 8000 else None for request in requests
+        ]
+
+
+class FakeLogs:
+    """Output by (attempt, stream); grows when a test appends, ends when a test says so."""
+
+    def __init__(self) -> None:
+        self.data: dict[tuple[str, str], bytes] = {}
+        self.dropped: dict[tuple[str, str], int] = {}
+        self.ended: set[str] = set()
+        self.broken = ""
+
+    async def read(
+        self, _node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
+    ) -> tuple[int, bytes, bool]:
+        if self.broken:
+            raise LogUnavailableError(self.broken)
+        key = (attempt, stream)
+        for _ in range(int(wait_s * 100)):
+            if len(self.data.get(key, b"")) > offset >= 0 or attempt in self.ended:
+                break
+            await asyncio.sleep(0.01)
+        data, dropped = self.data.get(key, b""), self.dropped.get(key, 0)
+        begin = max(len(data) + offset if offset < 0 else offset, dropped)
+        # A node answers with less than was asked for when that is more than it likes to send at once.
+        part = data[begin : begin + min(max_bytes, 100_000)]
+        return begin, part, attempt in self.ended and begin + len(part) >= len(data)
+
+
+@dataclass
+class Reply:
+    """What a request in another user's name came back with."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class ServerUnderTest:
+    def __init__(self, store: Any, directory: Path, **settings: Any) -> None:
+        self.store, self.live, self.logs, self.feed = store, FakeLive(), FakeLogs(), Feed()
+        self.metrics = Metrics()
+        self.now_ms = NOW_MS
+        self.socket_path = directory / "api.sock"
+        self.services = Services(
+            store=store,
+            live=self.live,
+            logs=self.logs,
+            settings=Settings(home=directory, **settings),
+            metrics=self.metrics,
+            feed=self.feed,
+            now_ms=lambda: self.now_ms,
+            version="0.0-test",
+        )
+        self.loop = asyncio.new_event_loop()
+        self.port = 0
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._started = threading.Event()
+        self._server: uvicorn.Server | None = None
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self._main())
+
+    async def _main(self) -> None:
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(str(self.socket_path))
+        self.socket_path.chmod(0o666)
+        tcp = socket.socket(socket.AF_INET)
+        tcp.bind(("127.0.0.1", 0))
+        self.port = tcp.getsockname()[1]
+        for listener in (unix, tcp):
+            listener.listen(1024)
+        config = uvicorn.Config(
+            create_app(self.services),
+            http=PeerCredProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        serving = asyncio.create_task(self._server.serve([unix, tcp]))
+        while not self._server.started:
+            await asyncio.sleep(0.005)
+        self._started.set()
+        await serving
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._started.wait(10)
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self.loop.call_soon_threadsafe(self.feed.close)
+        self._server.should_exit = True
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """On the server's own loop, as the control loop would."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+
+    def unix(self) -> httpx.Client:
+        return httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(self.socket_path)), base_url="http://localhost", timeout=20
+        )
+
+    def tcp(self, token: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=20)
+
+    def token(self, client: httpx.Client, **asked: Any) -> str:
+        made = client.post("/tokens", json=asked)
+        assert made.status_code == 201, made.text
+        return str(made.json()["token"])
+
+    def as_user(
+        self, user: str | int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Reply:
+        """The same request made by another account's process over the unix socket."""
+        account = pwd.getpwnam(user) if isinstance(user, str) else None
+        uid, gid = (account.pw_uid, account.pw_gid) if account else (user, user)
+        order = json.dumps([str(self.socket_path), method, path, body, headers or {}])
+        done = subprocess.run(
+            ["/usr/bin/env", "python3", "-ISc", (HERE / "other_user.py").read_text()],
+            input=order.encode(),
+            capture_output=True,
+            user=uid,
+            group=gid,
+            extra_groups=[],
+            env={"PATH": f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}"},
+            cwd="/",
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        status, received, text = json.loads(done.stdout)
+        return Reply(status, received, text.encode("latin-1"))
+
+
+@contextmanager
+def serving(store: Any = None, **settings: Any) -> Iterator[ServerUnderTest]:
+    directory = Path(tempfile.mkdtemp(prefix="tgpu-api-"))
+    directory.chmod(0o755)
+    server = ServerUnderTest(store or MemoryStore(), directory, **settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def server() -> Iterator[ServerUnderTest]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def me() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+@pytest.fixture
+def client(server: ServerUnderTest) -> Iterator[httpx.Client]:
+    with server.unix() as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(server: ServerUnderTest, client: httpx.Client) -> Iterator[httpx.Client]:
+    """Somebody who is not an administrator, over TCP."""
+    with server.tcp(server.token(client, user_id=OTHER)) as opened:
+        yield opened

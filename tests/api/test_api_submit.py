@@ -1,0 +1,309 @@
+import threading
+
+import httpx
+import pytest
+from conftest import NOW_MS, ServerUnderTest
+
+from tgpu.domain.tenant import Limits, Tenant
+from tgpu.store.port import StoreUnavailableError
+
+
+def problem(answer: httpx.Response, status: int) -> dict[str, object]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert told["status"] == status
+    assert told["type"].startswith("urn:tgpu:problem:")
+    assert told["title"]
+    return dict(told)
+
+
+def refusal(client: httpx.Client, job: object, status: int = 422) -> str:
+    return str(problem(client.post("/jobs", json=job), status)["detail"])
+
+
+def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> None:
+    answer = client.post(
+        "/jobs",
+        json={
+            "command": ["/usr/bin/python", "train.py"],
+            "env": {"API_TOKEN": "s3cret", "EPOCHS": "10"},
+            "cwd": "/tmp",
+            "cpu_request": 1.5,
+            "mem_request_mb": 1024,
+            "disk_request_mb": 10,
+            "gpu_request": 0.25,
+            "gpu_type": "A100",
+            "exclusive": True,
+            "node_selector": {"zone": "a"},
+            "priority_class": "high",
+            "priority": -5,
+            "time_limit_s": 3600,
+            "max_wait_s": 60,
+            "requeue": False,
+            "grace_s": 5,
+        },
+    )
+    assert answer.status_code == 201
+    assert answer.headers["location"] == "/jobs/1"
+    expected = {
+        "job_id": 1,
+        "tenant_id": "default",
+        "user_id": me,
+        "name": "python",
+        "command": ["/usr/bin/python", "train.py"],
+        "image": None,
+        "env": {"API_TOKEN": "s3cret", "EPOCHS": "10"},
+        "cwd": "/tmp",
+        "cpu_request": 1.5,
+        "mem_request_mb": 1024,
+        "disk_request_mb": 10,
+        "gpu_request": 0.25,
+        "gpu_type": "A100",
+        "exclusive": True,
+        "node_selector": {"zone": "a"},
+        "priority_class": "high",
+        "priority": -5,
+        "time_limit_s": 3600,
+        "max_wait_s": 60,
+        "requeue": False,
+        "grace_s": 5,
+        "status": "pending",
+        "cause": None,
+        "reason": None,
+        "exit_code": None,
+        "cancel_requested_by": None,
+        "assigned_node_id": None,
+        "devices": [],
+        "attempt_count": 0,
+        "submitted_at": "2030-03-17T17:46:40.000Z",
+        "started_at": None,
+        "ended_at": None,
+    }
+    assert answer.json() == expected
+    shown = client.get("/v1/jobs/1").json()
+    assert shown.pop("attempts") == []
+    assert [event["kind"] for event in shown.pop("events")] == ["submitted"]
+    assert shown == expected
+
+
+def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
+    job = client.post("/jobs", json={"command": "OMP=1 /bin/sleep 3 > /dev/null"}).json()
+    assert job["name"] == "sleep"
+    assert job["command"] == "OMP=1 /bin/sleep 3 > /dev/null"
+    assert (job["cpu_request"], job["mem_request_mb"], job["gpu_request"]) == (1, 0, 0)
+    assert job["cwd"] == "/root" or job["cwd"].startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("job", "sentence"),
+    [
+        ({}, "command is missing"),
+        ({"command": []}, "command is empty"),
+        ({"command": "  "}, "command is empty"),
+        ({"command": [""]}, "command is empty"),
+        ({"command": ["a", 3]}, "command must be a string; got a whole number"),
+        ({"command": 3}, "command must be a string or a list; got a whole number"),
+        ({"command": ["a\0b"]}, "command must not contain a NUL"),
+        ({"command": "x" * 140_000}, "command may have at most 128 KiB"),
+        ({"command": "x", "cpu_request": 0}, "cpu_request must be more than 0"),
+        ({"command": "x", "cpu_request": -1}, "cpu_request must not be negative; got -1"),
+        ({"command": "x", "cpu_request": 0.0001}, "cpu_request may have at most 3 decimals"),
+        ({"command": "x", "cpu_request": 1e300}, "cpu_request may be at most 1000000"),
+        ({"command": "x", "cpu_request": "two"}, "cpu_request must be a number; got a string"),
+        ({"command": "x", "cpu_request": True}, "cpu_request must be a number; got true or false"),
+        ({"command": "x", "gpu_request": 1.5}, "ask for 0.5 or 2; got 1.5"),
+        ({"command": "x", "gpu_request": -0.5}, "gpu_request must not be negative"),
+        ({"command": "x", "mem_request_mb": 0.5}, "mem_request_mb must be a whole number; got 0.5"),
+        ({"command": "x", "mem_request_mb": 2**62}, "mem_request_mb may be at most"),
+        ({"command": "x", "time_limit_s": 0}, "time_limit_s must be at least 1"),
+        ({"command": "x", "grace_s": 10**9}, "grace_s may be at most 86400"),
+        ({"command": "x", "priority": 1_000_001}, "priority must be from -1000000 to 1000000"),
+        ({"command": "x", "priority": 10**30}, "priority"),
+        ({"command": "x", "priority_class": "urgent"}, "priority_class: invalid enum value 'urgent'"),
+        ({"command": "x", "name": "a\nb"}, "name must be at most 200 printable characters"),
+        ({"command": "x", "name": "a" * 201}, "name must be at most 200 printable characters"),
+        ({"command": "x", "env": {"": "a"}}, "env: '' must be a name"),
+        ({"command": "x", "env": {"A=B": "a"}}, "env: 'A=B' must be a name"),
+        ({"command": "x", "env": {"A": "\0"}}, "its value without NUL"),
+        ({"command": "x", "env": {"A": 1}}, "env must be a string; got a whole number"),
+        ({"command": "x", "env": {"A": "x" * 140_000}}, "longer than the 128 KiB"),
+        ({"command": "x", "env": {str(n): "x" * 100_000 for n in range(3)}}, "env may have at most 256 KiB"),
+        ({"command": "x", "cwd": "tmp"}, "cwd must be an absolute path"),
+        ({"command": "x", "cwd": "/no/such"}, "cwd: there is no directory /no/such on this machine"),
+        ({"command": "x", "cwd": "/etc/passwd"}, "cwd: /etc/passwd is not a directory"),
+        ({"command": "x", "cwd": "/" + "x" * 5000}, "cwd may have at most 4095 bytes"),
+        ({"command": "x", "tenant_id": "Not A Tenant"}, "tenant_id must look like org/team"),
+        ({"command": "x", "tenant_id": "nowhere"}, "there is no tenant 'nowhere'"),
+        ({"command": "x", "gpu_type": ""}, "gpu_type must be 1 to 253 printable characters"),
+        ({"command": "x", "node_selector": {"a": "\n"}}, "node_selector must be 1 to 253 printable"),
+        ({"command": "x", "user_id": "no-such-user"}, "there is no account 'no-such-user'"),
+        ({"command": "x", "image": "pytorch"}, "image is not supported by this version yet; leave it out"),
+        ({"command": "x", "completions": 3}, "completions is not supported by this version yet"),
+        ({"command": "x", "status": "running"}, "status is set by the server"),
+        ({"command": "x", "gpu_reqest": 1}, "unknown field 'gpu_reqest'; did you mean gpu_request?"),
+        ({"command": "x", "zzz": 1}, "unknown field 'zzz'; known are command,"),
+        ({"command": "x", "gpu_request": 9}, "can never run here: no node has more than 8 GPUs"),
+        ([], "the body must be an object; got a list"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_sentence(
+    client: httpx.Client, job: object, sentence: str
+) -> None:
+    assert sentence in refusal(client, job)
+    assert client.get("/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"command": "\xff"}', b'{"command": "\\ud800"}', b"nonsense", b"[" * 100_000]
+)
+def test_what_is_not_json_is_refused(client: httpx.Client, raw: bytes) -> None:
+    assert "the body" in str(problem(client.post("/jobs", content=raw), 400)["detail"])
+
+
+def test_one_job_may_have_a_mebibyte_and_many_sixty_four(client: httpx.Client) -> None:
+    large = b'{"command": "x"' + b" " * (1024 * 1024) + b"}"
+    assert "at most 1 MiB" in str(problem(client.post("/jobs", content=large), 413)["detail"])
+    padded = b'{"jobs": [{"command": "x"}' + b" " * (1024 * 1024) + b"]}"
+    assert client.post("/jobs", content=padded).status_code == 201
+    pieces = (b" " * 2**20 for _ in range(66))
+    assert "at most 64 MiB" in str(problem(client.post("/jobs", content=pieces), 413)["detail"])
+
+
+def test_many_jobs_are_submitted_together_in_their_order(client: httpx.Client) -> None:
+    jobs = [{"command": f"echo {n}", "name": f"job {n}"} for n in range(10_000)]
+    answer = client.post("/jobs", json={"jobs": jobs})
+    assert answer.status_code == 201
+    assert answer.json() == {"job_ids": list(range(1, 10_001))}
+    assert client.get("/jobs/1234").json()["name"] == "job 1233"
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ({"command": "x", "gpu_request": 1.5}, "jobs[1].gpu_request must be a fraction below 1"),
+        ({"command": 5}, "jobs[1].command must be a string or a list; got a whole number"),
+        ({}, "jobs[1].command is missing"),
+        ({"command": "x", "nam": "a"}, "unknown field 'jobs[1].nam'; did you mean name?"),
+        ({"command": "x", "image": "a"}, "jobs[1].image is not supported by this version yet"),
+        ({"command": "x", "gpu_request": 100}, "jobs[1] can never run here"),
+        ({"command": "x", "jobs": []}, "unknown field 'jobs[1].jobs'"),
+        (7, "jobs[1] must be an object; got a whole number"),
+    ],
+)
+def test_one_bad_job_among_many_is_named_and_none_is_submitted(
+    client: httpx.Client, bad: object, sentence: str
+) -> None:
+    told = problem(client.post("/jobs", json={"jobs": [{"command": "x"}, bad, {"command": "y"}]}), 422)
+    assert sentence in str(told["detail"])
+    assert client.get("/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("jobs", [[], [{"command": "x"}] * 10_001])
+def test_no_jobs_and_too_many_are_refused(client: httpx.Client, jobs: list[object]) -> None:
+    assert "jobs must have 1 to 10000 jobs" in refusal(client, {"jobs": jobs})
+
+
+def test_many_jobs_take_no_fields_beside_them(client: httpx.Client) -> None:
+    assert "unknown field 'name'" in refusal(client, {"jobs": [{"command": "x"}], "name": "all"})
+
+
+def test_the_same_key_and_body_give_the_first_answer_again(client: httpx.Client) -> None:
+    key = {"Idempotency-Key": "abc"}
+    first = client.post("/jobs", json={"command": "x"}, headers=key)
+    again = client.post("/jobs", json={"command": "x"}, headers=key)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert "idempotent-replay" not in first.headers
+    assert again.headers["idempotent-replay"] == "true"
+    assert again.json() == first.json()
+    many = [
+        client.post("/jobs", json={"jobs": [{"command": "x"}] * 3}, headers={"Idempotency-Key": "m"}).json()
+        for _ in range(2)
+    ]
+    assert many[0] == many[1] == {"job_ids": [2, 3, 4]}
+
+
+def test_the_same_key_for_another_body_is_a_conflict(client: httpx.Client) -> None:
+    key = {"Idempotency-Key": "abc"}
+    assert client.post("/jobs", json={"command": "x"}, headers=key).status_code == 201
+    told = problem(client.post("/jobs", json={"command": "y"}, headers=key), 409)
+    assert told["type"] == "urn:tgpu:problem:idempotency-conflict"
+
+
+def test_a_key_belongs_to_its_user(client: httpx.Client, other: httpx.Client) -> None:
+    key, job = {"Idempotency-Key": "abc"}, {"command": "x", "cwd": "/"}
+    ids = [asker.post("/jobs", json=job, headers=key).json()["job_id"] for asker in (client, other)]
+    assert ids == [1, 2]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_a_key_has_a_sensible_length(client: httpx.Client, key: str) -> None:
+    answer = client.post("/jobs", json={"command": "x"}, headers={"Idempotency-Key": key})
+    assert "Idempotency-Key must be" in str(problem(answer, 400)["detail"])
+
+
+def test_requests_at_once_with_one_key_make_one_job(server: ServerUnderTest, client: httpx.Client) -> None:
+    ids: list[int] = []
+
+    def ask() -> None:
+        with server.unix() as own:
+            answer = own.post("/jobs", json={"command": "x"}, headers={"Idempotency-Key": "k"})
+            ids.append(answer.json()["job_id"])
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ids == [1] * 12
+    assert len(client.get("/jobs").json()["jobs"]) == 1
+
+
+def test_a_full_quota_is_told_with_numbers_and_with_what_would_fit(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    server.run(server.store.create_tenant(Tenant("lab", limits=Limits(gpu_milli=2000))))
+    half = {"command": "x", "tenant_id": "lab", "gpu_request": 0.5}
+    assert client.post("/jobs", json=half).status_code == 201
+    told = problem(client.post("/jobs", json={**half, "gpu_request": 2}), 409)
+    assert told["detail"] == (
+        "tenant lab may have 2 GPUs at once and 0.5 are taken; this asks for 2 more. Up to 1.5 would fit now; "
+        "wait until some of its jobs end, or ask an administrator for a higher quota"
+    )
+    numbers = {"resource": "gpu", "limit": 2, "used": 0.5, "asked": 2, "would_fit": 1.5, "tenant_id": "lab"}
+    assert numbers.items() <= told.items()
+
+
+def test_jobs_are_taken_while_nobody_leads(server: ServerUnderTest, client: httpx.Client) -> None:
+    server.live.leads = False
+    assert client.post("/jobs", json={"command": "x"}).status_code == 201
+
+
+def test_a_store_that_cannot_write_says_when_to_come_again(
+    server: ServerUnderTest, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full: free some space below /var/lib/tgpu")
+
+    monkeypatch.setattr(server.store, "submit", full)
+    answer = client.post("/jobs", json={"command": "x"})
+    assert problem(answer, 503)["detail"] == "the disk is full: free some space below /var/lib/tgpu"
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_mistake_of_the_server_is_told_without_its_traceback(
+    server: ServerUnderTest, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("secret of the house")
+
+    monkeypatch.setattr(server.store, "submit", broken)
+    answer = client.post("/jobs", json={"command": "x"})
+    assert problem(answer, 500)["type"] == "urn:tgpu:problem:internal"
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_time_stands_where_the_server_says(server: ServerUnderTest, client: httpx.Client) -> None:
+    server.now_ms = NOW_MS + 1234
+    assert client.post("/jobs", json={"command": "x"}).json()["submitted_at"] == "2030-03-17T17:46:41.234Z"

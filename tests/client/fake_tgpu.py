@@ -1,0 +1,307 @@
+"""A server of the tests' own: the API's paths on a real unix socket, over jobs that a test sets as it likes."""
+
+import json
+import re
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+FINAL = ("completed", "failed", "cancelled")
+ME = "ann"
+
+
+def a_job(job_id: int, **changes: Any) -> dict[str, Any]:
+    """A job of `ann` that waits, as the API shows it."""
+    job: dict[str, Any] = {
+        "job_id": job_id,
+        "tenant_id": "default",
+        "user_id": ME,
+        "name": f"job{job_id}",
+        "command": ["python", "train.py"],
+        "env": {},
+        "cwd": "/tmp",
+        "cpu_request": 1,
+        "mem_request_mb": 0,
+        "disk_request_mb": 0,
+        "gpu_request": 0,
+        "gpu_type": None,
+        "exclusive": False,
+        "node_selector": {},
+        "priority_class": "default",
+        "priority": 0,
+        "time_limit_s": None,
+        "max_wait_s": None,
+        "requeue": True,
+        "grace_s": None,
+        "status": "pending",
+        "cause": None,
+        "reason": None,
+        "exit_code": None,
+        "assigned_node_id": None,
+        "devices": [],
+        "submitted_at": "2026-01-31T12:00:00.000Z",
+        "started_at": None,
+        "ended_at": None,
+        "attempts": [],
+        "events": [],
+    }
+    return job | changes
+
+
+def an_attempt(number: int = 1, **changes: Any) -> dict[str, Any]:
+    attempt = {
+        "number": number,
+        "status": "running",
+        "node_id": "n1",
+        "devices": [0],
+        "assigned_at": "2026-01-31T12:00:01.000Z",
+        "started_at": "2026-01-31T12:00:01.000Z",
+        "ended_at": None,
+        "cause": None,
+        "reason": None,
+        "exit_code": None,
+        "signal": None,
+        "cpu_time_s": None,
+        "peak_memory_mb": None,
+    }
+    return attempt | changes
+
+
+class Refusal(Exception):  # noqa: N818  what a handler answers, not a fault
+    def __init__(self, status: int, detail: str, kind: str = "x") -> None:
+        super().__init__(detail)
+        self.status = status
+        self.body = {
+            "type": f"urn:tgpu:problem:{kind}",
+            "title": "Refused",
+            "status": status,
+            "detail": detail,
+        }
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+class FakeTgpu:
+    """Answers from `jobs`; `requests` is all it was asked; `fixed` answers a path with one object."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.logs: dict[tuple[int, str], bytes] = {}
+        self.fixed: dict[str, Any] = {"/whoami": {"user_id": ME}, "/healthz": {"status": "ok"}}
+        self.requests: list[dict[str, Any]] = []
+        self.on_submit: Callable[[dict[str, Any]], None] = lambda _job: None
+        self.changed = threading.Condition()
+        self.happened: list[dict[str, Any]] = []
+        self._server: _Server | None = None
+        self._open: list[Any] = []
+
+    def start(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        self._server = _Server(str(self.path), _handler_for(self))
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """As a crash does it: every connection is cut."""
+        if self._server is None:
+            return
+        self._server.shutdown()
+        self._server.server_close()
+        self._server = None
+        for handler in list(self._open):
+            handler.cut()
+        with self.changed:
+            self.changed.notify_all()
+
+    @property
+    def running(self) -> bool:
+        return self._server is not None
+
+    def change(self, job_id: int, kind: str, **changes: Any) -> None:
+        """The job moves, and the feed says so."""
+        with self.changed:
+            self.jobs[job_id] = self.jobs.get(job_id, a_job(job_id)) | changes
+            self.happened.append({"seq": len(self.happened) + 1, "kind": kind, "job_id": job_id, "data": {}})
+            self.changed.notify_all()
+
+    def asked(self, method: str, path: str) -> list[dict[str, Any]]:
+        return [one for one in self.requests if (one["method"], one["path"]) == (method, path)]
+
+    def submitted(self) -> list[dict[str, Any]]:
+        """The bodies of all submissions."""
+        return [one["body"] for one in self.asked("POST", "/jobs")]
+
+    def answer(self, request: dict[str, Any]) -> tuple[int, Any]:
+        method, path, query = request["method"], request["path"], request["query"]
+        if path in self.fixed:
+            fixed = self.fixed[path]
+            if isinstance(fixed, Refusal):
+                raise fixed
+            return 200, fixed
+        if (method, path) == ("POST", "/jobs"):
+            return 201, self._submit(request["body"])
+        if (method, path) == ("GET", "/jobs"):
+            return 200, self._page(query)
+        if (method, path) == ("POST", "/jobs/cancel"):
+            return 202, self._cancel_many(request["body"]["job_ids"])
+        match = re.fullmatch(r"/jobs/(\d+)", path)
+        if match and method in ("GET", "DELETE"):
+            return 200 if method == "GET" else 202, self._job(int(match[1]))
+        raise Refusal(404, f"there is nothing at {path}")
+
+    def _job(self, job_id: int) -> dict[str, Any]:
+        if job_id not in self.jobs:
+            raise Refusal(404, f"there is no job {job_id}")
+        return self.jobs[job_id]
+
+    def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
+        many = body.get("jobs", [body])
+        ids = []
+        for asked in many:
+            job_id = max(self.jobs, default=0) + 1
+            self.jobs[job_id] = a_job(job_id, **asked)
+            self.on_submit(self.jobs[job_id])
+            ids.append(job_id)
+        return {"job_ids": ids} if "jobs" in body else self.jobs[ids[0]]
+
+    def _page(self, query: dict[str, str]) -> dict[str, Any]:
+        unknown = set(query) - {"status", "user", "name", "ids", "since", "until", "limit", "cursor", "order"}
+        if unknown:
+            raise Refusal(400, f"unknown parameter {unknown}")
+        found = [job for job in self.jobs.values() if self._matches(job, query)]
+        found.sort(key=lambda job: job["job_id"], reverse=query.get("order", "newest") == "newest")
+        start, limit = int(query.get("cursor", 0)), int(query.get("limit", 100))
+        page = [{key: value for key, value in job.items() if key != "attempts"} for job in found]
+        more = start + limit < len(page)
+        return {"jobs": page[start : start + limit], "next_cursor": start + limit if more else None}
+
+    def _matches(self, job: dict[str, Any], query: dict[str, str]) -> bool:
+        user = {"me": ME}.get(query.get("user", ""), query.get("user"))
+        ids = query.get("ids")
+        return (
+            ("status" not in query or job["status"] in query["status"].split(","))
+            and user in (None, job["user_id"])
+            and (ids is None or str(job["job_id"]) in ids.split(","))
+        )
+
+    def _cancel_many(self, ids: list[int]) -> dict[str, Any]:
+        there = [job_id for job_id in ids if job_id in self.jobs]
+        ended = [job_id for job_id in there if self.jobs[job_id]["status"] in FINAL]
+        return {
+            "cancelling": [job_id for job_id in there if job_id not in ended],
+            "already_ended": ended,
+            "not_found": [job_id for job_id in ids if job_id not in self.jobs],
+            "forbidden": [],
+        }
+
+    def events(self, query: dict[str, str]) -> Iterator[bytes]:
+        """Server-sent events from now on."""
+        at = len(self.happened)
+        yield b": following\n\n"
+        while self.running:
+            with self.changed:
+                self.changed.wait_for(lambda: len(self.happened) > at or not self.running, timeout=5)
+                fresh, at = self.happened[at:], len(self.happened)
+            for event in fresh:
+                if query.get("job_id") in (None, str(event["job_id"])):
+                    yield f"id: {event['seq']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n".encode()
+
+    def output(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
+        """The job's bytes, and with follow what comes until it has ended."""
+        at = int(query.get("offset", 0))
+        while self.running:
+            ended = self.jobs[job_id]["status"] in FINAL
+            data = self.logs.get((job_id, query["stream"]), b"")[at:]
+            at += len(data)
+            if data:
+                yield data
+            if query.get("follow") != "true" or ended:
+                return
+            with self.changed:
+                self.changed.wait(timeout=0.05)
+
+
+def _handler_for(fake: FakeTgpu) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            fake._open.append(self)
+
+        def finish(self) -> None:
+            fake._open.remove(self)
+            super().finish()
+
+        def cut(self) -> None:
+            try:
+                self.connection.shutdown(2)
+            except OSError:
+                return
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                return
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, *_: object) -> None:
+            return
+
+        def _serve(self) -> None:
+            url = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+            request = {
+                "method": self.command,
+                "path": url.path,
+                "query": query,
+                "headers": dict(self.headers),
+                "body": json.loads(self.rfile.read(length)) if length else None,
+            }
+            fake.requests.append(request)
+            logs = re.fullmatch(r"/jobs/(\d+)/logs", url.path)
+            try:
+                if logs:
+                    fake._job(int(logs[1]))
+                    self._stream(fake.output(int(logs[1]), query), "text/plain", query.get("offset", "0"))
+                elif url.path == "/events":
+                    self._stream(fake.events(query), "text/event-stream", "0")
+                else:
+                    self._send(*fake.answer(request))
+            except Refusal as refusal:
+                self._send(refusal.status, refusal.body)
+
+        do_GET = do_POST = do_DELETE = _serve  # noqa: N815  the library finds them by these names
+
+        def _send(self, status: int, body: Any) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _stream(self, pieces: Iterator[bytes], kind: str, offset: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.send_header("X-Tgpu-Offset", offset)
+            self.end_headers()
+            for piece in pieces:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.flush()
+            if fake.running:
+                self.wfile.write(b"0\r\n\r\n")
+
+    return Handler

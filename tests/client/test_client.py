@@ -1,0 +1,147 @@
+"""The SDK against a server: pages, refusals, waiting and following."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
+
+from tgpu.client import Client, TgpuError, WaitTimeoutError
+
+DONE = {"status": "completed", "exit_code": 0, "attempts": [an_attempt(status="ended", exit_code=0)]}
+
+
+def later(seconds: float, action: Callable[[], None]) -> None:
+    threading.Timer(seconds, action).start()
+
+
+def test_submitting_sends_a_key_so_that_a_repeated_request_is_harmless(server: FakeTgpu) -> None:
+    with Client() as client:
+        first = client.submit(["sleep", "1"], gpu_request=2)
+        client.submit("sleep 1")
+    assert (first["job_id"], first["gpu_request"]) == (1, 2)
+    keys = {request["headers"]["Idempotency-Key"] for request in server.asked("POST", "/jobs")}
+    assert len(keys) == 2
+
+
+def test_many_jobs_go_in_one_request(server: FakeTgpu) -> None:
+    assert Client().submit_many([{"command": "a"}, {"command": "b"}]) == [1, 2]
+    assert server.submitted() == [{"jobs": [{"command": "a"}, {"command": "b"}]}]
+
+
+def test_jobs_come_page_after_page_up_to_the_limit(server: FakeTgpu) -> None:
+    server.jobs = {n: a_job(n) for n in range(1, 1201)}
+    client = Client()
+    assert [job["job_id"] for job in client.jobs(order="oldest")] == list(range(1, 1201))
+    assert [job["job_id"] for job in client.jobs(limit=2)] == [1200, 1199]
+    client.close()
+
+
+def test_a_refusal_carries_the_server_s_words(server: FakeTgpu) -> None:
+    server.fixed["/stats"] = Refusal(403, "ask an administrator", "forbidden")
+    with pytest.raises(TgpuError) as caught:
+        Client().stats()
+    error = caught.value
+    assert (error.status, error.title, str(error)) == (403, "Refused", "ask an administrator")
+    assert error.problem["type"] == "urn:tgpu:problem:forbidden"
+
+
+def test_waiting_ends_with_the_event_and_asks_seldom(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running")}
+    later(0.3, lambda: server.change(1, "succeeded", **DONE))
+    begun = time.monotonic()
+    with Client() as client:
+        assert client.wait(1)[0]["status"] == "completed"
+    assert time.monotonic() - begun < 1
+    assert len(server.asked("GET", "/jobs/1")) <= 4
+
+
+def test_a_job_that_ended_before_needs_no_feed(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, **DONE)}
+    Client().wait(1)
+    assert server.asked("GET", "/events") == []
+
+
+def test_waiting_for_many_returns_them_in_the_order_asked(server: FakeTgpu) -> None:
+    server.jobs = {n: a_job(n, status="running") for n in (1, 2, 3)}
+    for n in (2, 3, 1):
+        later(0.1 * n, lambda n=n: server.change(n, "succeeded", **DONE))
+    assert [job["job_id"] for job in Client().wait([3, 1, 2])] == [3, 1, 2]
+
+
+def test_an_end_whose_event_is_lost_is_found_all_the_same(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running")}
+    later(0.2, lambda: server.jobs.update({1: a_job(1, **DONE)}))
+    assert Client().wait(1, timeout=10)[0]["status"] == "completed"
+
+
+def test_waiting_goes_on_while_the_server_restarts(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running")}
+    away: list[str] = []
+
+    def crash_and_end_meanwhile() -> None:
+        server.stop()
+        server.jobs[1] |= DONE
+        later(0.8, server.start)
+
+    later(0.2, crash_and_end_meanwhile)
+    assert Client().wait(1, timeout=20, on_away=away.append)[0]["status"] == "completed"
+    assert away
+
+
+def test_waiting_gives_up_when_told_to(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1), 2: a_job(2, **DONE)}
+    with pytest.raises(WaitTimeoutError) as caught:
+        Client().wait([1, 2], timeout=0.3)
+    assert caught.value.job_ids == [1]
+
+
+def test_waiting_for_a_job_that_does_not_exist_is_an_error_at_once(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    with pytest.raises(TgpuError, match="there is no job 9"):
+        Client().wait([1, 9])
+
+
+def test_following_prints_everything_once_although_the_server_restarts(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running", attempts=[an_attempt()])}
+    server.logs[1, "stdout"] = b"one\n"
+    seen: list[bytes] = []
+
+    def crash_and_go_on() -> None:
+        server.stop()
+        server.logs[1, "stdout"] += b"two\n"
+        server.start()
+        later(0.3, finish)
+
+    def finish() -> None:
+        server.logs[1, "stdout"] += b"three\n"
+        server.change(1, "succeeded", **DONE)
+
+    later(0.3, crash_and_go_on)
+    seen.extend(Client().logs(1, follow=True))
+    assert b"".join(seen) == b"one\ntwo\nthree\n"
+
+
+def test_following_a_job_that_waits_begins_when_it_starts(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    server.logs[1, "stdout"] = b"here\n"
+    later(0.2, lambda: server.change(1, "started", status="running", attempts=[an_attempt()]))
+    later(0.4, lambda: server.change(1, "succeeded", **DONE))
+    assert b"".join(Client().logs(1, follow=True)) == b"here\n"
+
+
+def test_following_a_job_that_never_starts_ends_with_it(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    later(0.2, lambda: server.change(1, "cancelled", status="cancelled"))
+    assert list(Client().logs(1, follow=True)) == []
+
+
+def test_events_go_on_after_a_restart(server: FakeTgpu) -> None:
+    events = Client().events(after=0)
+    later(0.2, lambda: server.change(1, "submitted"))
+    assert next(events)["kind"] == "submitted"
+    server.stop()
+    server.start()
+    later(1.5, lambda: server.change(1, "started"))
+    assert next(events)["kind"] == "started"

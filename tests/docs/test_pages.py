@@ -1,0 +1,46 @@
+"""Docs that cannot drift: what is drawn from the code is compared with it."""
+
+import re
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("script", ["draw_lifecycle", "list_settings"])
+def test_a_drawn_page_is_up_to_date(script: str) -> None:
+    names = runpy.run_path(str(ROOT / "scripts" / f"{script}.py"))
+    assert names["TARGET"].read_text(encoding="utf-8") == names["page"](), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_every_decision_is_listed() -> None:
+    index = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "docs/adr").glob("0*.md"):
+        assert path.name in index
+
+
+def test_every_make_target_that_the_readme_names_exists() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"make ([a-z]+)", readme)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_command_is_in_the_readme_or_the_help(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / ".venv/bin/tgpu", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in re.findall(r"tgpu ([a-z]{2,})", readme):
+        if command not in ("is", "does", "needs", "on", "now", "runs", "and", "has", "knows"):
+            assert command in done.stdout, command

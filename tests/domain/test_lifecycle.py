@@ -1,0 +1,75 @@
+"""The tables, tested as data."""
+
+import pytest
+
+from tgpu.domain.lifecycle import (
+    ATTEMPT_MOVES,
+    FINAL,
+    HOLDING,
+    TABLES,
+    TASK_MOVES,
+    WAITING,
+    AttemptHappening,
+    AttemptState,
+    Cause,
+    Happening,
+    IllegalMoveError,
+    Status,
+    attempt_after,
+    task_after,
+)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_table_says_two_things_about_the_same_happening(name: str) -> None:
+    seen = [(move.source, move.happening) for move in TABLES[name]]
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_state_can_be_reached(name: str) -> None:
+    reached: set[object] = {None}
+    for _ in TABLES[name]:
+        reached |= {move.target for move in TABLES[name] if move.source in reached}
+    assert {move.source for move in TABLES[name]} <= reached
+
+
+def test_every_status_is_final_or_holds_resources_or_waits_and_never_two_of_them() -> None:
+    assert set(Status) == FINAL | HOLDING | WAITING
+    assert not FINAL & HOLDING
+    assert not FINAL & WAITING
+    assert not HOLDING & WAITING
+
+
+def test_nothing_leaves_a_final_state() -> None:
+    assert not [move for move in TASK_MOVES if move.source in FINAL]
+    assert not [move for move in ATTEMPT_MOVES if move.source is AttemptState.ENDED]
+
+
+def test_every_status_that_holds_resources_has_a_way_out_when_its_node_is_lost() -> None:
+    for status in HOLDING:
+        assert task_after(status, Happening.REQUEUED) is Status.PENDING
+        assert task_after(status, Happening.FAILED) is Status.FAILED
+
+
+def test_every_live_status_can_be_cancelled() -> None:
+    for status in set(Status) - FINAL:
+        assert task_after(status, Happening.CANCELLED) is Status.CANCELLED
+
+
+def test_every_live_attempt_can_be_stopped_or_is_being_stopped_and_can_end() -> None:
+    for state in set(AttemptState) - {AttemptState.ENDED}:
+        assert attempt_after(state, AttemptHappening.ENDED) is AttemptState.ENDED
+        if state is not AttemptState.STOPPING:
+            assert attempt_after(state, AttemptHappening.STOP_ORDERED) is AttemptState.STOPPING
+
+
+def test_a_move_that_is_not_in_the_table_is_refused_in_words() -> None:
+    with pytest.raises(IllegalMoveError, match="a task that is completed cannot be started"):
+        task_after(Status.COMPLETED, Happening.STARTED)
+    with pytest.raises(IllegalMoveError, match="an attempt that is ended cannot be started"):
+        attempt_after(AttemptState.ENDED, AttemptHappening.STARTED)
+
+
+def test_only_what_the_machine_did_is_tried_again() -> None:
+    assert {cause for cause in Cause if cause.is_infrastructure} == {Cause.NODE_LOST, Cause.REBOOTED}

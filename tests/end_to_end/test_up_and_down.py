@@ -1,0 +1,114 @@
+"""Starting and stopping: one at a time, clear words, and running jobs run on."""
+
+import signal
+import sqlite3
+import subprocess
+
+from conftest import TGPU, Installation
+
+
+def test_a_second_up_is_refused_and_changes_nothing(up: Installation) -> None:
+    pid = up.pid("server")
+    again = up.tgpu("up", "--detach", check=False)
+    assert again.returncode == 1
+    assert "already runs" in again.stderr
+    assert "tgpu down" in again.stderr
+    assert again.stderr.count("\n") == 1
+    assert up.pid("server") == pid
+
+
+def test_down_leaves_running_jobs_running_and_up_finds_them(up: Installation) -> None:
+    job_id = up.submit("--", "sh", "-c", "sleep 2; exit 4")
+    up.wait_status(job_id, "running")
+    up.tgpu("down")
+    assert up.pid("server") is None
+    assert up.pid("agent") is None
+    up.up()
+    assert up.wait_status(job_id, "failed")["exit_code"] == 4
+
+
+def test_down_without_up_says_so(installation: Installation) -> None:
+    done = installation.tgpu("down", check=False)
+    assert done.returncode == 1
+    assert "nothing runs" in done.stderr
+
+
+def test_in_the_foreground_it_introduces_itself_and_ctrl_c_leaves_jobs_running(
+    installation: Installation,
+) -> None:
+    process = subprocess.Popen(
+        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    said = ""
+    while "why" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    assert str(installation.home / "run" / "tgpu.sock") in said
+    assert "http://127.0.0.1:" in said
+    assert "serves" in said
+    job_id = installation.submit("--", "sh", "-c", "sleep 2; exit 5")
+    installation.wait_status(job_id, "running")
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "run on" in rest
+    assert installation.pid("server") is None
+    installation.up()
+    assert installation.wait_status(job_id, "failed")["exit_code"] == 5
+
+
+def test_in_the_foreground_a_killed_part_comes_back(installation: Installation) -> None:
+    process = subprocess.Popen(
+        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE
+    )
+    installation.wait_until(lambda: installation.tgpu("nodes", check=False).returncode == 0, "up")
+    for part in ("server", "agent"):
+        installation.kill(part)
+        installation.wait_until(lambda part=part: installation.pid(part) is not None, f"{part} is back")
+    installation.wait_until(
+        lambda: installation.tgpu("run", "--", "true", check=False).returncode == 0, "works again"
+    )
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_a_socket_path_that_is_too_long_is_refused_with_advice(installation: Installation) -> None:
+    installation.environ["TGPU_HOME"] = str(installation.home / ("x" * 100))
+    done = installation.tgpu("up", "--detach", check=False)
+    assert done.returncode != 0
+    assert "TGPU_HOME" in done.stderr
+    assert "shorter" in done.stderr
+
+
+def test_a_corrupt_database_is_refused_and_left_alone(up: Installation) -> None:
+    up.tgpu("down")
+    database = up.home / "tgpu.db"
+    for name in ("tgpu.db-wal", "tgpu.db-shm"):
+        (up.home / name).unlink(missing_ok=True)
+    database.write_bytes(b"this is not a database" * 1000)
+    done = up.tgpu("up", "--detach", check=False)
+    assert done.returncode == 1
+    assert str(database) in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert database.read_bytes().startswith(b"this is not")
+
+
+def test_a_database_of_a_newer_version_is_refused(up: Installation) -> None:
+    up.tgpu("down")
+    with sqlite3.connect(up.home / "tgpu.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    done = up.tgpu("up", "--detach", check=False)
+    assert done.returncode == 1
+    assert "newer" in done.stderr
+
+
+def test_two_homes_do_not_disturb_each_other(up: Installation) -> None:
+    other = Installation(up.home.parent / "other")
+    other.up()
+    mine = up.submit("--name", "mine", "--", "sleep", "60")
+    assert [job["job_id"] for job in other.json("list")] == []
+    other.tgpu("down")
+    up.wait_status(mine, "running")

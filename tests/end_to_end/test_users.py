@@ -1,0 +1,123 @@
+"""Several people on one machine: each is who the kernel says, and touches only what is theirs."""
+
+import grp
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import Installation
+
+from tgpu.client import Client, TgpuError
+
+USERS = ("tgpu-ann", "tgpu-bob")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def people() -> Iterator[None]:
+    """Two accounts of their own; ann is in an extra group."""
+    made = [
+        name for name in USERS if subprocess.run(["id", name], capture_output=True, check=False).returncode
+    ]
+    for name in made:
+        subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True)
+    subprocess.run(["usermod", "--append", "--groups", "audio", USERS[0]], check=True)
+    yield
+    for name in made:
+        subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
+
+
+def as_user(name: str, work: Callable[[], Any]) -> Any:
+    """In a child that has become that user for good, as a login would."""
+    account = pwd.getpwnam(name)
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.initgroups(name, account.pw_gid)
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+            try:
+                answer = work()
+            except TgpuError as error:
+                answer = {"refused": error.status, "detail": str(error)}
+            os.write(send, json.dumps(answer).encode())
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+@pytest.fixture
+def client(up: Installation) -> Client:
+    return Client(f"unix://{up.home}/run/tgpu.sock")
+
+
+def submit_as(name: str, client: Client, command: str, **fields: Any) -> int:
+    job = as_user(name, lambda: client.submit(command, cwd="/tmp", **fields))
+    assert "job_id" in job, job
+    job_id = job["job_id"]
+    assert isinstance(job_id, int)
+    return job_id
+
+
+def test_a_job_runs_as_whoever_submitted_it_in_every_respect(up: Installation, client: Client) -> None:
+    job_id = submit_as(USERS[0], client, "id -un; id -gn; id -Gn; echo $HOME; pwd; echo $USER")
+    up.wait_status(job_id, "completed")
+    account = pwd.getpwnam(USERS[0])
+    said = up.tgpu("logs", str(job_id)).stdout.splitlines()
+    assert said[0] == USERS[0]
+    assert said[1] == grp.getgrgid(account.pw_gid).gr_name
+    assert "audio" in said[2].split()
+    assert said[3:] == [account.pw_dir, "/tmp", USERS[0]]
+
+
+def test_nobody_touches_anothers_job(up: Installation, client: Client) -> None:
+    job_id = submit_as(USERS[0], client, "echo secret; sleep 60", env={"API_TOKEN": "hush"}, name="anns")
+    up.wait_status(job_id, "running")
+    assert as_user(USERS[1], lambda: client.cancel([job_id])) != []
+    assert as_user(USERS[1], lambda: list(map(bytes.decode, client.logs(job_id))))["refused"] == 403
+    seen = as_user(USERS[1], lambda: client.job(job_id))
+    assert (seen["user_id"], seen["name"], seen["status"]) == (USERS[0], "anns", "running")
+    assert (seen["command"], seen["env"], seen["cwd"]) == (None, None, None)
+    assert as_user(USERS[0], lambda: client.job(job_id))["env"] == {"API_TOKEN": "hush"}
+    assert up.status(job_id) == "running"
+    as_user(USERS[0], lambda: client.cancel([job_id]))
+    up.wait_status(job_id, "cancelled")
+
+
+def test_nobody_can_pose_as_another(up: Installation, client: Client) -> None:
+    posed = as_user(USERS[1], lambda: client.submit("true", cwd="/tmp", user_id=USERS[0]))
+    assert posed["refused"] == 403
+    assert up.json("list", "--all") == []
+
+
+def test_an_unreadable_directory_fails_with_that_reason(up: Installation, client: Client) -> None:
+    private = up.files / "private"
+    private.mkdir(mode=0o700)
+    job = as_user(USERS[1], lambda: client.submit("true", cwd=str(private)))
+    if "refused" in job:
+        assert str(private) in job["detail"]
+    else:
+        ended = up.wait_status(job["job_id"], "failed")
+        assert ended["cause"] == "could-not-start"
+        assert str(private) in ended["reason"]
+
+
+def test_the_database_and_the_output_are_closed_to_others(up: Installation, client: Client) -> None:
+    job_id = submit_as(USERS[0], client, "echo mine")
+    up.wait_status(job_id, "completed")
+
+    def look() -> list[str]:
+        paths = [up.home / name for name in ("tgpu.db", "logs", "agent", "run/agents.sock")]
+        return [str(path) for path in paths if os.access(path, os.R_OK) or os.access(path, os.W_OK)]
+
+    assert as_user(USERS[1], look) == []

@@ -1,0 +1,135 @@
+"""What can be wrong with the file, and what is said then."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from store_story import a_job
+
+from tgpu.store.port import JobFilter, Paging, StoreUnavailableError, StoreUnusableError
+from tgpu.store.sqlite import SqliteStore
+
+
+async def test_a_store_keeps_its_id_and_its_jobs_when_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "tgpu ?#%.db"
+    first = await SqliteStore.open(path)
+    cluster_id = first.cluster_id
+    await first.submit([a_job()], 1)
+    await first.close()
+    again = await SqliteStore.open(path, cluster_id="other")
+    assert again.cluster_id == cluster_id != "other"
+    assert len(await again.jobs(JobFilter(), Paging())) == 1
+    await again.close()
+    assert sorted(file.name for file in path.parent.iterdir()) == ["tgpu ?#%.db", "tgpu ?#%.db.lock"]
+
+
+async def test_the_file_and_what_stands_beside_it_are_private(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "x.db")
+    await store.submit([a_job()], 1)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    await store.close()
+    assert modes == dict.fromkeys(["x.db", "x.db-shm", "x.db-wal", "x.db.lock"], 0o600)
+
+
+async def test_every_commit_reaches_the_disk(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    connection = store._writer._connection
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    await store.close()
+
+
+async def test_readers_cannot_write(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    with pytest.raises(StoreUnavailableError, match="cannot be written"):
+        await store._readers.read(lambda session: session._cursor.execute("DELETE FROM tenants"))
+    await store.close()
+
+
+async def test_an_up_to_date_file_opens_without_alembic(database: Path) -> None:
+    code = (
+        "import asyncio, sys, pathlib; from tgpu.store.sqlite import SqliteStore\n"
+        "async def main(): await (await SqliteStore.open(pathlib.Path(sys.argv[1]))).close()\n"
+        "asyncio.run(main()); print('alembic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, database], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+async def refusal(path: Path) -> str:
+    with pytest.raises(StoreUnusableError) as refused:
+        await SqliteStore.open(path)
+    return str(refused.value).replace(str(path), "FILE")
+
+
+async def test_a_second_server_is_told_who_holds_the_file(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    assert await refusal(database) == (
+        f"FILE is in use by the server with process id {os.getpid()}: stop that one first, or name another file"
+    )
+    await store.close()
+    await (await SqliteStore.open(database)).close()
+
+
+async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("dear diary, " * 100)
+    assert await refusal(path) == "FILE is not a database: move it away, or name another file"
+    assert path.read_text() == "dear diary, " * 100
+
+
+async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    sqlite3.connect(path).execute("CREATE TABLE songs (title)").connection.close()
+    assert await refusal(path) == "FILE is the database of another program: name another file"
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6])
+async def test_a_truncated_file_is_called_damaged(database: Path, keep: float) -> None:
+    os.truncate(database, int(database.stat().st_size * keep) // 4096 * 4096)
+    assert "FILE is damaged: stop the server and restore it from a backup" in await refusal(database)
+
+
+async def test_a_file_with_rubbish_in_the_middle_is_called_damaged(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    await store.submit([a_job() for _ in range(500)], 1)
+    await store.close()
+    content = bytearray(database.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 20_000] = b"\xa5" * 20_000
+    database.write_bytes(content)
+    assert "FILE is damaged" in await refusal(database)
+
+
+async def test_a_newer_file_asks_for_a_newer_program(database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    assert await refusal(database) == (
+        "FILE was written by a newer version of tgpu (revision 9999): install that version or a newer one"
+    )
+
+
+async def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    below_a_file = await refusal(tmp_path / "file" / "x.db")
+    assert "name a file in a directory that this user may write" in below_a_file
+    assert "cannot be used" in await refusal(tmp_path)
+
+
+async def test_a_refused_file_is_not_kept_locked(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("no database" * 100)
+    await refusal(path)
+    path.unlink()
+    await (await SqliteStore.open(path)).close()
+
+
+async def test_a_closed_store_says_so(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    await store.close()
+    for work in (store.submit([a_job()], 1), store.last_seq()):
+        with pytest.raises(StoreUnavailableError, match="closed"):
+            await work
