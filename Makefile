@@ -39,7 +39,7 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed-dev check ## Install what the tests need and run them all
-	@./scripts/install-debian gcc
+	@./scripts/install-debian gcc libc6-dev systemd passwd
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations 15 $(ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, types, layers

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import uvicorn
+import uvloop
 
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
@@ -72,9 +73,7 @@ class FakeLive:
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         self._check()
-        return [
-            "no node has more than 8 GPUs" if request.gpu_milli > 8000 else None for request in requests
-        ]
+        return ["no node has more than 8 GPUs" if request.gpu_milli > 8000 else None for request in requests]
 
 
 class FakeLogs:
@@ -120,6 +119,7 @@ class ServerUnderTest:
         self.store, self.live, self.logs, self.feed = store, FakeLive(), FakeLogs(), Feed()
         self.metrics = Metrics()
         self.now_ms = NOW_MS
+        self.epoch = 0
         self.socket_path = directory / "api.sock"
         self.services = Services(
             store=store,
@@ -131,7 +131,7 @@ class ServerUnderTest:
             now_ms=lambda: self.now_ms,
             version="0.0-test",
         )
-        self.loop = asyncio.new_event_loop()
+        self.loop = uvloop.new_event_loop()
         self.port = 0
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._started = threading.Event()
@@ -139,7 +139,10 @@ class ServerUnderTest:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_until_complete(self._main())
+        try:
+            self.loop.run_until_complete(self._main())
+        finally:
+            self._started.set()
 
     async def _main(self) -> None:
         unix = socket.socket(socket.AF_UNIX)
@@ -161,7 +164,7 @@ class ServerUnderTest:
         )
         self._server = uvicorn.Server(config)
         serving = asyncio.create_task(self._server.serve([unix, tcp]))
-        while not self._server.started:
+        while not self._server.started:  # noqa: ASYNC110  uvicorn offers nothing else to wait for
             await asyncio.sleep(0.005)
         self._started.set()
         await serving
@@ -169,6 +172,7 @@ class ServerUnderTest:
     def start(self) -> None:
         self._thread.start()
         assert self._started.wait(10)
+        assert self._server is not None, "the server could not start"
 
     def stop(self) -> None:
         assert self._server is not None
@@ -235,6 +239,19 @@ def serving(store: Any = None, **settings: Any) -> Iterator[ServerUnderTest]:
 def server() -> Iterator[ServerUnderTest]:
     with serving() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def quiet() -> Iterator[ServerUnderTest]:
+    """Shared by tests that only ask for what is refused, so that it stays empty."""
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def quiet_client(quiet: ServerUnderTest) -> Iterator[httpx.Client]:
+    with quiet.unix() as opened:
+        yield opened
 
 
 @pytest.fixture

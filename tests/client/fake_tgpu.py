@@ -1,10 +1,11 @@
-"""A server of the tests' own: the API's paths on a real unix socket, over jobs that a test sets as it likes."""
+"""A server of the tests' own: the API's paths on a real unix socket, over jobs that a test sets."""
 
 import json
 import re
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ class Refusal(Exception):  # noqa: N818  what a handler answers, not a fault
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 64
+    fake: "FakeTgpu"
 
 
 class FakeTgpu:
@@ -97,6 +99,7 @@ class FakeTgpu:
         self.logs: dict[tuple[int, str], bytes] = {}
         self.fixed: dict[str, Any] = {"/whoami": {"user_id": ME}, "/healthz": {"status": "ok"}}
         self.requests: list[dict[str, Any]] = []
+        self.deaf_to = 0  # so many requests are taken and never answered
         self.on_submit: Callable[[dict[str, Any]], None] = lambda _job: None
         self.changed = threading.Condition()
         self.happened: list[dict[str, Any]] = []
@@ -106,7 +109,8 @@ class FakeTgpu:
     def start(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
-        self._server = _Server(str(self.path), _handler_for(self))
+        self._server = _Server(str(self.path), _Handler)
+        self._server.fake = self
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self) -> None:
@@ -208,11 +212,12 @@ class FakeTgpu:
         yield b": following\n\n"
         while self.running:
             with self.changed:
-                self.changed.wait_for(lambda: len(self.happened) > at or not self.running, timeout=5)
+                if len(self.happened) == at:
+                    self.changed.wait(timeout=0.2)
                 fresh, at = self.happened[at:], len(self.happened)
             for event in fresh:
                 if query.get("job_id") in (None, str(event["job_id"])):
-                    yield f"id: {event['seq']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n".encode()
+                    yield f"id: {event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def output(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
         """The job's bytes, and with follow what comes until it has ended."""
@@ -229,79 +234,78 @@ class FakeTgpu:
                 self.changed.wait(timeout=0.05)
 
 
-def _handler_for(fake: FakeTgpu) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
 
-        def setup(self) -> None:
-            super().setup()
-            fake._open.append(self)
+    def setup(self) -> None:
+        super().setup()
+        self.fake = self.server.fake
+        self.fake._open.append(self)
 
-        def finish(self) -> None:
-            fake._open.remove(self)
-            super().finish()
+    def finish(self) -> None:
+        self.fake._open.remove(self)
+        super().finish()
 
-        def cut(self) -> None:
-            try:
-                self.connection.shutdown(2)
-            except OSError:
-                return
+    def cut(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(2)
 
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                return
+    def handle(self) -> None:
+        with suppress(OSError):
+            super().handle()
 
-        def address_string(self) -> str:
-            return "unix"
+    def address_string(self) -> str:
+        return "unix"
 
-        def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object) -> None:
+        return
+
+    def _serve(self) -> None:
+        url = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        request = {
+            "method": self.command,
+            "path": url.path,
+            "query": query,
+            "headers": dict(self.headers),
+            "body": json.loads(self.rfile.read(length)) if length else None,
+        }
+        self.fake.requests.append(request)
+        if self.fake.deaf_to:
+            self.fake.deaf_to -= 1
+            self.cut()
             return
+        logs = re.fullmatch(r"/jobs/(\d+)/logs", url.path)
+        try:
+            if logs:
+                self.fake._job(int(logs[1]))
+                self._stream(self.fake.output(int(logs[1]), query), "text/plain", query.get("offset", "0"))
+            elif url.path == "/events":
+                self._stream(self.fake.events(query), "text/event-stream", "0")
+            else:
+                self._send(*self.fake.answer(request))
+        except Refusal as refusal:
+            self._send(refusal.status, refusal.body)
 
-        def _serve(self) -> None:
-            url = urlsplit(self.path)
-            length = int(self.headers.get("Content-Length") or 0)
-            query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-            request = {
-                "method": self.command,
-                "path": url.path,
-                "query": query,
-                "headers": dict(self.headers),
-                "body": json.loads(self.rfile.read(length)) if length else None,
-            }
-            fake.requests.append(request)
-            logs = re.fullmatch(r"/jobs/(\d+)/logs", url.path)
-            try:
-                if logs:
-                    fake._job(int(logs[1]))
-                    self._stream(fake.output(int(logs[1]), query), "text/plain", query.get("offset", "0"))
-                elif url.path == "/events":
-                    self._stream(fake.events(query), "text/event-stream", "0")
-                else:
-                    self._send(*fake.answer(request))
-            except Refusal as refusal:
-                self._send(refusal.status, refusal.body)
+    do_GET = do_POST = do_DELETE = _serve  # noqa: N815  the library finds them by these names
 
-        do_GET = do_POST = do_DELETE = _serve  # noqa: N815  the library finds them by these names
+    def _send(self, status: int, body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
-        def _send(self, status: int, body: Any) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def _stream(self, pieces: Iterator[bytes], kind: str, offset: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.send_header("X-Tgpu-Offset", offset)
-            self.end_headers()
-            for piece in pieces:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                self.wfile.flush()
-            if fake.running:
-                self.wfile.write(b"0\r\n\r\n")
-
-    return Handler
+    def _stream(self, pieces: Iterator[bytes], kind: str, offset: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("X-Tgpu-Offset", offset)
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        if self.fake.running:
+            self.wfile.write(b"0\r\n\r\n")

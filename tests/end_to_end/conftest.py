@@ -51,7 +51,7 @@ class Installation:
         return done
 
     def json(self, *arguments: str) -> Any:
-        return json.loads(self.tgpu(*arguments, "--json").stdout)
+        return json.loads(self.tgpu(arguments[0], "--json", *arguments[1:]).stdout)
 
     def up(self, *flags: str) -> None:
         self.tgpu("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--memory", "32G", *flags)
@@ -99,10 +99,9 @@ class Installation:
         """Nothing of before lives, and the records are from another life of the machine."""
         for pid in strays(self.home):
             os.kill(pid, signal.SIGKILL)
-        for claim in self.home.glob("agent/*/claims/*"):
-            pid, birth, _, *rest = str(claim.readlink()).split(":")
-            claim.unlink()
-            claim.symlink_to(":".join([pid, birth, "0123456789abcdef", *rest]))
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+        for journal in self.home.glob("agent/*/exits.*"):
+            journal.write_bytes(journal.read_bytes().replace(boot_id, b"0" * len(boot_id)))
 
     def remove(self) -> None:
         """Everything that was started here ends, jobs included."""

@@ -7,6 +7,20 @@ import subprocess
 from conftest import TGPU, Installation
 
 
+def in_the_foreground(installation: Installation) -> tuple["subprocess.Popen[str]", str]:
+    """Started, and all it said to introduce itself."""
+    process = subprocess.Popen(
+        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    said = ""
+    while "why it waits" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    return process, said
+
+
 def test_a_second_up_is_refused_and_changes_nothing(up: Installation) -> None:
     pid = up.pid("server")
     again = up.tgpu("up", "--detach", check=False)
@@ -36,15 +50,7 @@ def test_down_without_up_says_so(installation: Installation) -> None:
 def test_in_the_foreground_it_introduces_itself_and_ctrl_c_leaves_jobs_running(
     installation: Installation,
 ) -> None:
-    process = subprocess.Popen(
-        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    said = ""
-    while "why" not in said:
-        line = process.stdout.readline()
-        assert line, said
-        said += line
+    process, said = in_the_foreground(installation)
     assert str(installation.home / "run" / "tgpu.sock") in said
     assert "http://127.0.0.1:" in said
     assert "serves" in said
@@ -60,10 +66,7 @@ def test_in_the_foreground_it_introduces_itself_and_ctrl_c_leaves_jobs_running(
 
 
 def test_in_the_foreground_a_killed_part_comes_back(installation: Installation) -> None:
-    process = subprocess.Popen(
-        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE
-    )
-    installation.wait_until(lambda: installation.tgpu("nodes", check=False).returncode == 0, "up")
+    process, _ = in_the_foreground(installation)
     for part in ("server", "agent"):
         installation.kill(part)
         installation.wait_until(lambda part=part: installation.pid(part) is not None, f"{part} is back")

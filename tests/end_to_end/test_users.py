@@ -61,8 +61,8 @@ def client(up: Installation) -> Client:
     return Client(f"unix://{up.home}/run/tgpu.sock")
 
 
-def submit_as(name: str, client: Client, command: str, **fields: Any) -> int:
-    job = as_user(name, lambda: client.submit(command, cwd="/tmp", **fields))
+def submit_as(user: str, client: Client, command: str, **fields: Any) -> int:
+    job = as_user(user, lambda: client.submit(command, cwd="/tmp", **fields))
     assert "job_id" in job, job
     job_id = job["job_id"]
     assert isinstance(job_id, int)

@@ -35,7 +35,8 @@ async def test_a_start_and_an_end_are_recorded_on_attempt_and_job(store: Store) 
     change = end(Happening.FAILED, exit_code=3)
     receipt = await store.commit(epoch, Batch(95, ended=[change]))
     data = {
-        "attempt": 1, "node_id": "n1", "devices": [0, 2], "cause": "exited", "exit_code": 3, "detail": "as told",
+        "attempt": 1, "node_id": "n1", "devices": [0, 2], "cause": "exited", "exit_code": 3,
+        "detail": "as told",
     }  # fmt: skip
     assert receipt == Receipt([], [Event(4, 95, "failed", 1, 0, data, "ann")], {})
     assert await store.job(1) == Job(

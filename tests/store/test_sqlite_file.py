@@ -23,15 +23,19 @@ async def test_a_store_keeps_its_id_and_its_jobs_when_it_is_opened_again(tmp_pat
     assert again.cluster_id == cluster_id != "other"
     assert len(await again.jobs(JobFilter(), Paging())) == 1
     await again.close()
-    assert sorted(file.name for file in path.parent.iterdir()) == ["tgpu ?#%.db", "tgpu ?#%.db.lock"]
+    assert _modes(path.parent) == {"tgpu ?#%.db": 0o600, "tgpu ?#%.db.lock": 0o600}
 
 
 async def test_the_file_and_what_stands_beside_it_are_private(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "x.db")
     await store.submit([a_job()], 1)
-    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    modes = _modes(tmp_path)
     await store.close()
     assert modes == dict.fromkeys(["x.db", "x.db-shm", "x.db-wal", "x.db.lock"], 0o600)
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
 
 
 async def test_every_commit_reaches_the_disk(database: Path) -> None:
@@ -49,7 +53,7 @@ async def test_readers_cannot_write(database: Path) -> None:
     await store.close()
 
 
-async def test_an_up_to_date_file_opens_without_alembic(database: Path) -> None:
+def test_an_up_to_date_file_opens_without_alembic(database: Path) -> None:
     code = (
         "import asyncio, sys, pathlib; from tgpu.store.sqlite import SqliteStore\n"
         "async def main(): await (await SqliteStore.open(pathlib.Path(sys.argv[1]))).close()\n"
@@ -68,7 +72,8 @@ async def refusal(path: Path) -> str:
 async def test_a_second_server_is_told_who_holds_the_file(database: Path) -> None:
     store = await SqliteStore.open(database)
     assert await refusal(database) == (
-        f"FILE is in use by the server with process id {os.getpid()}: stop that one first, or name another file"
+        f"FILE is in use by the server with process id {os.getpid()}: stop that one first, or name another"
+        " file"
     )
     await store.close()
     await (await SqliteStore.open(database)).close()
@@ -89,7 +94,7 @@ async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("keep", [0.3, 0.6])
 async def test_a_truncated_file_is_called_damaged(database: Path, keep: float) -> None:
-    os.truncate(database, int(database.stat().st_size * keep) // 4096 * 4096)
+    _truncate(database, keep)
     assert "FILE is damaged: stop the server and restore it from a backup" in await refusal(database)
 
 
@@ -97,10 +102,18 @@ async def test_a_file_with_rubbish_in_the_middle_is_called_damaged(database: Pat
     store = await SqliteStore.open(database)
     await store.submit([a_job() for _ in range(500)], 1)
     await store.close()
-    content = bytearray(database.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 20_000] = b"\xa5" * 20_000
-    database.write_bytes(content)
+    _put_rubbish_into(database)
     assert "FILE is damaged" in await refusal(database)
+
+
+def _truncate(path: Path, keep: float) -> None:
+    os.truncate(path, int(path.stat().st_size * keep) // 4096 * 4096)
+
+
+def _put_rubbish_into(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 20_000] = b"\xa5" * 20_000
+    path.write_bytes(content)
 
 
 async def test_a_newer_file_asks_for_a_newer_program(database: Path) -> None:

@@ -72,7 +72,9 @@ class Agent:
         self._random = random
         self._machine = Machine()
         self._runner: Runner | None = None
+        self._opening = asyncio.Lock()
         self._cluster_id: str | None = None
+        self._epoch = 0
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
@@ -150,10 +152,17 @@ class Agent:
                 AgentRefusedError(f"the server now belongs to another cluster, {greeting.cluster_id}")
             )
             return
-        if self._runner is None:
-            self._cluster_id = greeting.cluster_id
-            self._runner = self._runner_for(greeting.cluster_id)
-            self._machine.adopted(await self._runner.open(self._runner_said))
+        if greeting.epoch < self._epoch:
+            self._log.warning("a deposed server", epoch=greeting.epoch, newest=self._epoch)
+            if channel is not None:
+                channel.close()
+            return
+        self._epoch = greeting.epoch
+        async with self._opening:  # the next greeting may come before the records are read
+            if self._runner is None:
+                self._cluster_id = greeting.cluster_id
+                self._runner = self._runner_for(greeting.cluster_id)
+                self._machine.adopted(await self._runner.open(self._runner_said))
         self._capacity = await self._discover()
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again

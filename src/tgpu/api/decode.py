@@ -43,8 +43,12 @@ def _too_large(cap: int) -> ProblemError:
 async def read_body(call: Call, cap: int) -> bytes:
     _check_length(call.request.scope, cap)
     parts: list[bytes] = []
-    size = 0
-    async for part in call.request.stream():
+    size, more = 0, True
+    while more:
+        message = await call.request.receive()
+        if message["type"] != "http.request":
+            raise bad_request("the caller went away before its request was whole")
+        part, more = message["body"], message["more_body"]
         size += len(part)
         if size > cap:
             raise _too_large(cap)
@@ -93,9 +97,10 @@ def _sentence(message: str, kind: object, at: str) -> ProblemError:
 
 def _in_words(types: str) -> str:
     words = [_WORDS.get(word.strip(), word.strip()) for word in types.split("|")]
-    if words == ["a whole number", "a number"]:
-        return "a number"
-    return " or ".join(dict.fromkeys(word for word in words if word != "null" or len(words) == 1))
+    if len(words) > 1:
+        needless = {"null", "a whole number"} if "a number" in words else {"null"}
+        words = [word for word in words if word not in needless]
+    return " or ".join(words)
 
 
 def _unknown_field(name: str, kind: object, prefix: str) -> ProblemError:

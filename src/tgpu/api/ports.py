@@ -31,7 +31,8 @@ class LogReader(Protocol):
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
     ) -> tuple[int, bytes, bool]:
-        """(where the data begins, the data, whether nothing will follow). Raises LogUnavailableError."""
+        """(where the data begins, the data, whether nothing will follow). A negative offset counts from the
+        end. Raises LogUnavailableError."""
         ...
 
 

@@ -18,15 +18,17 @@ _PLAIN = {
 
 
 def reason_of(job: Job) -> str | None:
+    """In the words of whoever decided, if they left any."""
     if job.cause is None:
         if job.cancel_by is not None and not job.status.is_final:
             return f"{job.cancel_by} asked to cancel it; it is being stopped"
         return None
-    return _with_detail(_sentence(job.cause, job.exit_code, None, job.cancel_by), job.detail)
+    return job.detail or _sentence(job.cause, job.exit_code, None, job.cancel_by)
 
 
 def reason_of_exit(ended: Exit, stop_by: str | None) -> str:
-    return _with_detail(_sentence(ended.cause, ended.exit_code, ended.signal, stop_by), ended.detail)
+    sentence = _sentence(ended.cause, ended.exit_code, ended.signal, stop_by)
+    return f"{sentence}: {ended.detail}" if ended.detail else sentence
 
 
 def how_it_ended(job: Job) -> str:
@@ -55,7 +57,3 @@ def _signal_name(number: int | None) -> str:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
         return f"signal {number}"
-
-
-def _with_detail(sentence: str, detail: str) -> str:
-    return f"{sentence}: {detail}" if detail and detail != sentence else sentence

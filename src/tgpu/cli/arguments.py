@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from tgpu.cli.exits import UsageError
+from tgpu.cli.screen import Screen
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from typing import NoReturn
+
+_WIDEST = 100
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Finds the terminal's width itself: argparse would import shutil for it, even when it only parses."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=min(Screen(sys.stdout).width or _WIDEST, _WIDEST))
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,12 +35,14 @@ def command_parser(name: str, doc: str, epilog: str | None = None) -> Parser:
         description=doc,
         epilog=epilog,
         allow_abbrev=False,  # a shortened flag would change its meaning when another is added
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
 
 
 def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None) -> None:
-    parser.add_argument("--json", action="store_true", help="print the API's own objects")
+    parser.add_argument(
+        "--json", action="store_true", help="print the API's own objects: one, or a list of them"
+    )
     if quiet:
         parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
 

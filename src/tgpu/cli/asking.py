@@ -98,9 +98,9 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
 
 def _here() -> str:
     """As the shell names it: behind a link or an automount the physical path may exist on this host only."""
-    said = os.environ.get("PWD", "")
     try:
         physical = Path.cwd()
-        return said if said.startswith("/") and Path(said).samefile(physical) else str(physical)
     except OSError:
         raise UsageError("the current directory is gone; say --cwd DIR") from None
+    said = Path(os.environ.get("PWD", ""))
+    return str(said if said.is_absolute() and said.exists() and said.samefile(physical) else physical)

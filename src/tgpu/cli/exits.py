@@ -53,6 +53,13 @@ class UsageError(CommandError):
         super().__init__(text, USAGE)
 
 
+def words_of(error: TgpuError) -> str:
+    """The server's own words, but where a person at a command line has an easier way."""
+    if error.status == 401:  # noqa: PLR2004
+        return "the server wants a token: set TGPU_TOKEN; `tgpu token create` on its machine makes one"
+    return str(error)
+
+
 def code_of(error: TgpuError) -> int:
     if str(error.problem.get("type", "")).endswith(":invalid-field"):
         return USAGE

@@ -44,7 +44,9 @@ def read(path: str) -> list[dict[str, Any]]:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not a job file: {_one_line(error)}") from None
-    except (RecursionError, ValueError) as error:
+    except RecursionError:
+        raise UsageError(f"{path} is not a job file: it is nested too deeply") from None
+    except ValueError as error:  # such as a number of thousands of digits
         raise UsageError(f"{path} is not a job file: {error}") from None
     jobs = [document for document in documents if document is not None]
     if not jobs or len(jobs) > _MOST_DOCUMENTS:

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except exits.CommandError as error:
         code = _say(str(error), error.code)
     except TgpuError as error:
-        code = _say(str(error), exits.code_of(error))
+        code = _say(exits.words_of(error), exits.code_of(error))
     except KeyboardInterrupt:
         code = exits.INTERRUPTED
     except BrokenPipeError:

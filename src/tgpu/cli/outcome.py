@@ -24,7 +24,8 @@ def exit_status(job: dict[str, Any]) -> int:
     if signal := _last_attempt(job).get("signal"):
         return _SIGNALLED + int(signal)
     if job.get("cause") == "could-not-start":
-        missing = "no such file" in str(job.get("reason") or "").lower()
+        said = str(job.get("reason") or "").lower()
+        missing = "not found" in said or "no such file" in said
         return _NO_SUCH_COMMAND if missing else _CANNOT_EXECUTE
     return FAILED
 

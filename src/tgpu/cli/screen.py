@@ -44,8 +44,9 @@ def clean(text: object) -> str:
 
 
 def note(text: str) -> None:
-    """A remark beside the result."""
-    print(f"tgpu: {text}", file=sys.stderr, flush=True)
+    """A remark beside the result; on a terminal it takes the place of a progress line, if there is one."""
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{start}tgpu: {text}", file=sys.stderr, flush=True)
 
 
 def _width(stream: TextIO) -> int:

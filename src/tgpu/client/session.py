@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from tgpu.client import locate
-from tgpu.client.errors import ReadTimeoutError, TgpuError, UnreachableError
+from tgpu.client.errors import DroppedError, ReadTimeoutError, TgpuError, UnreachableError
 from tgpu.client.transport import Connection, Response
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    _Ask = tuple[str, str, dict[str, str], bytes]
+
+_ASK_AGAIN_S = 10.0
+_PAUSE_S = 0.2
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,:/")
 _OK = range(200, 300)
 
@@ -47,8 +52,30 @@ class Session:
         if method == "POST":
             # A retried POST is harmless: the server knows the key again.
             headers["Idempotency-Key"] = key or os.urandom(16).hex()
-        response = self._kept.request(method, target(path, query), headers, data)
+        ask = (method, target(path, query), headers, data)
+        status, raw = self._ask_until_answered(ask) if method == "POST" else self._ask(ask)
+        if status not in _OK:
+            raise refusal(status, raw)
+        return json.loads(raw) if raw else {}
+
+    def _ask_until_answered(self, ask: _Ask) -> tuple[int, bytes]:
+        """If the server dies before it answers, nobody knows whether it took the job: so ask it again.
+        A server that was not there in the first place is told at once."""
         try:
+            return self._ask(ask)
+        except DroppedError:
+            deadline = time.monotonic() + _ASK_AGAIN_S
+        while True:
+            time.sleep(_PAUSE_S)
+            try:
+                return self._ask(ask)
+            except UnreachableError:
+                if time.monotonic() >= deadline:
+                    raise
+
+    def _ask(self, ask: _Ask) -> tuple[int, bytes]:
+        try:
+            response = self._kept.request(*ask)
             raw = response.read()
         except ReadTimeoutError:
             self._kept.close()
@@ -60,9 +87,7 @@ class Session:
             raise
         if not response.reusable:
             self._kept.close()
-        if response.status not in _OK:
-            raise refusal(response.status, raw)
-        return json.loads(raw) if raw else {}
+        return response.status, raw
 
     def stream(
         self, path: str, query: Mapping[str, object], headers: Mapping[str, str] | None = None

@@ -21,7 +21,7 @@ def assume(picture: Picture, made: Plan, turn: Turn) -> None:
         attempt_id = start.task_id.attempt(task.attempts + 1)
         picture.place(task, attempt_id, start.node_id, start.devices)
         turn.batch.assigned.append(Assigned(attempt_id, start.node_id, start.devices))
-    broken = violations(picture, {start.node_id for start in made.starts})
+    broken = violations(picture, dict.fromkeys(start.node_id for start in made.starts))
     if broken:
         raise BrokenPromiseError("; ".join(broken))
 

@@ -11,7 +11,8 @@ from tgpu.store.port import TaskClosed
 
 
 class Deadlines:
-    """A heap by time; a task that has gone meanwhile is simply passed over."""
+    """A heap by time; a task that has gone meanwhile is simply passed over, and so is one that was placed
+    and came back: it did not wait too long for its first place."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, TaskId]] = []
@@ -23,7 +24,8 @@ class Deadlines:
     def take_in(self, picture: Picture, turn: Turn) -> None:
         while self._heap and self._heap[0][0] <= picture.now_ms:
             _, task_id = heapq.heappop(self._heap)
-            if task_id not in picture.waiting:
+            waiting = picture.waiting.get(task_id)
+            if waiting is None or waiting.attempts:
                 continue
             task = picture.remove_waiting(task_id)
             detail = f"was not placed within {task.max_wait_s} s"

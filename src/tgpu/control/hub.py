@@ -58,7 +58,7 @@ class Hub:
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._sessions: dict[str, Session] = {}
-        self._nameless: set[Session] = set()
+        self._nameless: dict[Session, None] = {}
         self._last_number = 0
         self._last_question = 0
         self._questions: dict[int, asyncio.Future[LogChunk]] = {}
@@ -78,7 +78,7 @@ class Hub:
 
     def opened(self, link: Link) -> Session:
         session = Session(self, 0, link)
-        self._nameless.add(session)
+        self._nameless[session] = None
         if self._epoch:
             self._greet(session)
         return session
@@ -120,7 +120,7 @@ class Hub:
             return
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id
-        self._nameless.discard(session)
+        self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self.heard[hello.node_id] = asyncio.get_running_loop().time()
         if older is not None and older is not session:
@@ -128,7 +128,7 @@ class Hub:
         self._inbox.put(NodeSaidHello(session.number, hello))
 
     def closed(self, session: Session) -> None:
-        self._nameless.discard(session)
+        self._nameless.pop(session, None)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
             self._inbox.put(NodeLeft(session.node_id))

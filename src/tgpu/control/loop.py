@@ -231,13 +231,11 @@ class Control:
                 self._orders.relaunch(placed, now)
 
     async def _reload(self) -> None:
-        """The store's word instead of ours; who is connected is known only here."""
+        """The store's word instead of ours; who is connected only the hub knows."""
         world = await self._store.load()
-        reachable = [name for name, place in self.picture.places.items() if place.reachable]
         self.picture = picture_of(world, self.policy.order, self._now_ms())
-        for node_id in reachable:
-            if node_id in self.picture.places:
-                self.picture.set_reachable(node_id, reachable=True)
+        for node_id in self.picture.places:
+            self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
         self._seq = world.seq
         self._stale = False
         self._planned = -1

@@ -98,8 +98,8 @@ class OrderBook:
 
 
 def _stop(placed: Placed, cause: Cause) -> Stop:
-    by = placed.task.cancel_by
-    return Stop(attempt=str(placed.attempt_id), cause=cause, detail=f"by {by}" if by else "")
+    """Who asked for it is the store's to know, and is said when it is over."""
+    return Stop(attempt=str(placed.attempt_id), cause=cause)
 
 
 def launch_order(placed: Placed, spec: JobSpec) -> Launch:

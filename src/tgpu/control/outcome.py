@@ -38,6 +38,6 @@ def in_words(how: Exit, task: TaskBrief) -> str:
             text = "its supervisor was killed, so how it ended is not known"
         case _:
             text = str(how.cause).replace("-", " ")
-    if how.detail:
+    if how.detail and how.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
         return f"{text}: {how.detail}" if text else how.detail
     return text

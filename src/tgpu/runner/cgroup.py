@@ -1,3 +1,4 @@
+# ruff: noqa: PTH102, PTH103, PTH106, PTH123  pathlib is too heavy for a supervisor
 """A cgroup per task, where the machine allows it: a second way to find whoever belongs to it.
 
 Best effort: whatever fails here, the task runs without. A task is gathered only when it has outlived its

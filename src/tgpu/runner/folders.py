@@ -18,10 +18,10 @@ class Folders:
     """Which attempts were claimed, and which are to be stopped."""
 
     def __init__(self, folder: Path) -> None:
-        self._claims = os.fspath(folder / records.CLAIMS)
-        self._stops = os.fspath(folder / records.STOPS)
+        self._claims = folder / records.CLAIMS
+        self._stops = folder / records.STOPS
         for path in (self._claims, self._stops):
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def claimed(self) -> dict[str, int]:
         """The inode to which each claim leads."""
@@ -29,20 +29,19 @@ class Folders:
             return {entry.name: entry.inode() for entry in entries if is_attempt(entry.name)}
 
     def is_claimed(self, attempt: str) -> bool:
-        return os.path.lexists(f"{self._claims}/{attempt}")
+        return (self._claims / attempt).exists()
 
     def order_stop(self, attempt: str, cause: str, detail: str) -> None:
         """Written whole before anybody can see it; the supervisor looks for it before it starts its task."""
-        draft = f"{self._stops}/.{attempt}"
-        Path(draft).write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}", "utf-8", errors="replace")
-        os.replace(draft, f"{self._stops}/{attempt}")
+        draft = self._stops / f".{attempt}"
+        draft.write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}", "utf-8", errors="replace")
+        draft.rename(self._stops / attempt)
 
     def drop(self, attempts: Iterable[str]) -> None:
         """From now on they could be run again."""
         for attempt in attempts:
             for folder in (self._claims, self._stops):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{folder}/{attempt}")
+                (folder / attempt).unlink(missing_ok=True)
 
 
 def is_attempt(name: str) -> bool:
@@ -76,12 +75,12 @@ def end_strays(cluster_id: str, attempts: set[str], cgroups: Cgroups | None) -> 
 
 def _marked(marks: set[bytes]) -> list[int]:
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
             try:
-                environ = Path("/proc", name, "environ").read_bytes()  # empty for the dead
+                environ = (folder / "environ").read_bytes()  # empty for the dead
             except OSError:
                 continue
             if b"TGPU_ATTEMPT_KEY=" in environ and not marks.isdisjoint(environ.split(b"\0")):
-                found.append(int(name))
+                found.append(int(folder.name))
     return found

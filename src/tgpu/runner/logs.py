@@ -1,6 +1,5 @@
 """Reading and clearing away the output that supervisors keep in segment files."""
 
-import os
 import shutil
 from collections.abc import Container
 from pathlib import Path
@@ -44,7 +43,7 @@ def sweep(logs: Path, before_s: float, keep: Container[str]) -> int:
 
 def _segments(folder: Path, stream: str) -> list[tuple[int, Path]]:
     try:
-        names = os.listdir(folder)
+        names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []
     starts = [name.partition(".") for name in names]

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH102, PTH108  pathlib is too heavy for a supervisor
 """What a task prints, kept in segment files named by their first byte's offset; the oldest goes first.
 
 At most two segments of half the cap are kept, so a task that prints for ever costs neither memory nor
@@ -36,7 +37,13 @@ class Stream:
             self._keep(data)
         return bool(data)
 
-    def drain(self) -> None:
+    def close(self) -> None:
+        self._drain()
+        os.close(self.pipe)
+        if self._file >= 0:
+            os.close(self._file)
+
+    def _drain(self) -> None:
         """Takes what the pipe holds, and no more: a stranger that has its other end could go on for ever."""
         taken = 0
         while taken < PIPE_MAX:
@@ -70,13 +77,13 @@ class Stream:
         except FileNotFoundError:
             os.mkdir(self._folder, 0o700)
             file = self._create(path)
-        if self._file >= 0:
-            os.close(self._file)
-            if self._older is not None:
-                os.unlink(self._older)
-            self._older = self._path(self._begin)
-        self._file = file
+        older, self._older = self._older, self._path(self._begin) if self._file >= 0 else None
+        closing, self._file = self._file, file
         self._begin = self._end
+        if closing >= 0:
+            os.close(closing)
+        if older is not None:
+            os.unlink(older)
 
     def _create(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

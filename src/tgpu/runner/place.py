@@ -1,32 +1,25 @@
-"""What all supervisors of one agent share, and the order that each is given."""
+"""What all supervisors of one agent share, and the orders that they are given."""
 
 import marshal
 import os
 import sys
-
 from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_DGRAM, SOL_SOCKET  # `socket` loads three times as much
 from _socket import socket as raw_socket
+
 from tgpu.runner import records, task
 from tgpu.runner.cgroup import Cgroups
 
+PLACE, JOURNAL, LAUNCH = b"P", b"J", b"L"
+_HEAD = 5  # length and kind, in front of each message
 _TELL_TIMEOUT_S = 1  # a hung agent may not hold up a supervisor; it will find the record
 
 
 class Order:
-    """One attempt to run, as it comes over the agent's pipe."""
+    """One attempt to run."""
 
-    __slots__ = (
-        "argv",
-        "attempt",
-        "cwd",
-        "env",
-        "grace_s",
-        "log_cap_bytes",
-        "time_limit_s",
-        "user",
-    )
+    __slots__ = ("argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "time_limit_s", "user")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  as they come over the pipe
         self,
         attempt: str,
         argv: list[str],
@@ -46,13 +39,17 @@ class Order:
         self.grace_s = grace_s
         self.log_cap_bytes = log_cap_bytes
 
+    @classmethod
+    def of(cls, message: bytes) -> "Order":
+        return cls(*marshal.loads(message[_HEAD:]))  # noqa: S302  only the agent writes these
+
 
 class Place:
-    """The spawner's working directory is the folder of the records, so the names below are short."""
+    """The working directory is the folder of the records, so names are short."""
 
-    def __init__(self, lock: int, folder: str, logs: str, cluster_id: str, cgroup_base: str) -> None:
+    def __init__(self, folder: str, logs: str, cluster_id: str, cgroup_base: str) -> None:
         os.chdir(folder)
-        self.lock = lock
+        self.folder = os.open(".", os.O_PATH)
         self.logs = logs
         self.cluster_id = cluster_id
         self.cgroups = Cgroups(cgroup_base) if cgroup_base else None
@@ -63,11 +60,15 @@ class Place:
         timeval = _TELL_TIMEOUT_S.to_bytes(8, sys.byteorder) + bytes(8)
         self._socket.setsockopt(SOL_SOCKET, SO_SNDTIMEO, timeval)
 
-    def use_journal(self, generation: int) -> None:
+    @classmethod
+    def of(cls, message: bytes) -> "Place":
+        return cls(*marshal.loads(message[_HEAD:]))  # noqa: S302  only the agent writes these
+
+    def use_journal(self, message: bytes) -> None:
         if self.journal >= 0:
             os.close(self.journal)
-        self.generation = generation
-        self.journal = os.open(f"exits.{generation}", os.O_WRONLY | os.O_APPEND)
+        (self.generation,) = marshal.loads(message[_HEAD:])  # noqa: S302  only the agent writes these
+        self.journal = os.open(f"exits.{self.generation}", os.O_WRONLY | os.O_APPEND)
 
     def tell(self, message: bytes) -> None:
         """If nobody listens, the next agent reads the records."""
@@ -77,19 +78,19 @@ class Place:
             return
 
 
-def frame(message: tuple[object, ...]) -> bytes:
-    """One message on the agent's pipe. Both ends are the same interpreter, so `marshal` is exact."""
-    body = marshal.dumps(message)
-    return len(body).to_bytes(4, "big") + body
+def frame(kind: bytes, *content: str | int | list[str] | dict[str, str] | None) -> bytes:
+    """One message from the agent. Both ends are the same interpreter, so `marshal` is exact."""
+    body = marshal.dumps(content)
+    return len(body).to_bytes(4, "big") + kind + body
 
 
-def frames(buffer: bytearray) -> list[tuple[object, ...]]:
-    """Takes the whole messages off the front of the buffer."""
-    taken = []
-    while len(buffer) >= 4:  # noqa: PLR2004  the length in front of each
-        end = 4 + int.from_bytes(buffer[:4], "big")
-        if len(buffer) < end:
-            break
-        taken.append(marshal.loads(bytes(buffer[4:end])))  # noqa: S302  from the agent that started us
-        del buffer[:end]
-    return taken
+def take_frame(buffer: bytearray) -> tuple[bytes, bytes] | None:
+    """Takes one whole message off the front: its kind, and all of it as it came."""
+    if len(buffer) < _HEAD:
+        return None
+    end = _HEAD + int.from_bytes(buffer[:4], "big")
+    if len(buffer) < end:
+        return None
+    message = bytes(buffer[:end])
+    del buffer[:end]
+    return message[4:_HEAD], message

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from tgpu.runner import logs, records, warm
 from tgpu.runner.cgroup import detect
 from tgpu.runner.folders import Folders, is_attempt
 from tgpu.runner.journal import Claim, Journals, Message, decode
-from tgpu.runner.place import frame
+from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, frame
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.survey import Surveyor
 
@@ -113,17 +114,15 @@ class ProcessRunner:
         if spec.attempt in self._known or spec.attempt in self._forgotten or not is_attempt(spec.attempt):
             return
         order = frame(
-            (
-                "launch",
-                spec.attempt,
-                list(spec.argv),
-                dict(spec.env),
-                spec.cwd,
-                spec.user,
-                spec.time_limit_s,
-                spec.grace_s,
-                spec.log_cap_bytes,
-            )
+            LAUNCH,
+            spec.attempt,
+            list(spec.argv),
+            dict(spec.env),
+            spec.cwd,
+            spec.user,
+            spec.time_limit_s,
+            spec.grace_s,
+            spec.log_cap_bytes,
         )
         self._known[spec.attempt] = _Tracked(self._journals.current, order, self._loop.time())
         if self._spawner is not None:
@@ -138,7 +137,7 @@ class ProcessRunner:
             tracked.claim = self._journals.read().claims.get(attempt)
         if tracked.claim is not None and tracked.claim.is_alive():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(tracked.claim.pid, records.STOP_SIGNAL)
+                os.kill(tracked.claim.pid, signal.SIGUSR1)
 
     def forget(self, attempt: str) -> None:
         tracked = self._known.get(attempt)
@@ -162,7 +161,7 @@ class ProcessRunner:
         return logs.sweep(self._logs, before_s, running)
 
     def _hear(self) -> None:
-        """Reads what supervisors say; a bounded stretch, so that the loop's other work is not kept waiting."""
+        """Reads what supervisors say; no more at once than the loop's other work can wait for."""
         for _ in range(READ_AT_ONCE):
             try:
                 assert self._socket is not None
@@ -211,10 +210,9 @@ class ProcessRunner:
         """Also gives every order again of which nothing has been heard: none can run twice."""
         self._spawner = spawner = await warm.Spawner.start(self._folder, lock, self._on_spawner_death)
         base = "" if self._cgroups is None else self._cgroups.base
-        spawner.send(
-            frame(("place", str(self._folder.absolute()), str(self._logs.absolute()), self._cluster_id, base))
-        )
-        spawner.send(frame(("journal", self._journals.current)))
+        folder, logs_dir = str(self._folder.absolute()), str(self._logs.absolute())
+        spawner.send(frame(PLACE, folder, logs_dir, self._cluster_id, base))
+        spawner.send(frame(JOURNAL, self._journals.current))
         for tracked in self._known.values():
             if tracked.frame:
                 self._send_again(tracked)
@@ -234,8 +232,8 @@ class ProcessRunner:
         await dead.close()
         await self._start_spawner(await warm.take_lock(self._folder))
 
-    def _go(self, work: "asyncio.Future[None] | object") -> None:
-        task = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _go(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -283,14 +281,16 @@ class ProcessRunner:
         if self._journals.is_full():
             generation = self._journals.begin(self._boot)
             if self._spawner is not None:
-                self._spawner.send(frame(("journal", generation)))
+                self._spawner.send(frame(JOURNAL, generation))
         self._journals.remove_unused(
             generation for tracked in self._known.values() for generation in tracked.generations
         )
 
     async def _refuse_no_longer(self) -> None:
         before = self._loop.time() - REFUSE_AGAIN_S
-        old = [name for name, _ in itertools.takewhile(lambda item: item[1] < before, self._forgotten.items())]
+        old = [
+            name for name, _ in itertools.takewhile(lambda item: item[1] < before, self._forgotten.items())
+        ]
         for attempt in old:
             del self._forgotten[attempt]
         await asyncio.to_thread(self._folders.drop, old)

@@ -9,15 +9,12 @@ Supervisors import this module, so it imports next to nothing.
 """
 
 import os
-
 from _json import encode_basestring_ascii  # `json` itself would load the regular expressions too
 
 CLAIMS = "claims"
 STOPS = "stops"
 LOCK = "spawner.lock"
 SOCKET = "agent.sock"
-STOP_SIGNAL = 15  # SIGTERM; `signal` is not imported for it
-
 DETAIL_MAX = 1000  # so that a journal line stays far below one page
 
 

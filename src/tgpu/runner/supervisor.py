@@ -1,17 +1,17 @@
 """One per task: starts it, keeps its output, ends it when told or when its time is up, records its end.
 
 It lives outside the agent's session and outlives the agent. It is forked from the spawner and imports
-nothing heavy; most tasks' supervisors never even set up the loop in `_watch`, because the task is over
-within its first moments.
+nothing heavy. Most tasks are over within their first moments; then the loop in `_watch` is never set up,
+and the supervisor takes another order.
 """
 
 import os
-import resource
 import select
 import signal
 import time
 
 from tgpu.runner import records, task, tree
+from tgpu.runner.desk import Desk
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 
@@ -24,35 +24,49 @@ GIVE_UP_S = 5.0
 """After so long, processes that we may not kill (a setuid program, say) are left alone."""
 RETRY_S = (0.1, 0.5, 2.0, 5.0)
 
-SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+REASON_MAX = 2048
+
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
+SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because the machine shut down")
+"""A SIGTERM is not the agent's: its stops come as a file and SIGUSR1."""
 
 
-def supervise(place: Place, order: Order) -> None:
+def serve(place: Place, desk: Desk, message: bytes | None) -> None:
     """The whole life of a supervisor, from its fork to just before its `_exit`."""
     os.setsid()
-    supervisor = Supervisor(place, order)
-    if not supervisor.claim():
-        return
-    os.close(place.lock)  # whoever waits for this lock can see our claim now
-    supervisor.run()
-    supervisor.record()
+    task.adopt_orphans()
+    birth = records.birth_of(os.getpid()) or 0
+    while message is not None:
+        supervisor = Supervisor(place, desk, Order.of(message))
+        if supervisor.claim(birth):
+            supervisor.run()
+            supervisor.record()
+        else:
+            desk.say_free()
+        message = desk.next_order()
 
 
 class Supervisor:
     """What is true of one task now."""
 
-    def __init__(self, place: Place, order: Order) -> None:
+    def __init__(self, place: Place, desk: Desk, order: Order) -> None:
         self.place = place
+        self.desk = desk
         self.order = order
         self.pid = os.getpid()
         self.claim_line = b""
         self.started_ms: int | None = None
         self.main = -1
         self.status: int | None = None
+        self.cpu_s = 0.0
+        self.peak_kib = 0
         self.alone = True
         """No process of the tree is left."""
+        self.refusals = -1
+        """Where a forked task says why it could not become the user's program."""
         self.refusal = ""
-        self.told_to_stop = False
+        self.signals: set[int] = set()
+        """What was caught and not yet heeded."""
         self.stopping: tuple[str, str] | None = None
         """Why the tree is being ended: cause and detail; the first reason stays."""
         self.kill_at: float | None = None
@@ -61,18 +75,17 @@ class Supervisor:
         self.in_cgroup = False
         self.streams: list[Stream] = []
 
-    def claim(self) -> bool:
+    def claim(self, birth: int) -> bool:
         """From here on nobody else will run this attempt. False: somebody else has, or the disk is full;
         then there is nothing to say, and the agent asks again."""
         attempt = self.order.attempt
-        birth = records.birth_of(self.pid) or 0
         if not records.claim(attempt, self.place.generation):
             return False
         self.claim_line = records.claim_line(attempt, self.pid, birth, _now_ms())
         try:
             records.write_line(self.place.journal, self.claim_line)
         except OSError:
-            os.unlink(f"{records.CLAIMS}/{attempt}")
+            os.unlink(f"{records.CLAIMS}/{attempt}")  # noqa: PTH108  pathlib is too heavy here
             return False
         return True
 
@@ -82,75 +95,104 @@ class Supervisor:
         self.stopping = self._read_stop()
         if self.stopping is not None:
             return
-        task.adopt_orphans()
-        deadline = time.monotonic() + self.order.time_limit_s if self.order.time_limit_s else None
+        limit = self.order.time_limit_s
+        deadline = None if limit is None else time.monotonic() + limit
         try:
-            refusals = self._start()
+            self._start()
+        except task.Refusal as refusal:
+            self.refusal = str(refusal)
         except OSError as error:  # no room for another process, or for its pipes
             self.refusal = f"cannot start a process: {error.strerror}"
-            return
-        caught = signal.sigtimedwait(SIGNALS, FIRST_MOMENTS_S)
-        self.told_to_stop = caught is not None and caught.si_signo == signal.SIGTERM
-        self._reap()
-        if not self.alone:
-            self._watch(deadline, refusals)
-        self.refusal = os.read(refusals, task.REASON_MAX).decode() if not self.refusal else self.refusal
+        if not self.alone and not self._is_over_at_once():
+            self.desk.leave()
+            self._watch(deadline)
+        if self.refusals >= 0:
+            self._read_refusal()
         for stream in self.streams:
-            stream.drain()
+            stream.close()
 
-    def _start(self) -> int:
-        """Forks the task; returns the pipe on which it says why it could not be executed."""
-        refusals, refuse = os.pipe()
-        out, out_end = os.pipe()
-        err, err_end = os.pipe()
-        self.started_ms = _now_ms()
-        self.main = os.fork()
-        if self.main == 0:
-            self._become_task(refuse, out_end, err_end)
-        self.alone = False
-        os.close(refuse)
-        os.close(out_end)
-        os.close(err_end)
-        folder = f"{self.place.logs}/{self.order.attempt}"
-        for pipe, name in ((out, "stdout"), (err, "stderr")):
+    def _start(self) -> None:
+        order, place = self.order, self.place
+        order.env["TGPU_ATTEMPT_KEY"] = f"{place.cluster_id}:{order.attempt}"
+        folder = f"{place.logs}/{order.attempt}"
+        ends = []
+        for name in ("stdout", "stderr"):
+            pipe, end = os.pipe()
             os.set_blocking(pipe, False)
-            self.streams.append(Stream(pipe, folder, name, self.order.log_cap_bytes))
-        return refusals
-
-    def _become_task(self, refuse: int, out_end: int, err_end: int) -> None:
-        order = self.order
+            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes))
+            ends.append(end)
+        self.started_ms = _now_ms()
         try:
-            os.setsid()
+            if place.own is not None and place.own.name == order.user:
+                place.own.complete(order.env)
+                self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
+            else:
+                self.main = self._fork(*ends)
+            self.alone = False
+        finally:
+            os.chdir(place.folder)
+            for end in ends:
+                os.close(end)
+
+    def _fork(self, out_end: int, err_end: int) -> int:
+        order = self.order
+        self.refusals, refuse = os.pipe()
+        child = os.fork()
+        if child:
+            os.close(refuse)
+            return child
+        try:
             os.dup2(out_end, 1)
             os.dup2(err_end, 2)
-            order.env["TGPU_ATTEMPT_KEY"] = f"{self.place.cluster_id}:{order.attempt}"
-            task.become(order.argv, order.env, order.cwd, order.user, self.place.own, self.pid)
+            account = task.Account(order.user)
+            account.complete(order.env)
+            task.become(order.argv, order.env, order.cwd, account, self.pid)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
-            os.write(refuse, reason.encode(errors="replace")[: task.REASON_MAX])
+            os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])
         finally:
-            os._exit(127)  # noqa: SLF001  this is how a forked child must end
+            os._exit(127)
 
-    def _watch(self, deadline: float | None, refusals: int) -> None:
+    def _is_over_at_once(self) -> bool:
+        until = time.monotonic() + FIRST_MOMENTS_S
+        while (left := until - time.monotonic()) > 0:
+            caught = signal.sigtimedwait(SIGNALS, left)
+            if caught is None:
+                break
+            if caught.si_signo != signal.SIGCHLD:
+                self.signals.add(caught.si_signo)
+                break
+            self._reap()
+            if self.status is not None:
+                break
+        return self.alone
+
+    def _watch(self, deadline: float | None) -> None:
         """The loop for a task that lives on."""
         wake = self._catch_signals()
         poller = select.poll()
         poller.register(wake, select.POLLIN)
-        poller.register(refusals, select.POLLIN)
         pipes = {stream.pipe: stream for stream in self.streams}
         for pipe in pipes:
             poller.register(pipe, select.POLLIN)
-        while not self.alone and not self.left_alone:
-            for fd, _ in poller.poll(self._until_next(deadline)):
-                if fd == wake:
-                    self.told_to_stop |= signal.SIGTERM in os.read(wake, 512)
-                elif fd == refusals:
-                    poller.unregister(fd)
-                    self._executed(refusals)
-                elif not pipes[fd].pump():
-                    poller.unregister(fd)
+        if self.refusals >= 0:
+            poller.register(self.refusals, select.POLLIN)
+        else:
+            self._executed()
+        while True:
             self._reap()
             self._heed(deadline)
+            if self.alone or self.left_alone:
+                return
+            for fd, _ in poller.poll(self._until_next(deadline)):
+                if fd == wake:
+                    self.signals.update(os.read(wake, 512))
+                elif fd == self.refusals:
+                    poller.unregister(fd)
+                    self._read_refusal()
+                    self._executed()
+                elif not pipes[fd].pump():
+                    poller.unregister(fd)
 
     def _catch_signals(self) -> int:
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -160,9 +202,13 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         return wake
 
-    def _executed(self, refusals: int) -> None:
-        """The task has become the user's program, or has said why not."""
-        self.refusal = os.read(refusals, task.REASON_MAX).decode()
+    def _read_refusal(self) -> None:
+        """Empty, if the task has become the user's program."""
+        self.refusal = os.read(self.refusals, REASON_MAX).decode(errors="replace")
+        os.close(self.refusals)
+        self.refusals = -1
+
+    def _executed(self) -> None:
         if self.refusal:
             return
         self.place.tell(self.claim_line)
@@ -172,12 +218,14 @@ class Supervisor:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 self.alone = True
                 return
             if pid == 0:
                 return
+            self.cpu_s += used.ru_utime + used.ru_stime
+            self.peak_kib = max(self.peak_kib, used.ru_maxrss)
             if pid == self.main:
                 self.status = status
 
@@ -187,8 +235,12 @@ class Supervisor:
         if self.alone:
             return
         if self.stopping is None and self.status is None:
-            if self.told_to_stop:
-                self._begin_end(self._read_stop() or SHUTDOWN, now)
+            stop = self._read_stop() if self.signals & {signal.SIGUSR1, signal.SIGTERM} else None
+            if stop is None and signal.SIGTERM in self.signals:
+                stop = SHUTDOWN
+            self.signals.clear()
+            if stop is not None:
+                self._begin_end(stop, now)
             elif deadline is not None and now >= deadline:
                 limit = f"it ran longer than its limit of {self.order.time_limit_s} s"
                 self._begin_end(("time-limit", limit), now)
@@ -239,9 +291,11 @@ class Supervisor:
                 os.fdatasync(self.place.journal)
                 break
             except OSError:
+                self.desk.leave()  # nobody may wait for us as long as this takes
                 time.sleep(next(waits, RETRY_S[-1]))
         if self.in_cgroup and self.place.cgroups is not None:
             self.place.cgroups.remove(self.order.attempt)
+        self.desk.say_free()  # before the agent hears of the end and sends the next order
         self.place.tell(line)
 
     def _exit_line(self) -> bytes:
@@ -260,7 +314,6 @@ class Supervisor:
             f"{lost} bytes of output could not be written" if lost else "",
             "processes that may not be killed were left running" if self.left_alone else "",
         ]
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return records.exit_line(
             self.order.attempt,
             cause,
@@ -269,13 +322,9 @@ class Supervisor:
             detail="; ".join(filter(None, notes)),
             started_ms=None if self.refusal else self.started_ms,
             ended_ms=_now_ms(),
-            cpu_ms=round((used.ru_utime + used.ru_stime) * 1000),
-            peak_memory_mib=used.ru_maxrss // 1024,
+            cpu_ms=round(self.cpu_s * 1000),
+            peak_memory_mib=self.peak_kib // 1024,
         )
-
-
-SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because the machine shut down")
-"""A SIGTERM that the agent did not announce."""
 
 
 def _now_ms() -> int:

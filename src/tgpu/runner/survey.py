@@ -42,7 +42,9 @@ class Surveyor:
         here = {name for name in lost if self._is_of_this_boot(name, claimed[name], contents)}
         exits = contents.exits | self.bury({name: contents.claims.get(name) for name in lost}, here)
         found = {
-            name: Found(_generation(name, claimed[name], contents), contents.claims.get(name), exits.get(name))
+            name: Found(
+                _generation(name, claimed[name], contents), contents.claims.get(name), exits.get(name)
+            )
             for name in claimed.keys() - forgotten
         }
         return found, forgotten

@@ -1,4 +1,9 @@
-"""The last steps from a fork to the user's program: who it is, where it stands, what it runs."""
+# ruff: noqa: PTH110  pathlib is too heavy for a supervisor
+"""From an order to a running program: who it is, where it stands, what it runs.
+
+A task of the agent's own user is started with `posix_spawn`, which copies nothing. Another user's is
+forked, because only a process of its own can become that user before it looks at the user's files.
+"""
 
 import os
 import signal
@@ -9,7 +14,8 @@ _CHILD_SUBREAPER = 36
 _prctl = CDLL(None).prctl
 ROOT = 0
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-REASON_MAX = 2048
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+"""What the interpreter ignores and a program must not."""
 
 
 class Refusal(Exception):  # noqa: N818  it is an answer, in words for the user
@@ -31,7 +37,7 @@ class Account:
 
         try:
             entry = pwd.getpwnam(name)
-        except KeyError:
+        except (KeyError, ValueError):
             raise Refusal(f"there is no user {name!r} on this machine") from None
         self.name = name
         self.uid = entry.pw_uid
@@ -40,12 +46,18 @@ class Account:
         self.shell = entry.pw_shell or "/bin/sh"
 
     def assume(self) -> None:
-        """This process becomes that user, for good."""
+        """Becomes that user, for good."""
         if os.getuid() != ROOT:
             raise Refusal(f"this agent is not root, so it cannot run a job of user {self.name!r}")
         os.initgroups(self.name, self.gid)
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
+
+    def complete(self, env: dict[str, str]) -> None:
+        env.setdefault("HOME", self.home)
+        env.setdefault("USER", self.name)
+        env.setdefault("LOGNAME", self.name)
+        env.setdefault("SHELL", self.shell)
 
 
 def own_account() -> Account | None:
@@ -58,60 +70,76 @@ def own_account() -> Account | None:
         return None
 
 
-def become(
-    argv: list[str], env: dict[str, str], cwd: str, user: str, own: Account | None, supervisor: int
-) -> None:
-    """Turns this process into the task; it returns only by raising a Refusal."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+def spawn(argv: list[str], env: dict[str, str], cwd: str, out_end: int, err_end: int) -> int:
+    """Starts the program as this process's own user, and leaves this process standing in `cwd`."""
+    enter(cwd)
+    reason = ""
+    for path in candidates(argv, env):
+        if not os.access(path, os.X_OK):
+            reason = "permission denied" if os.path.exists(path) else reason
+            continue
+        try:
+            return os.posix_spawn(
+                path,
+                argv,
+                env,
+                file_actions=((os.POSIX_SPAWN_DUP2, out_end, 1), (os.POSIX_SPAWN_DUP2, err_end, 2)),
+                setsid=True,
+                setsigmask=(),
+                setsigdef=IGNORED,
+            )
+        except (OSError, ValueError) as error:
+            reason = why(error, path)
+    raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
+
+
+def become(argv: list[str], env: dict[str, str], cwd: str, account: Account, supervisor: int) -> None:
+    """Turns this freshly forked process into the other user's program; returns only by a Refusal."""
+    os.setsid()
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    if own is not None and own.name == user:
-        account = own
-    else:
-        account = Account(user)
-        if account.uid != os.getuid():
-            account.assume()
+    account.assume()
     _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which would clear it
     if os.getppid() != supervisor:
         raise Refusal("its supervisor is gone")
-    os.umask(0o022)
-    _enter(cwd)
-    env.setdefault("HOME", account.home)
-    env.setdefault("USER", user)
-    env.setdefault("LOGNAME", user)
-    env.setdefault("SHELL", account.shell)
-    _execute(argv, env)
+    enter(cwd)
+    reason = ""
+    for path in candidates(argv, env):
+        try:
+            os.execve(path, argv, env)  # noqa: S606  a shell would be the job's own business
+        except (OSError, ValueError) as error:
+            reason = why(error, path) or reason
+    raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
 
 
-def _enter(cwd: str) -> None:
+def enter(cwd: str) -> None:
     if not cwd.startswith("/"):
         raise Refusal(f"cannot enter {cwd!r}: it is not an absolute path")
     try:
         os.chdir(cwd)
     except (OSError, ValueError) as error:
-        raise Refusal(f"cannot enter {cwd}: {_why(error)}") from None
+        raise Refusal(f"cannot enter {cwd}: {why(error, '/')}") from None
 
 
-def _execute(argv: list[str], env: dict[str, str]) -> None:
-    """Looks the program up as a shell does (`os.execvpe` would import `warnings` for every task)."""
+def candidates(argv: list[str], env: dict[str, str]) -> list[str]:
+    """Where a shell would look for the program (`os.execvpe` would import `warnings` for every task)."""
     if not argv or not argv[0]:
         raise Refusal("there is no command")
-    program = argv[0]
-    if "/" in program:
-        folders = [""]
-    else:
-        folders = [f"{folder or '.'}/" for folder in env.get("PATH", DEFAULT_PATH).split(":")]
-    reason = "command not found" if "/" not in program else "no such file"
-    for folder in folders:
-        path = folder + program
-        try:
-            os.execve(path, argv, env)
-        except (FileNotFoundError, NotADirectoryError):
-            if os.path.exists(path):
-                reason = "its interpreter (the first line, #!) does not exist"
-        except (OSError, ValueError) as error:
-            reason = _why(error)
-    raise Refusal(f"{program}: {reason}")
+    if "/" in argv[0]:
+        return [argv[0]]
+    return [f"{folder or '.'}/{argv[0]}" for folder in env.get("PATH", DEFAULT_PATH).split(":")]
 
 
-def _why(error: OSError | ValueError) -> str:
+def not_found(argv: list[str]) -> str:
+    return "no such file" if "/" in argv[0] else "command not found"
+
+
+def why(error: OSError | ValueError, path: str) -> str:
+    """In words; empty if there is simply nothing at that path."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if path == "/":
+            return str(error.strerror)
+        exists = "\0" not in path and os.path.exists(path)
+        return "its interpreter (the first line, #!) does not exist" if exists else ""
     return (isinstance(error, OSError) and error.strerror) or str(error)

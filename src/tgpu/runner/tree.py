@@ -1,3 +1,4 @@
+# ruff: noqa: PTH123, PTH208  pathlib is too heavy for a supervisor
 """Everything that descends from a process, however it forked, and how to end it.
 
 A supervisor is the subreaper of its task: whoever loses its parent becomes the supervisor's own child.
@@ -43,7 +44,8 @@ def kill(root: int) -> bool:
         for pid in fresh:
             _send(pid, signal.SIGSTOP)
         stopped.update(fresh)
-    return all([_send(pid, signal.SIGKILL) for pid in descendants(root)])  # a list: none may be skipped
+    killed = [_send(pid, signal.SIGKILL) for pid in descendants(root)]
+    return all(killed)
 
 
 def _send(pid: int, number: int) -> bool:

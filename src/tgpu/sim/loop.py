@@ -6,9 +6,11 @@ import heapq
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from random import Random
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 MOST_STEPS = 2_000_000
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class StuckError(Exception):
@@ -53,6 +55,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._kept: list[asyncio.Handle] = []
         self._outside = Context()
         self._disposing = False
+        self._stopping = False
 
     def time(self) -> float:
         return self._now
@@ -60,27 +63,29 @@ class SimLoop(asyncio.BaseEventLoop):
     # What asyncio asks of a loop
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._soon.append((handle, _owner(context)))
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._number += 1
         heapq.heappush(self._later, (when, self._number, handle, _owner(context)))
         return handle
 
-    def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # type: ignore[override]
-        task = super().create_task(coro, **options)
+    def create_task(  # type: ignore[override]  # later Pythons add options that nobody uses here
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        task = super().create_task(coro, name=name, context=context)
         self.tasks.append(task)
         return task
 
@@ -92,7 +97,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # For the world around the hosts
 
-    def outside(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    def outside(self, delay: float, callback: Callable[[*Ts], object], *args: *Ts) -> asyncio.TimerHandle:
         """Belongs to no host, whoever asks for it."""
         return self.call_at(self._now + delay, callback, *args, context=self._outside)
 

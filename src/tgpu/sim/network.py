@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVarTuple
 
 from tgpu.agent.channel import Listener
 from tgpu.control.hub import Link
 from tgpu.protocol.framing import Reader, encode, from_agents, from_server
-from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Orders, Report
+from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Greeting, Hello, Orders, Report
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.trace import Trace
 from tgpu.sim.words import in_words
@@ -17,6 +17,7 @@ from tgpu.sim.words import in_words
 REPEATABLE = (Orders, Acknowledge, Report)
 """What the protocol says again until it is confirmed: only these may be lost or disordered on their own."""
 DIAL_TIMEOUT_S = 5.0
+Ts = TypeVarTuple("Ts")
 
 
 class Session(Protocol):
@@ -96,10 +97,18 @@ class AgentEnd(End):
         self._reader: Reader[FromServer] = from_server()
         self._listener = listener
         self._over: asyncio.Future[None] = network.loop.create_future()
+        self._epoch = 0
+
+    def send(self, message: FromAgent | FromServer) -> None:
+        if isinstance(message, Hello):
+            self._network.on_hello(self.owner.name, self._epoch)
+        super().send(message)
 
     def on_bytes(self, data: bytes) -> None:
         for message in self._reader.feed(data):
             self._network.trace.add(self.owner.name, f"hears {in_words(message)}")
+            if isinstance(message, Greeting):
+                self._epoch = message.epoch
             self._listener.received(message)
 
     def on_over(self) -> None:
@@ -134,8 +143,16 @@ class ServerEnd(End):
 
 
 class Network:
-    def __init__(self, loop: SimLoop, random: Random, trace: Trace, mood: Mood) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        random: Random,
+        trace: Trace,
+        mood: Mood,
+        on_hello: Callable[[str, int], None],
+    ) -> None:
         self.loop = loop
+        self.on_hello = on_hello
         self.random = random
         self.trace = trace
         self.mood = mood
@@ -175,7 +192,7 @@ class Network:
     def _in_order(self, sender: End, frame: bytes) -> None:
         self._after_the_last(sender, sender.peer.arrived, frame)
 
-    def _after_the_last(self, sender: End, what: Callable[..., None], *args: object) -> None:
+    def _after_the_last(self, sender: End, what: Callable[[*Ts], None], *args: *Ts) -> None:
         peer = sender.peer
         due = self.loop.time() + self._cut_s(sender.node_id) + self._delay()
         peer.last_arrival = max(due, peer.last_arrival + 1e-6)
@@ -212,7 +229,9 @@ class Network:
         self._cut_until.clear()
 
     def _ends_of(self, incarnation: Incarnation) -> list[End]:
-        mine = [end for stream in self._streams for end in stream if end.owner is incarnation and end.open]
+        mine: list[End] = [
+            end for stream in self._streams for end in stream if end.owner is incarnation and end.open
+        ]
         self._streams = [(a, b) for a, b in self._streams if a.open or b.open]
         return mine
 

@@ -16,20 +16,21 @@ from tgpu.protocol.messages import (
 def in_words(message: FromAgent | FromServer) -> str:
     match message:
         case Greeting(epoch=epoch, session=session):
-            return f"greeting of epoch {epoch}, session {session & 0xFFFFFFFF}"
+            text = f"greeting of epoch {epoch}, session {session & 0xFFFFFFFF}"
         case Hello(attempts=attempts):
-            return f"hello with {_attempts(attempts)}"
+            text = f"hello with {_attempts(attempts)}"
         case Report(seq=seq, attempts=attempts):
-            return f"report {seq}: {_attempts(attempts)}"
+            text = f"report {seq}: {_attempts(attempts)}"
         case Heartbeat(capacity=capacity):
-            return "heartbeat" if capacity is None else "heartbeat with another capacity"
+            text = "heartbeat" if capacity is None else "heartbeat with another capacity"
         case Orders(launches=launches, stops=stops, forget=forget):
-            launched = [launch.attempt for launch in launches]
-            return f"orders: launch {launched} stop {[stop.attempt for stop in stops]} forget {list(forget)}"
+            launched, stopped = [launch.attempt for launch in launches], [stop.attempt for stop in stops]
+            text = f"orders: launch {launched} stop {stopped} forget {list(forget)}"
         case Acknowledge(seq=seq):
-            return f"acknowledgement of report {seq}"
+            text = f"acknowledgement of report {seq}"
         case _:
-            return type(message).__name__
+            text = type(message).__name__
+    return text
 
 
 def _attempts(reports: tuple[AttemptReport, ...]) -> str:

@@ -60,6 +60,7 @@ class GroupCommit:
         self._closed = True
         self._queue.put(None)
         self._thread.join()
+        self._session.close()
         self._connection.close()
 
     def _run(self) -> None:

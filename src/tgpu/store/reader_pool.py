@@ -30,7 +30,7 @@ class ReaderPool:
         self._path = path
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
         self._own = _Own()
-        self._connections: list[sqlite3.Connection] = []
+        self._opened: list[tuple[Session, sqlite3.Connection]] = []
         self._closed = False
 
     async def read(self, work: Callable[[Session], T]) -> T:
@@ -41,7 +41,8 @@ class ReaderPool:
     def close(self) -> None:
         self._closed = True
         self._threads.shutdown()
-        for connection in self._connections:
+        for session, connection in self._opened:
+            session.close()
             connection.close()
 
     def _read(self, work: Callable[[Session], T]) -> T:
@@ -52,6 +53,7 @@ class ReaderPool:
             try:
                 return work(session)
             finally:
+                session.end_streams()
                 connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise unavailable(error, self._path) from error
@@ -59,7 +61,7 @@ class ReaderPool:
     def _connected(self) -> tuple[sqlite3.Connection, Session]:
         if self._own.connection is None:
             connection = connect_to_read(self._path)
-            self._connections.append(connection)
             self._own.session = session_on(connection)
+            self._opened.append((self._own.session, connection))
             self._own.connection = connection
         return self._own.connection, self._own.session

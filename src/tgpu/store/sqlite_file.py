@@ -154,6 +154,8 @@ def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
 
 def _found(connection: sqlite3.Connection, cluster_id: str) -> str:
     connection.execute("BEGIN IMMEDIATE")
-    founded = cluster.found(session_on(connection), cluster_id)
+    session = session_on(connection)
+    founded = cluster.found(session, cluster_id)
+    session.close()
     connection.execute("COMMIT")
     return founded

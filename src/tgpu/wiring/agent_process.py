@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from tgpu.agent.inventory import Inventory, InventoryError
+from tgpu.agent.inventory import Inventory
 from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.quantities import BadQuantityError, mib
@@ -32,7 +32,6 @@ def main(settings: Settings) -> int:
         home.HomeError,
         SettingsError,
         BadQuantityError,
-        InventoryError,
         AgentRefusedError,
     ) as error:
         print(f"tgpu: {error}", file=sys.stderr)
@@ -71,7 +70,7 @@ async def _run(settings: Settings) -> None:
         identity=_identity(settings),
         dial=UnixDial(settings.agents_socket),
         runner_for=runner_for,
-        discover=lambda: asyncio.to_thread(inventory.discover),
+        discover=lambda: asyncio.to_thread(inventory.capacity),
         measure=lambda: asyncio.to_thread(inventory.measure),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,

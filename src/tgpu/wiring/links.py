@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from tgpu.agent.channel import Listener
 from tgpu.control.hub import Hub, Session
@@ -27,8 +27,7 @@ class _Framed(asyncio.Protocol, Generic[T]):
         self._over = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -35,6 +35,8 @@ from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import HubLogs, LiveAnswers
 
 GOODBYE_S = 2
+SWITCH_S = 0.0005
+"""How long a busy thread may keep the others waiting: the writer gives the interpreter away at every statement."""
 
 
 def wall_clock_ms() -> int:
@@ -43,6 +45,7 @@ def wall_clock_ms() -> int:
 
 def main(settings: Settings) -> int:
     configure(settings.log_level)
+    sys.setswitchinterval(SWITCH_S)
     try:
         home.prepare(settings)
         lock = pidfile.claim(settings.run_dir / "server.pid", "server")

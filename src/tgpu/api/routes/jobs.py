@@ -11,13 +11,12 @@ from tgpu.api.identity import Role
 from tgpu.api.job_view import JobOut, job_out, whole_job_out
 from tgpu.api.problems import bad_request, not_found
 from tgpu.api.query import parse_job_id
-from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
+from tgpu.api.why_view import WhyOut, why_of_a_job_that_is_not_live, why_out
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
-from tgpu.domain.views import Why
 from tgpu.store.port import JobFilter, Paging
 
 _DEFAULT_PAGE = 100
@@ -86,15 +85,7 @@ async def show_job(call: Call) -> Response[Any]:
 async def why(call: Call) -> Response[Any]:
     job = await job_or_404(call)
     answer = None if job.status.is_final else await call.services.live.why(job.job_id)
-    return json_reply(answer or _why_not_waiting(job))
-
-
-def _why_not_waiting(job: Job) -> Why:
-    if job.status.is_final:
-        return Why(job.job_id, waiting=False, summary=f"It does not wait: {how_it_ended(job)}.")
-    if job.status.waits:
-        return Why(job.job_id, waiting=True, summary="It was submitted a moment ago; ask again.")
-    return Why(job.job_id, waiting=False, summary=f"It does not wait: it is {job.status} on {job.node_id}.")
+    return json_reply(why_out(answer) if answer else why_of_a_job_that_is_not_live(job))
 
 
 _TEXT = {"type": "string"}
@@ -145,7 +136,7 @@ ENDPOINTS = (
         {
             200: Answer(
                 "The answer.",
-                Why,
+                WhyOut,
                 {
                     "job_id": 42,
                     "waiting": True,

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
         show(_settings(), args)
         return OK
     found = list(checks.findings())
-    show(Answer({"checks": [finding._asdict() for finding in found]}, lambda s: _report(s, found)), args)
+    show(Answer([finding._asdict() for finding in found], lambda s: _report(s, found)), args)
     return FAILED if any(finding.level == checks.FAIL for finding in found) else OK
 
 
@@ -70,7 +70,7 @@ def _settings() -> Answer:
             yield f"{screen.paint(row['name'], 'bold')} = {row['value']!r}  ({row['source']})"
             yield f"    {row['doc']}"
 
-    return Answer({"settings": rows}, people)
+    return Answer(rows, people)
 
 
 def _source(name: str, *, changed: bool) -> str:

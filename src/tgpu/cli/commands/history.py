@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
     def people(screen: Screen) -> Iterator[str]:
         return _people(screen, jobs, now, more=len(found) > len(jobs))
 
-    show(Answer({"jobs": jobs}, people, [job["job_id"] for job in jobs]), args)
+    show(Answer(jobs, people, [job["job_id"] for job in jobs]), args)
     return OK
 
 

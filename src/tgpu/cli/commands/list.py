@@ -10,7 +10,7 @@ from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK
 from tgpu.cli.selectors import LIVE
 from tgpu.cli.table import Column, table
-from tgpu.client import Client
+from tgpu.client import Client, TgpuError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tgpu.cli.screen import Screen
 
 _MOST_SHOWN = 1000
+_MOST_EXPLAINED = 20
 _ORDER = {"running": 0, "scheduled": 1, "preempted": 2, "pending": 3}
 _COLUMNS = (
     Column("ID", right=True),
@@ -81,9 +82,20 @@ def _answer(client: Client, args: Namespace) -> Answer:
         jobs.sort(key=lambda job: (_ORDER.get(job["status"], 9), job["job_id"]))
 
     def people(screen: Screen) -> Iterator[str]:
+        _explain(client, jobs)
         return _people(screen, jobs, more=len(found) > len(jobs))
 
-    return Answer({"jobs": jobs}, people, [job["job_id"] for job in jobs])
+    return Answer(jobs, people, [job["job_id"] for job in jobs])
+
+
+def _explain(client: Client, jobs: list[dict[str, Any]]) -> None:
+    """Why the first of those that wait do so: half a millisecond each, so not for all of a long queue."""
+    waiting = [job for job in jobs if job["status"] in {"pending", "preempted"} and not job.get("reason")]
+    for job in waiting[:_MOST_EXPLAINED]:
+        try:
+            job["reason"] = client.why(job["job_id"])["summary"]
+        except TgpuError:
+            return  # the list is worth more than its last column
 
 
 def _people(screen: Screen, jobs: list[dict[str, Any]], *, more: bool) -> Iterator[str]:

@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
         nodes = client.nodes()
-    show(Answer({"nodes": nodes}, lambda screen: _people(screen, nodes), [n["node_id"] for n in nodes]), args)
+    show(Answer(nodes, lambda screen: _people(screen, nodes), [n["node_id"] for n in nodes]), args)
     return OK
 
 

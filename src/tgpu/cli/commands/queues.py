@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     with Client() as client:
         queues = client.queues()
     ids = [queue["queue_id"] for queue in queues]
-    show(Answer({"queues": queues}, lambda screen: _people(screen, queues), ids), args)
+    show(Answer(queues, lambda screen: _people(screen, queues), ids), args)
     return OK
 
 

@@ -21,7 +21,8 @@ _EXAMPLES = """\
 examples:
   tgpu run --gpus 1 -- python train.py
   tgpu run --cpus 8 make test
-Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit code is the job's own.
+Ctrl-C cancels the job; a second Ctrl-C leaves at once. A terminal that is closed leaves the job running.
+The exit code is the job's own.
 """
 
 
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> int:
         with ProgressLine(sys.stderr, silent=args.quiet) as line:
             started = wait_for_start(client, job_id, line)
         if started:
-            streaming.follow(job_id, ("stdout", "stderr"))
+            _show_output(job_id)
         client.wait(job_id, on_away=AwayNotes())
         job = client.job(job_id)
     if args.json:
@@ -57,6 +58,14 @@ def main(argv: list[str]) -> int:
     elif job["status"] != "completed" and not args.quiet:
         note(f"job {job_id} {outcome.in_words(job)}")
     return outcome.exit_status(job)
+
+
+def _show_output(job_id: int) -> None:
+    """Output that cannot be had must not hide how the job ended."""
+    try:
+        streaming.follow(job_id, ("stdout", "stderr"))
+    except TgpuError as error:
+        note(f"its output cannot be shown: {error}")
 
 
 class _Canceller:

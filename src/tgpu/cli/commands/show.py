@@ -34,5 +34,5 @@ def main(argv: list[str]) -> int:
                 yield ""
             yield from card(screen, job)
 
-    show(Answer(jobs[0] if len(jobs) == 1 else {"jobs": jobs}, people), args)
+    show(Answer(jobs[0] if len(jobs) == 1 else jobs, people), args)
     return OK

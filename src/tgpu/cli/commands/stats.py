@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from tgpu.cli import words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import OK
 from tgpu.cli.screen import clean
+from tgpu.cli.table import Column, table
 from tgpu.client import Client
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from tgpu.cli.screen import Screen
 
 
 def parser() -> Parser:
@@ -25,23 +27,37 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
         stats = client.stats()
-    show(Answer(stats, lambda _: _lines(stats, "")), args)
+    show(Answer(stats, lambda screen: _lines(screen, stats, "")), args)
     return OK
 
 
-def _lines(part: dict[str, Any], indent: str) -> Iterator[str]:
+def _lines(screen: Screen, part: dict[str, Any], indent: str) -> Iterator[str]:
     """Whatever figures the server has: a new one shows up here without a new client."""
-    width = max((len(name) for name in part), default=0)
+    width = max((len(_label(name)) for name in part), default=0)
     for name, value in part.items():
-        label = clean(name).replace("_", " ")
-        if isinstance(value, dict):
-            yield f"{indent}{label}"
-            yield from _lines(value, f"{indent}  ")
+        label = screen.paint(f"{_label(name):<{width}}", "bold")
+        if isinstance(value, dict) and any(isinstance(item, dict) for item in value.values()):
+            yield f"{indent}{label.rstrip()}"
+            yield from _lines(screen, value, f"{indent}  ")
+        elif isinstance(value, dict):
+            figures = "  ".join(f"{_label(key)} {_figure(item)}" for key, item in value.items())
+            yield f"{indent}{label}  {figures or '-'}"
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield f"{indent}{label.rstrip()}"
+            columns = [Column(_label(key).upper()) for key in value[0]]
+            for line in table(
+                screen, columns, [[_figure(row.get(key)) for key in value[0]] for row in value]
+            ):
+                yield f"{indent}  {line}"
         else:
-            yield f"{indent}{label:<{width}}  {_figure(value)}"
+            yield f"{indent}{label}  {_figure(value)}"
+
+
+def _label(name: str) -> str:
+    return clean(name).replace("_", " ")
 
 
 def _figure(value: object) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return words.number(value)
-    return clean("-" if value is None else value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None or value == [] else clean(value)

@@ -77,7 +77,7 @@ def _list(client: Client, _args: Namespace) -> Answer:
     def people(screen: Screen) -> Iterable[str]:
         return table(screen, _COLUMNS, [_row(token) for token in tokens]) if tokens else ["no tokens"]
 
-    return Answer({"tokens": tokens}, people, [token["token_id"] for token in tokens])
+    return Answer(tokens, people, [token["token_id"] for token in tokens])
 
 
 def _revoke(client: Client, args: Namespace) -> Answer:
@@ -90,6 +90,12 @@ def _row(token: dict[str, Any]) -> list[str]:
         str(token["token_id"]),
         str(token.get("user_id") or ""),
         words.local_time(token.get("created_at")),
-        words.local_time(token.get("expires_at")) if token.get("expires_at") else "never",
+        _expiry(token),
         str(token.get("note") or ""),
     ]
+
+
+def _expiry(token: dict[str, Any]) -> str:
+    if token.get("revoked"):
+        return "revoked"
+    return words.local_time(token["expires_at"]) if token.get("expires_at") else "never"

@@ -13,7 +13,10 @@ from tgpu.domain.quantities import BadQuantityError, seconds
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
+
+_MOST_SHOWN = 20
 
 
 def parser() -> Parser:
@@ -35,9 +38,19 @@ def main(argv: list[str]) -> int:
         except WaitTimeoutError as error:
             raise CommandError(str(error), TIMED_OUT) from None
         jobs = [_whole(client, job) for job in ended]
-    data = jobs[0] if len(jobs) == 1 else {"jobs": jobs}
-    show(Answer(data, lambda _: (f"Job {job['job_id']} {outcome.in_words(job)}" for job in jobs)), args)
+    data = jobs[0] if len(jobs) == 1 else jobs
+    show(Answer(data, lambda _: _people(jobs)), args)
     return max(outcome.exit_status(job) for job in jobs) if jobs else 0
+
+
+def _people(jobs: list[dict[str, Any]]) -> Iterator[str]:
+    """Each of a few; of many those that did not go well, and a count."""
+    many = len(jobs) > _MOST_SHOWN
+    for job in jobs:
+        if not many or job["status"] != "completed":
+            yield f"Job {job['job_id']} {outcome.in_words(job)}"
+    if many:
+        yield f"{sum(job['status'] == 'completed' for job in jobs)} of {len(jobs)} jobs completed"
 
 
 def _whole(client: Client, job: dict[str, Any]) -> dict[str, Any]:

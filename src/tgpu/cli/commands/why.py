@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
         for answer in answers:
             yield from _people(screen, answer)
 
-    show(Answer(answers[0] if len(answers) == 1 else {"jobs": answers}, people), args)
+    show(Answer(answers[0] if len(answers) == 1 else answers, people), args)
     return OK
 
 
@@ -53,7 +53,7 @@ def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
     head = screen.paint(f"Job {why['job_id']}:", "bold")
     yield f"{head} {clean(why['summary'])}"
     for reason in why.get("reasons") or []:
-        if reason["text"] != why["summary"]:
+        if reason["text"] not in why["summary"]:
             yield f"  - {clean(reason['text'])}"
     if why.get("position"):
         yield f"  {words.ordinal(why['position'])} in line"
@@ -69,7 +69,7 @@ def _row(holder: dict[str, Any]) -> list[str]:
         str(holder["job_id"]),
         holder.get("user") or "",
         holder.get("name") or "",
-        rows.gpus({"gpu_request": holder.get("gpu"), "devices": holder.get("devices")}),
+        rows.gpus({"gpu_request": holder.get("gpu") or len(holder["devices"]), "devices": holder["devices"]}),
         holder.get("node_id") or "",
         "-" if running is None else words.duration(running),
         "no time limit" if remaining is None else words.duration(remaining),

@@ -26,6 +26,7 @@ class Cursor(Protocol):
     def fetchone(self) -> Any: ...  # noqa: ANN401  as DBAPI has it
     def fetchall(self) -> list[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
+    def close(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -69,11 +70,12 @@ def constant(fixed: str | int) -> BindParameter[Any]:
 class Session:
     """What a transaction's code holds: one cursor, and the texts of its dialect."""
 
-    __slots__ = ("_connection", "_cursor", "_dialect", "_texts")
+    __slots__ = ("_connection", "_cursor", "_dialect", "_streams", "_texts")
 
     def __init__(self, connection: Connection, dialect: Dialect, texts: dict[Query, str]) -> None:
         self._connection, self._dialect, self._texts = connection, dialect, texts
         self._cursor = connection.cursor()
+        self._streams: list[Cursor] = []
 
     def change(self, query: Query, **values: object) -> int:
         """How many rows it changed."""
@@ -101,10 +103,22 @@ class Session:
         return self._cursor.fetchall()
 
     def stream(self, query: Query, **values: object) -> Iterator[Row]:
-        """Rows as they are found; several streams may be open at once."""
+        """Rows as they are found; several streams may be open at once, until `end_streams`."""
         cursor = self._connection.cursor()
+        self._streams.append(cursor)
         cursor.execute(self._text(query), values)
         return iter(cursor)
+
+    def end_streams(self) -> None:
+        """An open stream would hold on to the moment it was begun in."""
+        for cursor in self._streams:
+            cursor.close()
+        self._streams.clear()
+
+    def close(self) -> None:
+        """To be called before the connection is closed: a cursor that is left would keep it open."""
+        self.end_streams()
+        self._cursor.close()
 
     def _text(self, query: Query) -> str:
         text = self._texts.get(query)

@@ -25,6 +25,14 @@ def test_submitting_sends_a_key_so_that_a_repeated_request_is_harmless(server: F
     assert len(keys) == 2
 
 
+def test_a_submission_that_was_not_answered_is_sent_again_under_the_same_key(server: FakeTgpu) -> None:
+    server.deaf_to = 1
+    assert Client().submit("sleep 1")["job_id"] == 1
+    keys = [request["headers"]["Idempotency-Key"] for request in server.asked("POST", "/jobs")]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
 def test_many_jobs_go_in_one_request(server: FakeTgpu) -> None:
     assert Client().submit_many([{"command": "a"}, {"command": "b"}]) == [1, 2]
     assert server.submitted() == [{"jobs": [{"command": "a"}, {"command": "b"}]}]

@@ -44,6 +44,10 @@ def listening(path: Path, *scripts: Script) -> Connection:
     return Connection([Address("unix", path=str(path))], timeout=2)
 
 
+def _silence() -> None:
+    threading.Event().wait(2)
+
+
 def say(connection: socket.socket, text: bytes = b"hello") -> None:
     connection.recv(65536)
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
@@ -151,7 +155,7 @@ def test_tcp_works_as_the_socket_does() -> None:
 
 
 def test_a_silent_server_is_given_up_after_the_timeout(tmp_path: Path) -> None:
-    connection = listening(tmp_path / "s", lambda peer: threading.Event().wait(2))
+    connection = listening(tmp_path / "s", lambda _: _silence())
     connection._timeout = 0.1
     with pytest.raises(UnreachableError, match=r"did not answer within 0\.1 s"):
         connection.request("GET", "/", {})

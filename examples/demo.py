@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# ruff: noqa: T201  a demonstration talks
+"""tgpu in one minute, on any machine: 8 simulated GPUs, three users, and a queue between them.
+
+Everything happens in a temporary home that is removed at the end, also after an error or Ctrl-C. Started by
+root it submits as three Unix users of this machine; otherwise all three are you, under different names.
+The exit code is 0 only if all went as it is told.
+"""
+
+import contextlib
+import json
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+TGPU = Path(sys.executable).parent / "tgpu"
+EXAMPLES = Path(__file__).resolve().parent
+STRANGERS = ("nobody", "daemon", "games", "mail", "bin")
+COMMAND_S = 30
+PAUSE_S = 0.7  # so that eyes can follow
+
+
+class DemoError(Exception):
+    """Something did not go as it was told."""
+
+
+class Stage:
+    """A private installation, and the people in front of it."""
+
+    def __init__(self) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="tgpu-demo-")).resolve()
+        self.base.chmod(0o755)  # other users pass through to the socket
+        self.work = self.base / "work"
+        shutil.copytree(EXAMPLES, self.work, ignore=shutil.ignore_patterns("__pycache__"))
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TGPU_")}
+        home = {"TGPU_HOME": str(self.base / "home"), "PWD": str(self.work)}
+        self.environ = {**clean, **home, "PYTHONUNBUFFERED": "1"}
+        self.me = pwd.getpwuid(os.geteuid()).pw_name
+
+    def quietly(self, *words: str, user: str | None = None) -> "subprocess.CompletedProcess[str]":
+        who: dict[str, Any] = {}
+        environ = self.environ
+        if user is not None and user != self.me:
+            account = pwd.getpwnam(user)
+            who = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            environ = {**environ, "HOME": str(self.work), "USER": user, "LOGNAME": user}
+        return subprocess.run(
+            [TGPU, *words],
+            env=environ,
+            cwd=self.work,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+            **who,
+        )
+
+    def run(self, *words: str, user: str | None = None) -> str:
+        """Shows the command and what it says, as its user would see it."""
+        print(bold(f"{user or self.me}$ tgpu {shlex.join(words)}"), flush=True)
+        done = self.quietly(*words, user=user)
+        said = "".join(f"  {line}\n" for line in (done.stdout + done.stderr).splitlines())
+        print(said, flush=True)
+        if done.returncode:
+            raise DemoError(f"`tgpu {shlex.join(words)}` ended with {done.returncode}")
+        time.sleep(PAUSE_S)
+        return done.stdout
+
+    def submit(self, *words: str, user: str) -> int:
+        said = self.run("submit", *words, user=user)
+        return int(said.split()[-1])
+
+    def ask(self, *words: str) -> Any:  # noqa: ANN401  whatever JSON the command prints
+        done = self.quietly(*words, "--json")
+        if done.returncode:
+            raise DemoError(f"`tgpu {shlex.join(words)}`: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def wait_status(self, job_id: int, wanted: str) -> None:
+        wait_until(lambda: self.ask("show", str(job_id))["status"] == wanted, f"job {job_id} is {wanted}")
+
+    def people(self) -> list[str]:
+        """Three users of this machine who may and can use tgpu; if there are none but us, us."""
+        if os.geteuid() != 0:
+            return [self.me] * 3
+        able = [name for name in STRANGERS if exists(name) and self._can(name)]
+        return [self.me, *able, self.me, self.me][:3]
+
+    def _can(self, user: str) -> bool:
+        """The program, or its interpreter, may lie where only its owner may go."""
+        try:
+            return self.quietly("list", "--quiet", user=user).returncode == 0
+        except OSError:
+            return False
+
+    def clear(self) -> None:
+        """Whatever happened: nothing of ours is left."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.quietly("down")
+        with contextlib.suppress(DemoError):
+            wait_until(lambda: not self._kill_leftovers(), "all processes have ended")
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def _kill_leftovers(self) -> list[int]:
+        left = list(self._leftovers())
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return left
+
+    def _leftovers(self) -> Iterator[int]:
+        """Jobs, supervisors, server and agent work below our directory or were started for it."""
+        mark = f"TGPU_HOME={self.environ['TGPU_HOME']}".encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    works_here = (entry / "cwd").readlink().is_relative_to(self.base)
+                    if works_here or mark in (entry / "environ").read_bytes().split(b"\0"):
+                        yield int(entry.name)
+
+
+def play(stage: Stage) -> None:
+    say("One command gives this machine a queue. Here it pretends to have 8 GPUs.")
+    stage.run("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--listen", "127.0.0.1:0")
+    ada, bob, eve = stage.people()
+
+    say("Three users submit. Each job gets GPUs of its own, and runs as whoever submitted it.")
+    training = stage.submit("--gpus", "4", "--time", "1h", "--name", "training", "train_demo.py", user=ada)
+    first = stage.submit("--gpus", "2", "--name", "sweep", "sleep_job.sh", "300", user=bob)
+    stage.submit("--gpus", "2", "--name", "evaluation", "sleep_job.sh", "300", user=eve)
+    stage.wait_status(training, "running")
+    stage.run("list")
+
+    say("All 8 GPUs are taken, so the next job waits. It can say why, and for whom.")
+    patient = stage.submit("--gpus", "2", "--name", "patient", "sleep_job.sh", "300", user=ada)
+    stage.run("why", str(patient), user=ada)
+    expect(stage.ask("why", str(patient))["waiting"], f"job {patient} waits")
+
+    say("A job of higher priority comes later and is served first.")
+    urgent = stage.submit("--gpus", "2", "--priority", "9", "--name", "urgent", "sleep_job.sh", "2", user=eve)
+    stage.run("cancel", str(first), user=bob)
+    stage.wait_status(first, "cancelled")
+    wait_until(lambda: stage.ask("show", str(urgent))["started_at"] is not None, "the urgent job starts")
+    expect(stage.ask("show", str(patient))["status"] == "pending", "the urgent job overtook the patient one")
+    stage.run("list")
+
+    say("When the urgent job ends, the patient one has its turn.")
+    stage.run("wait", str(urgent), user=eve)
+    stage.wait_status(patient, "running")
+
+    say("What a job prints is kept.")
+    said = stage.run("logs", "--tail", "4", str(training), user=ada)
+    expect("epoch" in said, "the training's output is there")
+
+    say("And all of it in figures.")
+    stage.run("stats")
+
+    say("Running jobs would survive this; the demonstration ends them first.")
+    live = ",".join(str(job["job_id"]) for job in stage.ask("list")["jobs"])
+    stage.run("cancel", live)
+    wait_until(lambda: not stage.ask("list")["jobs"], "all jobs have ended")
+    stage.run("down")
+
+
+def say(text: str) -> None:
+    print(f"# {text}", flush=True)
+
+
+def bold(text: str) -> str:
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text
+
+
+def exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def expect(is_so: bool, what: str) -> None:
+    if not is_so:
+        raise DemoError(f"it is not so that {what}")
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + COMMAND_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise DemoError(f"after {COMMAND_S} s it is still not so that {what}")
+        time.sleep(0.1)
+
+
+def interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, interrupt)
+    stage = Stage()
+    began = time.monotonic()
+    try:
+        play(stage)
+    except KeyboardInterrupt:
+        print("\nStopped; clearing up.", file=sys.stderr)
+        return 130
+    except (DemoError, subprocess.TimeoutExpired) as error:
+        print(f"The demonstration failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        stage.clear()
+    say(f"That was tgpu in {time.monotonic() - began:.0f} s; everything is removed. Yours: `tgpu up`.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

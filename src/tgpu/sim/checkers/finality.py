@@ -1,0 +1,27 @@
+"""A job ends in exactly one final state, and what was said of its end is never said differently."""
+
+from collections.abc import Iterator
+
+from tgpu.domain.job import Job
+from tgpu.sim.facts import Watcher
+from tgpu.store.memory_state import State
+from tgpu.store.port import Batch, Receipt
+
+
+class FinalIsFinal(Watcher):
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._final: dict[int, Job] = {}
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
+        del epoch, batch
+        for job_id in dict.fromkeys(event.job_id for event in receipt.events):
+            if job_id in self._final:
+                yield f"something happened to job {job_id} after its end"
+            elif self._state.jobs[job_id].status.is_final:
+                self._final[job_id] = self._state.jobs[job_id]
+
+    def now_and_then(self) -> Iterator[str]:
+        for job_id, job in self._final.items():
+            if self._state.jobs.get(job_id) != job:
+                yield f"job {job_id} was {job.status} and has changed since"

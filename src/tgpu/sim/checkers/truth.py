@@ -1,0 +1,54 @@
+"""What the store says of an end is what really happened: cause, exit code, and that it ran at all."""
+
+from collections.abc import Iterator
+
+from tgpu.domain.job import Attempt, Job
+from tgpu.domain.lifecycle import Cause, Status
+from tgpu.sim.facts import Facts, Watcher
+from tgpu.store.memory_state import State
+
+_NEVER_RAN = frozenset({Cause.COULD_NOT_START, Cause.CANCELLED})
+
+
+class TrueEndings(Watcher):
+    def __init__(self, facts: Facts, state: State) -> None:
+        self._facts = facts
+        self._state = state
+
+    def at_rest(self) -> Iterator[str]:
+        for job in self._state.jobs.values():
+            attempts = self._state.attempts.get(job.job_id, [])
+            for attempt in attempts:
+                yield from self._attempt(attempt)
+            if job.status is Status.COMPLETED:
+                yield from self._completed(job, attempts)
+
+    def _attempt(self, attempt: Attempt) -> Iterator[str]:
+        runs = self._facts.runs.get(str(attempt.attempt_id), [])
+        said = attempt.exit
+        if said is None:
+            yield f"{attempt.attempt_id} has no end"
+        elif not runs:
+            if said.cause not in _NEVER_RAN:
+                yield f"{attempt.attempt_id} ended as {said.cause} and never ran"
+        else:
+            real = runs[-1].end
+            if real is None:
+                yield f"{attempt.attempt_id} is said to have ended as {said.cause} and runs on"
+            elif (said.cause, said.exit_code, said.signal) != (real.cause, real.exit_code, real.signal):
+                yield (
+                    f"{attempt.attempt_id} is said to have ended as {said.cause} {said.exit_code} "
+                    f"{said.signal}, in truth {real.cause} {real.exit_code} {real.signal}"
+                )
+
+    def _completed(self, job: Job, attempts: list[Attempt]) -> Iterator[str]:
+        ended_well = [
+            run
+            for attempt in attempts
+            for run in self._facts.runs.get(str(attempt.attempt_id), [])
+            if run.end is not None and (run.end.cause, run.end.exit_code) == (Cause.EXITED, 0)
+        ]
+        if len(ended_well) != 1:
+            yield f"job {job.job_id} is completed and ran to its end {len(ended_well)} times"
+        if job.exit_code != 0:
+            yield f"job {job.job_id} is completed with exit code {job.exit_code}"

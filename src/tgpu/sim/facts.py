@@ -1,0 +1,101 @@
+"""What really happened, seen from outside of every host: the only witness the checkers believe."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Exit
+from tgpu.sim.trace import Trace
+from tgpu.store.port import Batch, Receipt
+
+
+@dataclass(slots=True)
+class Run:
+    """The life of one process."""
+
+    attempt: str
+    node_id: str
+    devices: tuple[int, ...]
+    started_s: float
+    end: Exit | None = None
+
+    @property
+    def attempt_id(self) -> AttemptId:
+        return AttemptId.parse(self.attempt)
+
+
+class Watcher:
+    """Is told of each fact when it happens; a checker overrides what it cares for."""
+
+    def process_started(self, run: Run) -> Iterator[str]:
+        """What is wrong with that, in words."""
+        del run
+        yield from ()
+
+    def process_ended(self, run: Run) -> Iterator[str]:
+        del run
+        yield from ()
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
+        del epoch, batch, receipt
+        yield from ()
+
+    def greeted(self, agent: str, epoch: int) -> Iterator[str]:
+        """An agent has put itself under the server of this epoch."""
+        del agent, epoch
+        yield from ()
+
+    def now_and_then(self) -> Iterator[str]:
+        yield from ()
+
+    def at_rest(self) -> Iterator[str]:
+        """Faults are over, and nothing is left to do (or should be)."""
+        yield from ()
+
+
+class Facts:
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.runs: dict[str, list[Run]] = {}
+        self.live: dict[str, Run] = {}
+        self.acknowledged: dict[int, None] = {}
+        self.epoch = 0
+        """The newest one that was claimed, and by which server."""
+        self.leader = ""
+        self.drift = 0
+        self.failures: list[str] = []
+        """Whatever ended in a way it should not have."""
+        self.found: list[tuple[str, str]] = []
+        """(checker, what it found)"""
+        self.watchers: list[Watcher] = []
+
+    def started(self, run: Run) -> None:
+        self._trace.add(run.node_id, f"process {run.attempt} starts on devices {list(run.devices)}")
+        self._judge(lambda watcher: watcher.process_started(run))
+        self.runs.setdefault(run.attempt, []).append(run)
+        self.live[run.attempt] = run
+
+    def ended(self, run: Run, how: Exit) -> None:
+        self._trace.add(run.node_id, f"process {run.attempt} ends: {how.cause} {how.exit_code} {how.signal}")
+        run.end = how
+        if self.live.get(run.attempt) is run:
+            del self.live[run.attempt]
+        self._judge(lambda watcher: watcher.process_ended(run))
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> None:
+        self._judge(lambda watcher: watcher.committed(epoch, batch, receipt))
+
+    def greeted(self, agent: str, epoch: int) -> None:
+        self._judge(lambda watcher: watcher.greeted(agent, epoch))
+
+    def look(self, *, at_rest: bool = False) -> None:
+        self._judge(lambda watcher: watcher.now_and_then())
+        if at_rest:
+            self._judge(lambda watcher: watcher.at_rest())
+
+    def _judge(self, ask: "Callable[[Watcher], Iterator[str]]") -> None:
+        for watcher in self.watchers:
+            for text in ask(watcher):
+                name = type(watcher).__name__
+                self._trace.add("CHECK", f"{name}: {text}")
+                self.found.append((name, text))

@@ -1,0 +1,191 @@
+"""A machine whose processes and records outlive its agent; a reboot ends the processes, not the records."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVarTuple
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+from tgpu.domain.node import Capacity
+from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, RunnerEvent
+from tgpu.sim.behaviour import Behaviour
+from tgpu.sim.facts import Facts, Run
+from tgpu.sim.loop import Incarnation, SimLoop
+
+SIGTERM, SIGKILL = 15, 9
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(slots=True)
+class Record:
+    """On disk: claimed before it starts, its exit written before anybody is told."""
+
+    started_ms: int | None = None
+    exit: Exit | None = None
+
+
+@dataclass(slots=True)
+class Process:
+    spec: LaunchSpec
+    behaviour: Behaviour
+    run: Run
+    stopping: tuple[Cause, str] | None = None
+
+
+class Machine:
+    def __init__(self, loop: SimLoop, random: Random, facts: Facts, node_id: str, capacity: Capacity) -> None:
+        self._loop = loop
+        self._random = random
+        self._facts = facts
+        self._whole = capacity
+        self._boots = 0
+        self.node_id = node_id
+        self.capacity = capacity
+        self.records: dict[str, Record] = {}
+        self.forgotten: dict[str, None] = {}
+        self.ordered: dict[str, LaunchSpec] = {}
+        """Launches on their way to the disk: nobody has claimed them yet."""
+        self.stops: dict[str, tuple[Cause, str]] = {}
+        self.live: dict[str, Process] = {}
+        self.tell: Callable[[RunnerEvent], None] | None = None
+        self.boot = self._new_boot()
+
+    def _new_boot(self) -> Incarnation:
+        self._boots += 1
+        return Incarnation(f"{self.node_id}.boot{self._boots}")
+
+    def now_ms(self) -> int:
+        return round(self._loop.time() * 1000)
+
+    # What an agent's runner asks for
+
+    def order(self, spec: LaunchSpec) -> None:
+        self.ordered[spec.attempt] = spec
+        self._later(self._random.uniform(0, 0.3), self._claim, spec)
+
+    def order_stop(self, attempt: str, cause: Cause, detail: str) -> None:
+        self.stops.setdefault(attempt, (cause, detail))
+        process = self.live.get(attempt)
+        if process is not None:
+            self._begin_end(process, self.stops[attempt])
+
+    def forget(self, attempt: str) -> None:
+        self.records.pop(attempt, None)
+        self.stops.pop(attempt, None)
+        self.forgotten[attempt] = None
+
+    def survey(self) -> list[RunnerEvent]:
+        """What is here from before; whatever a reboot interrupted is over."""
+        for attempt, record in self.records.items():
+            if record.exit is None and attempt not in self.live:
+                record.exit = Exit(Cause.REBOOTED, started_ms=record.started_ms, ended_ms=self.now_ms())
+        return [
+            AttemptStarted(attempt, record.started_ms or 0)
+            if record.exit is None
+            else AttemptEnded(attempt, record.exit)
+            for attempt, record in self.records.items()
+        ]
+
+    # What the world does to it
+
+    def agent_gone(self) -> None:
+        """Of what was still on its way, some arrives and some does not."""
+        self.tell = None
+        for attempt in list(self.ordered):
+            if self._random.random() < 0.5:  # noqa: PLR2004  a fair coin
+                del self.ordered[attempt]
+
+    def reboot(self) -> None:
+        self.boot.alive = False
+        for process in self.live.values():
+            self._facts.ended(process.run, Exit(Cause.REBOOTED, ended_ms=self.now_ms()))
+        self.live.clear()
+        self.ordered.clear()
+        self.tell = None
+        self.boot = self._new_boot()
+
+    def lose_supervisor(self) -> None:
+        if self.live:
+            process = self.live[self._random.choice(list(self.live))]
+            self._record_end(process, Exit(Cause.SUPERVISOR_LOST, ended_ms=self.now_ms()))
+
+    def fall_ill(self, position: int) -> None:
+        sick = [
+            replace(device, healthy=device.healthy and at != position)
+            for at, device in enumerate(self.capacity.devices)
+        ]
+        self.capacity = replace(self.capacity, devices=tuple(sick))
+
+    def recover(self) -> None:
+        self.capacity = self._whole
+
+    # How a process lives
+
+    def _claim(self, spec: LaunchSpec) -> None:
+        if self.ordered.pop(spec.attempt, None) is None:
+            return
+        behaviour = Behaviour.parse(spec.argv)
+        if spec.attempt in self.stops:
+            cause, detail = self.stops[spec.attempt]
+            self._never_ran(spec.attempt, Exit(cause, detail=detail, ended_ms=self.now_ms()))
+        elif not behaviour.starts:
+            why = "simulated: command not found"
+            self._never_ran(spec.attempt, Exit(Cause.COULD_NOT_START, detail=why, ended_ms=self.now_ms()))
+        else:
+            self._start(spec, behaviour)
+
+    def _never_ran(self, attempt: str, how: Exit) -> None:
+        self.records[attempt] = Record(exit=how)
+        self._say(AttemptEnded(attempt, how))
+
+    def _start(self, spec: LaunchSpec, behaviour: Behaviour) -> None:
+        now_ms = self.now_ms()
+        devices = tuple(int(index) for index in spec.env["CUDA_VISIBLE_DEVICES"].split(",") if index)
+        run = Run(spec.attempt, self.node_id, devices, self._loop.time())
+        process = Process(spec, behaviour, run)
+        self.records[spec.attempt] = Record(started_ms=now_ms)
+        self.live[spec.attempt] = process
+        self._facts.started(run)
+        self._say(AttemptStarted(spec.attempt, now_ms))
+        self._later(behaviour.runs_ms / 1000, self._exits, process)
+        if spec.time_limit_s is not None:
+            self._later(spec.time_limit_s, self._begin_end, process, (Cause.TIME_LIMIT, ""))
+
+    def _exits(self, process: Process) -> None:
+        cause, detail = process.stopping or (Cause.EXITED, "")
+        self._record_end(
+            process, Exit(cause, process.behaviour.exit_code, detail=detail, ended_ms=self.now_ms())
+        )
+
+    def _begin_end(self, process: Process, reason: tuple[Cause, str]) -> None:
+        if process.stopping is not None:
+            return
+        process.stopping = reason
+        obeys_ms, grace_s = process.behaviour.obeys_ms, process.spec.grace_s
+        if obeys_ms is not None and obeys_ms < 1000 * grace_s:
+            self._later(obeys_ms / 1000, self._killed, process, SIGTERM)
+        else:
+            self._later(grace_s, self._killed, process, SIGKILL)
+
+    def _killed(self, process: Process, signal: int) -> None:
+        cause, detail = process.stopping or (Cause.SIGNALLED, "")
+        self._record_end(process, Exit(cause, signal=signal, detail=detail, ended_ms=self.now_ms()))
+
+    def _record_end(self, process: Process, how: Exit) -> None:
+        attempt = process.spec.attempt
+        if self.live.get(attempt) is not process:
+            return
+        del self.live[attempt]
+        record = self.records[attempt]
+        record.exit = replace(how, started_ms=record.started_ms)
+        self._facts.ended(process.run, record.exit)
+        self._say(AttemptEnded(attempt, record.exit))
+
+    def _say(self, event: RunnerEvent) -> None:
+        if self.tell is not None:
+            self.tell(event)
+
+    def _later(self, seconds: float, what: Callable[[*Ts], None], *args: *Ts) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, what, *args, context=self.boot.context)

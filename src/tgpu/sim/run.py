@@ -1,0 +1,156 @@
+"""One run from one seed: a busy time with faults, then peace, then everything must have come to rest."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import structlog
+
+from tgpu.core.picture import Picture
+from tgpu.sim.checkers import everyone
+from tgpu.sim.faults import Faults
+from tgpu.sim.loop import SimLoop, StuckError
+from tgpu.sim.machine import Machine
+from tgpu.sim.trace import Trace
+from tgpu.sim.workload import User
+from tgpu.sim.world import World
+
+LOOK_S = 0.5
+REST_S = 2.0
+"""How long nothing may be left to do before it is believed."""
+PATIENCE_S = 1500.0
+"""By then even the longest queue on the smallest machine has been served one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    seed: int
+    violations: tuple[tuple[str, str], ...]
+    """(checker, what it found)"""
+    trace: Trace
+    jobs: int
+    runs: int
+    steps: int
+    seconds: float
+
+    def summary(self) -> str:
+        if not self.violations:
+            return (
+                f"seed {self.seed}: {self.jobs} jobs, {self.runs} processes, {self.seconds:.0f} s simulated"
+            )
+        found = "\n".join(f"  {checker}: {text}" for checker, text in self.violations)
+        again = f"python -m tgpu.sim --seed {self.seed} --verbose"
+        return f"seed {self.seed} breaks a promise; repeat it with: {again}\n{found}"
+
+
+def simulate(seed: int) -> Result:
+    random = Random(seed)  # noqa: S311  a seed, not a secret
+    loop = SimLoop(random)
+    trace = Trace(loop.time)
+    with _logging_into(trace):
+        asyncio.set_event_loop(loop)
+        try:
+            world = World(loop, random, trace)
+            world.facts.watchers = everyone(world)
+            loop.run_until_complete(_story(world, random))
+        except StuckError as error:
+            world.facts.found.append(("Loop", str(error)))
+        finally:
+            asyncio.set_event_loop(None)
+            loop.dispose()
+    return Result(
+        seed=seed,
+        violations=tuple(world.facts.found),
+        trace=trace,
+        jobs=len(world.store.state.jobs),
+        runs=sum(map(len, world.facts.runs.values())),
+        steps=loop.steps,
+        seconds=loop.time(),
+    )
+
+
+async def _story(world: World, random: Random) -> None:
+    busy_s = random.choice((15.0, 30.0, 60.0))
+    capacities = [machine.capacity for machine in world.machines]
+    await world.begin()
+    users = [
+        User(
+            name=name,
+            random=random,
+            door=world,
+            facts=world.facts,
+            trace=world.trace,
+            capacities=capacities,
+        )
+        for name in ("ada", "bob", "cyd")[: random.randint(1, 3)]
+    ]
+    faults = Faults(world, random)
+    living = [asyncio.ensure_future(user.live(random.randint(3, 12), busy_s)) for user in users]
+    trouble = asyncio.ensure_future(faults.run(busy_s))
+    looking = asyncio.ensure_future(_look(world))
+    await asyncio.wait([trouble, looking], return_when=asyncio.FIRST_COMPLETED)
+    faults.stop()
+    resting = asyncio.ensure_future(_come_to_rest(world, living))
+    await asyncio.wait([resting, looking], return_when=asyncio.FIRST_COMPLETED)
+    if not world.facts.found:
+        world.facts.look(at_rest=True)
+
+
+async def _look(world: World) -> None:
+    """Until something is found."""
+    while not world.facts.found:
+        world.facts.look()
+        await asyncio.sleep(LOOK_S)
+
+
+async def _come_to_rest(world: World, living: "Sequence[asyncio.Future[None]]") -> None:
+    deadline = world.loop.time() + PATIENCE_S
+    quiet_since = world.loop.time()
+    while world.loop.time() < deadline:
+        if not (all(user.done() for user in living) and _is_at_rest(world)):
+            quiet_since = world.loop.time() + LOOK_S
+        elif world.loop.time() - quiet_since >= REST_S:
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+def _is_at_rest(world: World) -> bool:
+    server = world.server
+    return (
+        server is not None
+        and server.control.leads
+        and not world.store.state.live
+        and not world.facts.live
+        and all(_is_settled(machine, server.control.picture) for machine in world.machines)
+    )
+
+
+def _is_settled(machine: Machine, picture: Picture) -> bool:
+    """Nothing is left to report, and the leader knows that it is there and what it has."""
+    place = picture.places.get(machine.node_id)
+    return (
+        not machine.records
+        and place is not None
+        and place.takes_tasks
+        and place.node.capacity == machine.capacity
+    )
+
+
+@contextmanager
+def _logging_into(trace: Trace) -> Iterator[None]:
+    """What the parts log is part of the story, and nobody else's business."""
+
+    def keep(_logger: object, method: str, event: structlog.typing.EventDict) -> str:
+        who = str(event.pop("part", ""))
+        said = " ".join(f"{name}={value}" for name, value in event.items())
+        trace.add(who, f"[{method}] {said}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

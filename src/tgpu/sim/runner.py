@@ -1,0 +1,66 @@
+"""The runner's port on a simulated machine: it passes orders on, and finds again what is there."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from tgpu.domain.lifecycle import Cause
+from tgpu.runner.port import AttemptEnded, LaunchSpec, LogPart, RunnerEvent
+from tgpu.sim.loop import Incarnation, SimLoop
+from tgpu.sim.machine import Machine
+
+SLOWEST_OPEN_S = 0.5
+
+
+class SimRunner:
+    """Belongs to one life of one agent."""
+
+    def __init__(self, loop: SimLoop, random: Random, machine: Machine, owner: Incarnation) -> None:
+        self._loop = loop
+        self._random = random
+        self._machine = machine
+        self._owner = owner
+        self._known: dict[str, bool] = {}
+        """Whether each attempt is over."""
+        self._on_event: Callable[[RunnerEvent], None] | None = None
+
+    async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
+        await asyncio.sleep(self._random.uniform(0, SLOWEST_OPEN_S))
+        while self._machine.ordered:  # noqa: ASYNC110  as with the real lock: what the last agent ordered is claimed or lost first
+            await asyncio.sleep(0.01)
+        self._on_event = on_event
+        self._machine.tell = self._tell
+        found = self._machine.survey()
+        self._known = {event.attempt: isinstance(event, AttemptEnded) for event in found}
+        await asyncio.sleep(self._random.uniform(0, SLOWEST_OPEN_S))
+        return found
+
+    async def close(self) -> None:
+        self._machine.tell = None
+
+    def launch(self, spec: LaunchSpec) -> None:
+        if spec.attempt not in self._known and spec.attempt not in self._machine.forgotten:
+            self._known[spec.attempt] = False
+            self._machine.order(spec)
+
+    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
+        if self._known.get(attempt) is False:
+            self._machine.order_stop(attempt, cause, detail)
+
+    def forget(self, attempt: str) -> None:
+        if self._known.pop(attempt, False):
+            self._machine.forget(attempt)
+
+    def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:  # noqa: ARG002  simulated programs say nothing
+        return LogPart(0, b"") if attempt in self._known else None
+
+    def _tell(self, event: RunnerEvent) -> None:
+        self._loop.call_later(self._random.uniform(0, 0.05), self._hear, event, context=self._owner.context)
+
+    def _hear(self, event: RunnerEvent) -> None:
+        if event.attempt not in self._known:
+            return
+        if isinstance(event, AttemptEnded):
+            self._known[event.attempt] = True
+        assert self._on_event is not None
+        self._on_event(event)

@@ -1,0 +1,66 @@
+"""The memory store in bad weather: slow, away for a while, and at times silent about what it has done."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TypeVar
+
+from tgpu.sim.facts import Facts
+from tgpu.sim.loop import INCARNATION
+from tgpu.sim.trace import Trace
+from tgpu.store.memory import MemoryStore
+from tgpu.store.memory_progress import commit
+from tgpu.store.memory_state import State
+from tgpu.store.port import Batch, Receipt, StoreUnavailableError
+
+T = TypeVar("T")
+_DELAYS_S = (0.0, 0.0, 0.002, 0.02, 0.2)
+
+
+class SimStore(MemoryStore):
+    """What is in it survives every server."""
+
+    def __init__(self, random: Random, facts: Facts, trace: Trace) -> None:
+        super().__init__("simulated")
+        self._random = random
+        self._facts = facts
+        self._trace = trace
+        self.away = False
+        self.flaky = 0.0
+        """How often a single call fails, before or after its effect."""
+
+    @property
+    def state(self) -> State:
+        """For the checkers, who ask no server."""
+        return self._state
+
+    async def claim(self) -> int:
+        return await self._once(self._claim)
+
+    def _claim(self) -> int:
+        self._state.epoch += 1
+        claimant = INCARNATION.get()
+        assert claimant is not None
+        self._facts.epoch, self._facts.leader = self._state.epoch, claimant.name
+        self._trace.add("store", f"epoch {self._state.epoch} begins: {claimant.name} leads")
+        return self._state.epoch
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        return await self._once(lambda: self._commit(epoch, batch))
+
+    def _commit(self, epoch: int, batch: Batch) -> Receipt:
+        receipt = commit(self._state, epoch, batch)
+        for event in receipt.events:
+            told = " ".join(f"{name}={value}" for name, value in event.data.items())
+            self._trace.add("store", f"epoch {epoch}: job {event.job_id} {event.kind} {told}")
+        self._facts.committed(epoch, batch, receipt)
+        return receipt
+
+    async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
+        await asyncio.sleep(self._random.choice(_DELAYS_S))
+        if self.away or self._random.random() < self.flaky:
+            raise StoreUnavailableError("simulated: the disk is full")
+        result = await super()._once(effect, wakes=wakes)
+        if self._random.random() < self.flaky:
+            raise StoreUnavailableError("simulated: the connection broke before the answer came")
+        return result

@@ -1,0 +1,118 @@
+"""What users do: submit, in bulk too, and cancel, twice too and too late; and ask again until answered."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from tgpu.domain.job import Group, JobSpec, Request
+from tgpu.domain.node import Capacity
+from tgpu.domain.priority import PriorityClass
+from tgpu.sim.behaviour import Behaviour
+from tgpu.sim.facts import Facts
+from tgpu.sim.store import SimStore
+from tgpu.sim.trace import Trace
+from tgpu.store.port import IdempotencyKey, QuotaExceededError
+
+T = TypeVar("T")
+LIMITED = "lab"
+"""A tenant whose quota is small enough to be met."""
+
+
+class Door(Protocol):
+    async def ask(self, question: Callable[[SimStore], Coroutine[Any, Any, T]]) -> T:
+        """Asks again until somebody answers; a refusal is an answer and is raised."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+
+class User:
+    def __init__(
+        self,
+        *,
+        name: str,
+        random: Random,
+        door: Door,
+        facts: Facts,
+        trace: Trace,
+        capacities: Sequence[Capacity],
+    ) -> None:
+        self._name = name
+        self._random = random
+        self._door = door
+        self._facts = facts
+        self._trace = trace
+        self._capacities = capacities
+        self._mine: list[int] = []
+
+    async def live(self, acts: int, for_s: float) -> None:
+        for number in range(acts):
+            await asyncio.sleep(self._random.uniform(0, 2 * for_s / acts))
+            if self._mine and self._random.random() < 0.25:  # noqa: PLR2004  about one act in four is a cancel
+                await self._cancel(self._mine)
+            else:
+                await self._submit(f"{self._name}-{number}")
+
+    async def _submit(self, key: str) -> None:
+        count = self._random.choice((1, 1, 1, 2, 5))
+        specs = [job_spec(self._random, self._name, self._capacities) for _ in range(count)]
+        at_ms = self._door.now_ms()
+        once = IdempotencyKey(self._name, key, key)
+        try:
+            submitted = await self._door.ask(lambda store: store.submit(specs, at_ms, once))
+        except QuotaExceededError:
+            self._trace.add(self._name, f"{key} is beyond the quota")
+            return
+        self._trace.add(self._name, f"{key} is acknowledged as {submitted.job_ids}")
+        self._mine += submitted.job_ids
+        self._facts.acknowledged.update(dict.fromkeys(submitted.job_ids))
+        if self._random.random() < 0.2:  # noqa: PLR2004  some change their mind at once
+            await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
+            await self._cancel(submitted.job_ids)
+
+    async def _cancel(self, job_ids: Sequence[int]) -> None:
+        chosen = self._random.sample(job_ids, min(len(job_ids), self._random.choice((1, 1, 3))))
+        self._trace.add(self._name, f"cancels {chosen}")
+        for _ in range(self._random.choice((1, 1, 2))):
+            at_ms = self._door.now_ms()
+            await self._door.ask(lambda store: store.request_cancel(chosen, self._name, at_ms))  # noqa: B023  awaited here
+
+
+def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSpec:
+    """Anything that at least one of the machines could run."""
+    return JobSpec(
+        user=user,
+        groups=(Group(behaviour(random).argv, request(random, random.choice(capacities))),),
+        tenant_id=random.choice(("default", LIMITED, f"{LIMITED}/one")),
+        priority_class=random.choice(list(PriorityClass)),
+        priority=random.randint(-3, 3),
+        time_limit_s=random.choice((None, None, None, None, 1, 10)),
+        max_wait_s=random.choice((None, None, None, None, None, None, 2, 20)),
+        requeue=random.random() < 0.8,  # noqa: PLR2004  most jobs may be tried again
+        grace_s=random.choice((0, 1, 3)),
+    )
+
+
+def behaviour(random: Random) -> Behaviour:
+    return Behaviour(
+        runs_ms=round(20 * 1000 ** random.random()),  # from 20 ms to 20 s, short ones as common as long ones
+        exit_code=random.choice((0, 0, 0, 1, 137)),
+        obeys_ms=random.choice((0, 100, 1500, None)),
+        starts=random.random() < 0.95,  # noqa: PLR2004  few programs do not exist
+    )
+
+
+def request(random: Random, capacity: Capacity) -> Request:
+    devices = len(capacity.devices)
+    gpu_milli = random.choice((0, 0, 250, 500, 1000, 1000, 1000 * random.randint(1, max(1, devices))))
+    model = random.choice(capacity.devices).model if devices else ""
+    fitting = sum(device.model == model for device in capacity.devices)
+    wants_type = gpu_milli <= 1000 * fitting and random.random() < 0.3  # noqa: PLR2004  about one in three
+    return Request(
+        cpu_milli=random.choice((0, 500, 1000, 2000, capacity.cpu_milli)),
+        memory_mib=random.choice((0, 512, 4096, capacity.memory_mib)),
+        gpu_milli=gpu_milli if devices else 0,
+        gpu_type=model if devices and wants_type else None,
+        exclusive=random.random() < 0.08,  # noqa: PLR2004  a rare wish
+    )

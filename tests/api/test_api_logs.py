@@ -1,0 +1,108 @@
+import threading
+import time
+
+import httpx
+import pytest
+from conftest import ServerUnderTest
+from stories import assign, end, start, submit
+
+from tgpu.domain.lifecycle import Cause, Happening
+
+LINES = b"".join(b"line %d\n" % n for n in range(1, 101))
+
+
+@pytest.fixture
+def ran(server: ServerUnderTest) -> ServerUnderTest:
+    """A job that has run once and said a hundred lines."""
+    submit(server)
+    assign(server, 1)
+    start(server, 1)
+    server.logs.data["1.0.1", "stdout"] = LINES
+    server.logs.data["1.0.1", "stderr"] = b"oops\xff\n"
+    server.logs.ended.add("1.0.1")
+    end(server, 1, Happening.SUCCEEDED, Cause.EXITED, exit_code=0)
+    return server
+
+
+def test_output_is_given_as_it_was_written(ran: ServerUnderTest, client: httpx.Client) -> None:
+    answer = client.get("/jobs/1/logs")
+    assert (answer.content, answer.headers["x-tgpu-offset"]) == (LINES, "0")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert client.get("/jobs/1/logs?stream=stderr").content == b"oops\xff\n"
+    assert client.get("/jobs/1/logs?follow=true").content == LINES
+    assert client.get("/jobs/1/logs?attempt=1").content == LINES
+    assert client.get("/jobs/1/logs?attempt=2").status_code == 404
+    ran.logs.data["1.0.1", "stdout"] = big = b"x" * 1_000_000
+    assert client.get("/jobs/1/logs").content == big
+
+
+def test_output_is_given_from_an_offset_or_from_its_end(ran: ServerUnderTest, client: httpx.Client) -> None:
+    answer = client.get("/jobs/1/logs?offset=7")
+    assert (answer.content, answer.headers["x-tgpu-offset"]) == (LINES[7:], "7")
+    answer = client.get("/jobs/1/logs?tail=2")
+    assert answer.content == b"line 99\nline 100\n"
+    assert answer.headers["x-tgpu-offset"] == str(len(LINES) - len(answer.content))
+    assert client.get("/jobs/1/logs?tail=1000").content == LINES
+    assert client.get("/jobs/1/logs?tail=0").content == b""
+    ran.logs.data["1.0.1", "stdout"] = LINES * 5000 + b"no newline"
+    assert client.get("/jobs/1/logs?tail=2").content == b"line 100\nno newline"
+    assert client.get("/jobs/1/logs?tail=90001").content.count(b"\n") == 90_000
+
+
+def test_a_beginning_that_is_gone_shows_in_the_offset(ran: ServerUnderTest, client: httpx.Client) -> None:
+    ran.logs.dropped["1.0.1", "stdout"] = 14
+    answer = client.get("/jobs/1/logs?offset=3")
+    assert (answer.headers["x-tgpu-offset"], answer.content) == ("14", LINES[14:])
+    assert client.get("/jobs/1/logs?tail=1000").headers["x-tgpu-offset"] == "14"
+
+
+@pytest.mark.parametrize("query", ["stream=both", "offset=-1", "tail=x", "tail=1&offset=1", "attempt=0"])
+def test_a_wrong_question_is_refused(ran: ServerUnderTest, client: httpx.Client, query: str) -> None:
+    assert ran is not None
+    assert client.get(f"/jobs/1/logs?{query}").status_code == 400
+
+
+def test_a_job_that_has_not_run_has_no_output_yet(server: ServerUnderTest, client: httpx.Client) -> None:
+    submit(server)
+    answer = client.get("/jobs/1/logs")
+    assert (answer.status_code, answer.content, answer.headers["x-tgpu-offset"]) == (200, b"", "0")
+
+
+def test_a_node_that_cannot_be_reached_is_told(ran: ServerUnderTest, client: httpx.Client) -> None:
+    ran.logs.broken = "node ws1 cannot be reached"
+    answer = client.get("/jobs/1/logs")
+    assert answer.status_code == 503
+    assert answer.json()["detail"] == "node ws1 cannot be reached"
+
+
+def test_a_follower_sees_it_grow_through_a_new_attempt_until_the_job_ends(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    submit(server)
+    seen: list[bytes] = []
+
+    def follow() -> None:
+        with client.stream("GET", "/jobs/1/logs?follow=true") as answer:
+            seen.extend(answer.iter_raw())
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    time.sleep(0.1)
+    for number, happening, cause in (
+        (1, Happening.REQUEUED, Cause.NODE_LOST),
+        (2, Happening.SUCCEEDED, Cause.EXITED),
+    ):
+        assign(server, 1, number)
+        start(server, 1, number)
+        key = (f"1.0.{number}", "stdout")
+        for part in (b"a", b"b"):
+            server.logs.data[key] = server.logs.data.get(key, b"") + part + b"%d " % number
+            time.sleep(0.05)
+        server.logs.broken = "the agent restarts"
+        time.sleep(0.05)
+        server.logs.broken = ""
+        server.logs.ended.add(f"1.0.{number}")
+        end(server, 1, happening, cause, number=number)
+    follower.join(10)
+    assert not follower.is_alive()
+    assert b"".join(seen) == b"a1 b1 a2 b2 "

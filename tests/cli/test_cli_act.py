@@ -1,0 +1,233 @@
+"""Commands that act and wait: cancel, wait, logs, run."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_process import TGPU, Tgpu
+from fake_tgpu import FakeTgpu, a_job, an_attempt
+
+STARTED = {"status": "running", "started_at": "2026-01-31T12:00:01.000Z", "attempts": [an_attempt()]}
+
+
+def ended(**attempt: Any) -> dict[str, Any]:
+    """A job's changes at its end."""
+    status = "completed" if attempt.get("exit_code") == 0 else "failed"
+    return {
+        "status": status,
+        "exit_code": attempt.get("exit_code"),
+        "cause": attempt.get("cause", "exited"),
+        "reason": attempt.get("reason"),
+        "attempts": [an_attempt(**{"cause": "exited", **attempt, "status": "ended"})],
+    }
+
+
+def later(seconds: float, action: Any) -> None:
+    threading.Timer(seconds, action).start()
+
+
+def test_cancelling_says_what_became_of_each(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1), 2: a_job(2, status="completed"), 3: a_job(3)}
+    assert tgpu("cancel", "1").stdout == "Job 1 is being cancelled\n"
+    assert server.asked("DELETE", "/jobs/1")
+    several = tgpu("cancel", "1-3", "9")
+    assert several.stdout == "Job 1 is being cancelled\nJob 3 is being cancelled\n"
+    assert several.stderr == "tgpu: job 2 has already ended\ntgpu: job 9 does not exist\n"
+    assert several.returncode == 4
+    assert tgpu("cancel", "9").returncode == 4
+
+
+def test_cancelling_all_of_nothing_is_no_error(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert server.running
+    assert tgpu("cancel", "all").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (ended(exit_code=0), 0),
+        (ended(exit_code=3), 3),
+        (ended(cause="signalled", signal=11), 139),
+        (ended(cause="out-of-memory", signal=9), 137),
+        (ended(cause="time-limit", signal=15), 124),
+        (ended(cause="could-not-start", reason="it could not be started: No such file or directory"), 127),
+        (ended(cause="could-not-start", reason="it could not be started: x: command not found"), 127),
+        (ended(cause="could-not-start", reason="it could not be started: Permission denied"), 126),
+        (ended(cause="node-lost"), 1),
+        ({"status": "cancelled", "cause": "cancelled", "attempts": []}, 130),
+    ],
+)
+def test_wait_ends_as_the_job_did(server: FakeTgpu, tgpu: Tgpu, end: dict[str, Any], code: int) -> None:
+    server.jobs = {1: a_job(1, **end), 2: a_job(2, **ended(exit_code=0))}
+    assert tgpu("wait", "1").returncode == code
+    assert tgpu("wait", "1,2", "--quiet").returncode == code
+
+
+def test_waiting_for_many_counts_them_and_names_only_failures(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {n: a_job(n, **ended(exit_code=0)) for n in range(1, 31)}
+    server.jobs[7] |= ended(exit_code=2, reason="its program exited with code 2")
+    done = tgpu("wait", "1-30")
+    assert done.stdout == "Job 7 failed: its program exited with code 2\n29 of 30 jobs completed\n"
+    assert done.returncode == 2
+
+
+def test_wait_survives_a_restart_of_the_server(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, **STARTED)}
+
+    def restart() -> None:
+        server.stop()
+        time.sleep(0.3)
+        server.start()
+        later(0.3, lambda: server.change(1, "succeeded", **ended(exit_code=0)))
+
+    later(0.5, restart)
+    done = tgpu("wait", "1", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"], done.stderr) == (0, "completed", "")
+
+
+def test_wait_gives_up_with_124(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    done = tgpu("wait", "1", "--timeout", "1s")
+    assert (done.returncode, done.stderr) == (124, "tgpu: not ended in time: 1\n")
+
+
+def test_logs_keep_stdout_and_stderr_apart(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, **ended(exit_code=0))}
+    server.logs = {(1, "stdout"): b"out\n", (1, "stderr"): b"err\n"}
+    both = tgpu("logs", "1")
+    assert (both.stdout, both.stderr) == ("out\n", "err\n")
+    one = tgpu("logs", "1", "--stderr", "--tail", "5", "--attempt", "1")
+    assert (one.stdout, one.stderr) == ("", "err\n")
+    query = server.asked("GET", "/jobs/1/logs")[-1]["query"]
+    assert query == {"stream": "stderr", "tail": "5", "attempt": "1"}
+    assert json.loads(tgpu("logs", "1", "--json").stdout) == {
+        "job_id": 1,
+        "stdout": "out\n",
+        "stderr": "err\n",
+    }
+    assert tgpu("logs", "9").returncode == 4
+
+
+def test_logs_follow_until_the_end(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, **STARTED)}
+    server.logs = {(1, "stdout"): b"one\n", (1, "stderr"): b"oops\n"}
+
+    def finish() -> None:
+        server.logs[1, "stdout"] += b"two\n"
+        server.change(1, "succeeded", **ended(exit_code=0))
+
+    later(0.6, finish)
+    done = tgpu("logs", "-f", "1")
+    assert (done.stdout, done.stderr, done.returncode) == ("one\ntwo\n", "oops\n", 0)
+
+
+def starts_and_ends(server: FakeTgpu, **attempt: Any) -> None:
+    """Every submitted job runs at once and ends a little later."""
+
+    def begin(job: dict[str, Any]) -> None:
+        job_id = job["job_id"]
+        server.logs = {(job_id, "stdout"): b"out\n", (job_id, "stderr"): b"err\n"}
+        later(0.2, lambda: server.change(job_id, "started", **STARTED))
+        later(0.5, lambda: server.change(job_id, "failed", **ended(**attempt)))
+
+    server.on_submit = begin
+
+
+def test_run_shows_the_output_and_ends_as_the_job(server: FakeTgpu, tgpu: Tgpu) -> None:
+    starts_and_ends(server, exit_code=7, reason="its program exited with code 7")
+    done = tgpu("run", "--gpus", "1", "--", "python", "train.py")
+    assert (done.stdout, done.returncode) == ("out\n", 7)
+    assert done.stderr == "err\ntgpu: job 1 failed: its program exited with code 7\n"
+    assert server.submitted()[0]["gpu_request"] == 1
+
+
+def test_run_is_silent_about_success(server: FakeTgpu, tgpu: Tgpu) -> None:
+    starts_and_ends(server, exit_code=0)
+    done = tgpu("run", "hostname")
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 0)
+
+
+def interrupted(server: FakeTgpu, environ: dict[str, str], times: int) -> tuple[int, str]:
+    """`tgpu run` that gets Ctrl-C so many times; its exit code and what it said."""
+    process = subprocess.Popen([*TGPU, "run", "--", "a"], env=environ, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 10
+    while not server.asked("GET", "/jobs/1") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        if times == 1:
+            server.change(1, "cancelled", status="cancelled", cause="cancelled", reason="ann cancelled it")
+    _, said = process.communicate(timeout=10)
+    return process.returncode, said
+
+
+def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ: dict[str, str]) -> None:
+    code, said = interrupted(server, environ, times=1)
+    assert server.asked("DELETE", "/jobs/1")
+    assert (code, said.splitlines()) == (
+        130,
+        [
+            "tgpu: cancelling job 1; Ctrl-C again leaves at once",
+            "tgpu: job 1 cancelled: ann cancelled it",
+        ],
+    )
+
+
+def test_a_second_ctrl_c_leaves_at_once(server: FakeTgpu, environ: dict[str, str]) -> None:
+    code, said = interrupted(server, environ, times=2)
+    assert (code, said) == (130, "tgpu: cancelling job 1; Ctrl-C again leaves at once\n")
+
+
+def on_a_terminal(args: list[str], environ: dict[str, str], cwd: Path) -> str:
+    """What a person would see: all three streams are one terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*TGPU, *args], env=environ, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    process.wait(timeout=10)
+    os.close(ours)
+    return seen.decode()
+
+
+def test_a_terminal_sees_why_its_job_waits(server: FakeTgpu, environ: dict[str, str], tmp_path: Path) -> None:
+    server.fixed["/jobs/1/why"] = {
+        "job_id": 1,
+        "waiting": True,
+        "summary": "All GPUs are taken.",
+        "position": 3,
+    }
+    starts_and_ends(server, exit_code=0)
+    seen = on_a_terminal(["run", "--", "a"], environ | {"TERM": "xterm"}, tmp_path)
+    assert "job 1 pending · 3rd in line · All GPUs are taken." in seen
+    assert "out\r\n" in seen
+
+
+def test_colour_is_for_terminals_without_no_color(
+    server: FakeTgpu, environ: dict[str, str], tmp_path: Path, tgpu: Tgpu
+) -> None:
+    server.jobs = {1: a_job(1, name="n" * 200, reason="r" * 200)}
+    seen = on_a_terminal(["list"], environ | {"TERM": "xterm", "COLUMNS": "90"}, tmp_path)
+    plain = on_a_terminal(["list"], environ | {"TERM": "xterm", "COLUMNS": "90", "NO_COLOR": "1"}, tmp_path)
+    assert "\x1b[33mpending" in seen
+    assert "\x1b" not in plain
+    assert "…" in plain
+    assert max(len(line) for line in plain.splitlines()) <= 90
+    assert "n" * 200 in tgpu("list").stdout

@@ -1,0 +1,134 @@
+"""The frame around all commands: help, errors, exit codes, start-up."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_process import TGPU, Tgpu
+from fake_tgpu import FakeTgpu, Refusal, a_job
+
+from tgpu.cli.catalogue import COMMANDS
+from tgpu.cli.commands.completion import whole_parser
+
+HEAVY = {
+    "asyncio", "dataclasses", "http.client", "inspect", "litestar", "logging", "msgspec", "numpy", "pathlib",
+    "rich", "shtab", "shutil", "sqlalchemy", "ssl", "subprocess", "typing", "urllib.parse", "yaml",
+}  # fmt: skip
+
+
+def test_without_arguments_it_prints_help_with_the_exit_codes(tgpu: Tgpu) -> None:
+    bare, asked = tgpu(), tgpu("--help")
+    assert bare.stdout == asked.stdout
+    assert (bare.returncode, bare.stderr) == (0, "")
+    for part in (*COMMANDS, "exit codes:", "3  the server cannot be reached", "last-1"):
+        assert part in bare.stdout
+
+
+def test_every_command_explains_itself(tgpu: Tgpu) -> None:
+    assert "--simulate-gpus" in tgpu("up", "--help").stdout
+    for name, parser in whole_parser()._subparsers._group_actions[0].choices.items():
+        assert parser.format_usage().startswith(f"usage: tgpu {name}")
+
+
+def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
+    assert tgpu("--version").stdout == "tgpu 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["lst"], "there is no command 'lst'; did you mean 'list'?"),
+        (["frobnicate"], "there is no command 'frobnicate' (see `tgpu --help`)"),
+        (["--json"], "there is no option --json before the command (see `tgpu --help`)"),
+        (["list", "--nope"], "unrecognized arguments: --nope (see `tgpu list --help`)"),
+        (
+            ["list", "--limit", "x"],
+            "argument --limit: must be a whole number from 0; got 'x' (see `tgpu list --help`)",
+        ),
+        (["token"], "the following arguments are required: create|list|revoke (see `tgpu token --help`)"),
+        (["up", "--policy", "x"], "policy must be one of priority, fifo; got 'x'"),
+    ],
+)
+def test_a_slip_is_told_in_one_line(tgpu: Tgpu, args: list[str], said: str) -> None:
+    done = tgpu(*args)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tgpu: {said}\n")
+
+
+@pytest.mark.parametrize("command", ["list", "nodes", "queues", "stats", "history", "show", "why", "logs"])
+def test_without_a_server_every_command_says_how_to_start_one(
+    tgpu: Tgpu, tmp_path: Path, command: str
+) -> None:
+    done = tgpu(command)
+    said = f"tgpu: no server at {tmp_path}/home/run/tgpu.sock: start it with `tgpu up`\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
+
+
+def test_what_does_not_exist_ends_with_4(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert server.running
+    for command in ("show", "cancel", "wait", "logs", "why"):
+        assert tgpu(command, "99").returncode == 4, command
+    done = tgpu("show", "last")
+    assert (done.returncode, done.stderr) == (4, "tgpu: you have submitted only 0 jobs\n")
+
+
+def test_without_a_token_it_says_where_to_get_one(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/stats"] = Refusal(401, "send a token: `Authorization: Bearer …`", "unauthenticated")
+    done = tgpu("stats")
+    assert done.returncode == 5
+    assert "set TGPU_TOKEN" in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(server: FakeTgpu, environ: dict[str, str]) -> None:
+    server.jobs = {n: a_job(n) for n in range(1, 3000)}
+    line = f"{' '.join(TGPU)} list --limit 0 | head -1"
+    done = subprocess.run(
+        ["sh", "-c", line], env=environ, capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout.startswith("  ID")
+    assert done.stderr == ""
+
+
+def test_list_imports_nothing_heavy(server: FakeTgpu, environ: dict[str, str]) -> None:
+    server.jobs = {1: a_job(1)}
+    program = (
+        "import sys, json; from tgpu.cli.main import main; main(['list', *sys.argv[1:]]); "
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    for flags in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *flags],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+        loaded = set(json.loads(done.stderr))
+        assert loaded & HEAVY == set()
+        assert {name for name in loaded if name.startswith("tgpu.")} & {"tgpu.domain", "tgpu.config"} == set()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_commands_and_flags(tgpu: Tgpu, shell: str) -> None:
+    done = tgpu("completion", shell)
+    assert done.returncode == 0, done.stderr
+    for word in ("submit", "gpu-type", "completion"):
+        assert word in done.stdout
+
+
+def test_a_bash_completion_script_is_valid_bash(tgpu: Tgpu) -> None:
+    script = tgpu("completion", "bash").stdout
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=20)
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(server: FakeTgpu, environ: dict[str, str]) -> None:
+    server.jobs = {1: a_job(1)}
+    process = subprocess.Popen([*TGPU, "wait", "1"], env=environ, stderr=subprocess.PIPE, text=True)
+    while not server.asked("GET", "/events"):
+        os.sched_yield()
+    process.send_signal(2)
+    _, said = process.communicate(timeout=10)
+    assert (process.returncode, said) == (130, "")

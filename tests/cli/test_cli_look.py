@@ -1,0 +1,251 @@
+"""Commands that look: list, show, why, nodes, queues, stats, history, doctor."""
+
+import json
+import re
+
+import pytest
+from cli_process import Tgpu
+from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
+
+RUNNING = {
+    "status": "running",
+    "gpu_request": 2,
+    "devices": [0, 1],
+    "assigned_node_id": "n1",
+    "started_at": "2026-01-31T12:00:01.000Z",
+}
+
+
+def rows(text: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+
+
+def test_list_shows_everyone_s_live_jobs_running_first(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {
+        1: a_job(1, status="completed"),
+        2: a_job(2, gpu_request=0.25, priority_class="high", priority=5),
+        3: a_job(3, user_id="bob", ended_at="2026-01-31T12:01:05.000Z", mem_request_mb=2048, **RUNNING),
+    }
+    server.fixed["/jobs/2/why"] = {"job_id": 2, "summary": "waits for 1 GPU"}
+    table = rows(tgpu("list").stdout)
+    assert table[0] == [
+        "ID",
+        "NAME",
+        "USER",
+        "PRIORITY",
+        "STATUS",
+        "GPUS",
+        "CPUS",
+        "MEM",
+        "TIME",
+        "NODE",
+        "REASON",
+    ]
+    assert table[1] == ["3", "job3", "bob", "default", "running", "2 (0,1)", "1", "2G", "1m04s", "n1"]
+    assert table[2][:7] == ["2", "job2", "ann", "high/5", "pending", "0.25", "1"]
+    assert table[2][-1] == "waits for 1 GPU"
+
+
+def test_list_filters_by_owner_and_status(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1), 2: a_job(2, user_id="bob"), 3: a_job(3, status="failed")}
+    assert tgpu("list", "--quiet").stdout == "1\n2\n"
+    assert tgpu("list", "--mine", "--quiet").stdout == "1\n"
+    assert tgpu("list", "--user", "bob", "--quiet").stdout == "2\n"
+    assert tgpu("list", "--status", "failed", "--quiet").stdout == "3\n"
+    assert tgpu("list", "--all", "--quiet").stdout == "3\n2\n1\n"
+    assert tgpu("list", "--limit", "1").stdout.splitlines()[-1] == "… and more; `--limit 0` shows all"
+    assert [job["job_id"] for job in json.loads(tgpu("list", "--json").stdout)] == [1, 2]
+
+
+def test_an_empty_list_says_so(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert server.running
+    assert tgpu("list").stdout == "no jobs\n"
+    assert json.loads(tgpu("list", "--json").stdout) == []
+
+
+def test_a_name_cannot_steer_the_terminal(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, name="\x1b[2Jevil\nline")}
+    assert "?[2Jevil?line" in tgpu("list").stdout
+
+
+def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> None:
+    ended = an_attempt(
+        status="ended", cause="exited", exit_code=3, ended_at="2026-01-31T12:00:11.000Z", cpu_time_s=9.5
+    )
+    server.jobs[1] = a_job(
+        1,
+        **RUNNING | {"status": "failed"},
+        cause="exited",
+        reason="its program exited with code 3",
+        exit_code=3,
+        ended_at="2026-01-31T12:00:11.000Z",
+        time_limit_s=3600,
+        attempts=[ended],
+        events=[{"seq": 1, "at": "2026-01-31T12:00:00.000Z", "kind": "submitted", "data": {}}],
+    )
+    text = tgpu("show", "1").stdout
+    assert text.startswith("Job 1  job1  failed\n")
+    for part in ("python train.py", "2 GPUs, 1 CPU", "runs 1h00m", "failed: its program exited with code 3"):
+        assert part in text
+    assert ["1", "ended", "n1", "0", "2026-01-31 12:00:01", "10s", "9s", "exit code 3"] in rows(text)
+    assert "2026-01-31 12:00:00  submitted" in text
+    assert json.loads(tgpu("show", "1", "--json").stdout) == server.jobs[1]
+
+
+def test_show_json_of_several_is_a_list_of_them(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {n: a_job(n) for n in (1, 2, 3)}
+    shown = json.loads(tgpu("show", "1,3", "--json").stdout)
+    assert [job["job_id"] for job in shown] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("selector", "ids"),
+    [
+        ("2", [2]),
+        ("2-4", [2, 3, 4]),
+        ("4,1-2", [4, 1, 2]),
+        ("last", [4]),
+        ("last-1", [2]),
+        ("all", [4, 2]),
+    ],
+)
+def test_selectors_name_jobs(server: FakeTgpu, tgpu: Tgpu, selector: str, ids: list[int]) -> None:
+    server.jobs = {1: a_job(1, status="failed"), 2: a_job(2), 3: a_job(3, user_id="bob"), 4: a_job(4)}
+    shown = json.loads(tgpu("show", selector, "--json").stdout)
+    assert [job["job_id"] for job in (shown if isinstance(shown, list) else [shown])] == ids
+
+
+@pytest.mark.parametrize("selector", ["x", "5-2", "1-", "-", "last-x", "1-999999999", "1.5", "²"])
+def test_a_selector_that_cannot_be_meant_is_refused(server: FakeTgpu, tgpu: Tgpu, selector: str) -> None:
+    assert server.running
+    done = tgpu("show", selector)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_why_tells_the_reasons_and_who_has_what_it_needs(server: FakeTgpu, tgpu: Tgpu) -> None:
+    answer = {
+        "job_id": 7,
+        "waiting": True,
+        "summary": "Waits for 2 GPUs; 1 of 4 is free.",
+        "reasons": [{"code": "gpu-taken", "text": "3 GPUs are taken.", "data": {}}],
+        "holders": [
+            {
+                "job_id": 3,
+                "user": "bob",
+                "name": "big",
+                "gpu": 2,
+                "devices": [0, 1],
+                "node_id": "n1",
+                "running_s": 125.0,
+                "remaining_s": None,
+            }
+        ],
+        "position": 2,
+    }
+    server.fixed["/jobs/7/why"] = answer
+    text = tgpu("why", "7").stdout
+    assert text.splitlines()[:3] == [
+        "Job 7: Waits for 2 GPUs; 1 of 4 is free.",
+        "  - 3 GPUs are taken.",
+        "  2nd in line",
+    ]
+    assert rows(text)[-1] == ["3", "bob", "big", "2 (0,1)", "n1", "2m05s", "no time limit"]
+    assert json.loads(tgpu("why", "7", "--json").stdout) == answer
+
+
+def test_nodes_show_who_has_which_gpu(server: FakeTgpu, tgpu: Tgpu) -> None:
+    device = {"uuid": "u", "model": "A100", "memory_mb": 81920, "healthy": True, "note": "", "allocated": 0}
+    node = {
+        "node_id": "n1",
+        "status": "ready",
+        "gpu_total": 2,
+        "gpu_allocated": 1,
+        "cpu_total": 8,
+        "cpu_allocated": 2,
+        "mem_total_mb": 65536,
+        "mem_allocated_mb": 1024,
+        "serves": "*",
+        "devices": [
+            device
+            | {"index": 0, "allocated": 1, "holders": [{"job_id": 3, "user_id": "bob"}], "busy_percent": 97},
+            device | {"index": 1, "healthy": False, "note": "fell off the bus"},
+        ],
+    }
+    server.fixed["/nodes"] = {"nodes": [node]}
+    table = rows(tgpu("nodes").stdout)
+    assert table[1][:5] == ["n1", "ready", "1/2", "2/8", "1G/64G"]
+    assert table[-2] == ["n1", "0", "A100", "bob (job 3)", "1", "97%", "80G"]
+    assert table[-1] == ["n1", "1", "A100", "not given out", "0", "-", "80G", "fell off the bus"]
+    assert json.loads(tgpu("nodes", "--json").stdout) == [node]
+
+
+def test_queues_and_stats_print_what_the_server_says(server: FakeTgpu, tgpu: Tgpu) -> None:
+    queue = {
+        "queue_id": "default/high",
+        "tenant_id": "default",
+        "priority_class": "high",
+        "depth": 3,
+        "head_job_id": 9,
+        "weighted_share": 0.5,
+    }
+    server.fixed |= {
+        "/queues": {"queues": [queue]},
+        "/stats": {"jobs": {"running": 2, "failed": 0}, "new_figure": 1.5},
+    }
+    assert rows(tgpu("queues").stdout)[1] == ["default", "high", "3", "9", "0.5"]
+    assert json.loads(tgpu("queues", "--json").stdout) == [queue]
+    assert tgpu("stats").stdout == "jobs        running 2  failed 0\nnew figure  1.5\n"
+    assert json.loads(tgpu("stats", "--json").stdout)["new_figure"] == 1.5
+
+
+def test_history_counts_gpu_hours(server: FakeTgpu, tgpu: Tgpu) -> None:
+    ended = {
+        "ended_at": "2026-01-31T13:30:01.000Z",
+        "exit_code": 1,
+        "cause": "time-limit",
+        "status": "failed",
+    }
+    server.jobs = {1: a_job(1), 2: a_job(2, **RUNNING | ended)}
+    text = tgpu("history", "--since", "2026-01-01").stdout
+    assert rows(text)[1] == [
+        "2", "job2", "ann", "failed", "2026-01-31 13:30:01", "1h30m", "1", "time limit", "2", "3.00",
+    ]  # fmt: skip
+    assert text.splitlines()[-1] == "1 job, 3.00 GPU-hours"
+    assert server.asked("GET", "/jobs")[0]["query"]["since"] == "2026-01-01T00:00:00Z"
+    assert tgpu("history", "--since", "yesterday-ish").returncode == 2
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready", "gpu_total": 4}]}
+    well = tgpu("doctor")
+    assert well.returncode == 0, well.stdout
+    assert "ok    server" in well.stdout
+    assert "1 of 1 ready, with 4 GPUs" in well.stdout
+    server.stop()
+    ill = tgpu("doctor", "--json")
+    assert ill.returncode == 1
+    failed = [check for check in json.loads(ill.stdout) if check["level"] == "FAIL"]
+    assert [check["name"] for check in failed] == ["server"]
+    assert "`tgpu up` replaces it" in failed[0]["advice"]
+
+
+def test_doctor_lists_every_setting_with_its_source(tgpu: Tgpu) -> None:
+    text = tgpu("doctor", "--settings", TGPU_POLICY="fifo").stdout
+    assert "policy = 'fifo'  (TGPU_POLICY)" in text
+    assert "log_level = 'info'  (default)" in text
+    bad = tgpu("doctor", "--settings", TGPU_POLICY="x")
+    assert (bad.returncode, bad.stderr) == (2, "tgpu: policy must be one of priority, fifo; got 'x'\n")
+
+
+def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
+    made = {"token": "tgpu_secret", "token_id": 4}
+    server.fixed |= {"/tokens": made, "/tokens/4": {}}
+    assert tgpu("token", "create", "--expires", "30d", "--note", "ci").stdout == "tgpu_secret\n"
+    assert server.asked("POST", "/tokens")[0]["body"] == {"expires_in_s": 30 * 86400, "note": "ci"}
+    assert tgpu("token", "revoke", "4").stdout == "Token 4 is revoked\n"
+    server.fixed["/tokens"] = {
+        "tokens": [{"token_id": 4, "user_id": "ann", "note": "ci", "expires_at": None}]
+    }
+    assert rows(tgpu("token", "list").stdout)[1] == ["4", "ann", "-", "never", "ci"]
+    server.fixed["/tokens/4"] = Refusal(404, "you have no token '4'", "not-found")
+    assert tgpu("token", "revoke", "4").returncode == 4

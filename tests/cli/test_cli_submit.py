@@ -1,0 +1,240 @@
+"""`tgpu submit`: the forms of a command, what a job gets of the environment, and files."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_process import Tgpu
+from fake_tgpu import FakeTgpu, Refusal
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["--", "python", "train.py", "--lr", "3"], ["python", "train.py", "--lr", "3"]),
+        (["--", "python train.py | tee out"], "python train.py | tee out"),
+        (["--", "cmd=python train.py"], "python train.py"),
+        (["--", "cmd=hostname"], "hostname"),
+        (["--", "hostname"], ["hostname"]),
+        (["--", "sh", "-c", "echo a -- b"], ["sh", "-c", "echo a -- b"]),
+        (["hostname", "-f"], ["hostname", "-f"]),
+    ],
+)
+def test_each_form_of_a_command_means_what_it_says(
+    server: FakeTgpu, tgpu: Tgpu, words: list[str], command: object
+) -> None:
+    assert tgpu("submit", *words).stdout == "Submitted job 1\n"
+    assert server.submitted()[0]["command"] == command
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "before"),
+    [
+        ("executable.sh", "echo hi\n", []),
+        ("run.sh", "echo hi\n", ["/bin/sh"]),
+        ("run.sh", "#!/usr/bin/env bash\n", ["/usr/bin/env", "bash"]),
+        ("train.py", "print()\n", ["python3"]),
+    ],
+)
+def test_a_script_is_run_by_its_own_interpreter(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path, *, name: str, text: str, before: list[str]
+) -> None:
+    script = tmp_path / "work" / name
+    script.write_text(text)
+    script.chmod(0o755 if name.startswith("executable") else 0o644)
+    tgpu("submit", "--gpus", "1", name, "--epochs", "3")
+    assert server.submitted()[0]["command"] == [*before, str(script), "--epochs", "3"]
+
+
+def test_every_flag_reaches_its_field(server: FakeTgpu, tgpu: Tgpu) -> None:
+    flags = (
+        "--gpus 2 --gpu-type A100 --cpus 0.5 --memory 16G --disk 10G --priority -5 --class high --time 2h "
+        "--max-wait 10m --name x --grace 30s --tenant org/team --node-selector zone=a --exclusive "
+        "--no-requeue --cwd /data --no-export-env --env A=1 --env B=x=y"
+    )
+    done = tgpu("submit", *flags.split(), "--", "hostname")
+    assert done.returncode == 0, done.stderr
+    assert server.submitted()[0] == {
+        "command": ["hostname"],
+        "gpu_request": 2,
+        "gpu_type": "A100",
+        "cpu_request": 0.5,
+        "mem_request_mb": 16384,
+        "disk_request_mb": 10240,
+        "priority": -5,
+        "priority_class": "high",
+        "time_limit_s": 7200,
+        "max_wait_s": 600,
+        "name": "x",
+        "grace_s": 30,
+        "tenant_id": "org/team",
+        "node_selector": {"zone": "a"},
+        "exclusive": True,
+        "requeue": False,
+        "cwd": "/data",
+        "env": {"A": "1", "B": "x=y"},
+    }
+
+
+def test_the_caller_s_environment_goes_along_without_its_session(server: FakeTgpu, tgpu: Tgpu) -> None:
+    session = {
+        "SSH_AUTH_SOCK": "/x",
+        "DISPLAY": ":0",
+        "TERM": "xterm",
+        "TGPU_JOB_ID": "7",
+        "SLURM_JOB_ID": "7",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "DBUS_SESSION_BUS_ADDRESS": "x",
+        "XDG_RUNTIME_DIR": "/run/user/1",
+        "OLDPWD": "/",
+        "_": "/bin/tgpu",
+    }
+    tgpu("submit", "--env", "CONDA_PREFIX=/other", "--", "hostname", CONDA_PREFIX="/conda", **session)
+    env = server.submitted()[0]["env"]
+    assert (env["CONDA_PREFIX"], "PATH" in env, "HOME" in env) == ("/other", True, True)
+    assert not set(env) & {*session, "TGPU_HOME", "PWD"}
+
+
+def test_a_job_runs_where_it_was_submitted(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    tgpu("submit", "--", "hostname")
+    tgpu("submit", "--cwd", "sub", "--", "hostname")
+    assert [job["cwd"] for job in server.submitted()] == [f"{tmp_path}/work", f"{tmp_path}/work/sub"]
+
+
+def test_a_link_is_kept_as_the_shell_named_it(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    tgpu("submit", "--", "hostname", PWD=f"{tmp_path}/link")
+    tgpu("submit", "--", "hostname", PWD="/somewhere/else")
+    assert [job["cwd"] for job in server.submitted()] == [f"{tmp_path}/link", f"{tmp_path}/work"]
+
+
+def test_three_renderers_of_one_answer(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert server.running
+    assert tgpu("submit", "--", "a").stdout == "Submitted job 1\n"
+    assert tgpu("submit", "--quiet", "--", "a").stdout == "2\n"
+    assert json.loads(tgpu("submit", "--json", "--", "a").stdout)["job_id"] == 3
+
+
+def test_many_alike_are_submitted_at_once(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert tgpu("submit", "--count", "3", "--", "a").stdout == "Submitted 3 jobs: 1-3\n"
+    assert json.loads(tgpu("submit", "--count", "2", "--json", "--", "a").stdout) == {"job_ids": [4, 5]}
+    assert len(server.submitted()) == 2
+
+
+def test_a_file_may_use_friendly_names_and_flags_override_it(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: demo\ncommand: python train.py\nnum_gpus: 1\npriority: 5\ncpus: 2\nmemory: 2G\n"
+        "time_limit: 1h\nenv: {DEBUG: true, N: 3, NOTE: ~}\n"
+    )
+    tgpu("submit", "-f", str(file), "--priority", "9", "--no-export-env", "--env", "N=4")
+    job = server.submitted()[0]
+    assert job.pop("cwd") == f"{tmp_path}/work"
+    assert job == {
+        "name": "demo",
+        "command": "python train.py",
+        "gpu_request": 1,
+        "priority": 9,
+        "cpu_request": 2,
+        "mem_request_mb": 2048,
+        "time_limit_s": 3600,
+        "env": {"DEBUG": "true", "N": "4", "NOTE": ""},
+    }
+
+
+def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgpu) -> None:
+    text = "command: [a, 1]\ngpus: 0.25\n---\ncommand: b\n---\n"
+    assert tgpu("submit", "-f", "-", stdin=text).stdout == "Submitted 2 jobs: 1-2\n"
+    jobs = server.submitted()[0]["jobs"]
+    assert [(job["command"], job.get("gpu_request")) for job in jobs] == [(["a", "1"], 0.25), ("b", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("comand: a", "-: unknown key 'comand'; did you mean 'command'?"),
+        ("command: a\n---\nnum_gpu: 1", "-, job 2: unknown key 'num_gpu'; did you mean 'num_gpus'?"),
+        (
+            "command: a\ngpus: 1\nnum_gpus: 2",
+            "-: 'num_gpus' says gpu_request a second time; keep one of them",
+        ),
+        ("command: a\ncommand: b", "- is not a job file: key 'command' is given twice (line 2)"),
+        ("a: &x [1]\nb: *x", "- is not a job file: aliases (*name) are not allowed here (line 2)"),
+        ("!!python/object/apply:os.system [id]", "could not determine a constructor for the tag"),
+        ("command: [a", "- is not a job file: expected ',' or ']'"),
+        ("command: a\nmemory: lots", "-: memory must be a size such as 512M or 16G; got 'lots'"),
+        ("command: a\ngpus: -1", "-: gpus must not be negative; got -1"),
+        ("command: a\nclass: urgent", "class must be one of real-time, high, default, low, best-effort"),
+        ("command: a\nrequeue: perhaps", "-: requeue must be true or false; got 'perhaps'"),
+        ("- a\n- b", "-: a job is written as `key: value` lines"),
+        ("", "- holds 0 jobs"),
+        ("name: x", "nothing to run"),
+        ("[" * 5000, "- is not a job file: it is nested too deeply"),
+        ("x" * 1_100_000, "- is larger than 1 MiB"),
+    ],
+)
+def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: str, said: str) -> None:
+    done = tgpu("submit", "-f", "-", stdin=text)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr[-500:]
+    assert done.stderr.startswith("tgpu: ")
+    assert said in done.stderr
+    assert server.submitted() == []
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "nothing to run"),
+        (["--"], "nothing to run"),
+        (["--gpus", "many", "--", "a"], "--gpus must be a number"),
+        (["--time", "soon", "--", "a"], "--time must be a duration such as 90s, 2h30m"),
+        (["--priority", "high", "--", "a"], "--priority must be a whole number"),
+        (["--env", "NOVALUE", "--", "a"], "--env must be given as KEY=VALUE"),
+        (["--gpu", "1", "--", "a"], "unrecognized arguments: --gpu"),
+        (["stray", "--", "a"], "'stray' before `--`"),
+        (["-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file"),
+        (["--count", "0", "--", "a"], "--count must be at least 1"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, args: list[str], said: str) -> None:
+    done = tgpu("submit", *args)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith("tgpu: ")
+    assert said in done.stderr
+    assert server.submitted() == []
+
+
+def test_a_flag_behind_the_script_is_the_script_s_and_this_is_said(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    (tmp_path / "work" / "a.sh").write_text("")
+    done = tgpu("submit", "a.sh", "--gpus", "2")
+    assert "--gpus stands after the script and goes to it" in done.stderr
+    assert "gpu_request" not in server.submitted()[0]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (Refusal(422, "needs 9 GPUs; the largest node has 8", "never-fits"), 6),
+        (Refusal(409, "quota", "quota-exceeded"), 6),
+        (Refusal(422, "cwd: no such directory", "invalid-field"), 2),
+        (Refusal(403, "not yours", "forbidden"), 5),
+        (Refusal(500, "the server made a mistake", "internal"), 1),
+    ],
+)
+def test_a_refusal_is_the_server_s_sentence_and_a_code(
+    server: FakeTgpu, tgpu: Tgpu, refusal: Refusal, code: int
+) -> None:
+    server.fixed["/jobs"] = refusal
+    done = tgpu("submit", "--", "a")
+    assert (done.returncode, done.stderr) == (code, f"tgpu: {refusal}\n")
+
+
+def test_the_examples_are_valid(server: FakeTgpu, tgpu: Tgpu) -> None:
+    folder = Path(__file__).parents[2] / "examples"
+    assert tgpu("submit", "-f", str(folder / "job.yaml")).stdout == "Submitted 2 jobs: 1-2\n"
+    assert tgpu("submit", str(folder / "sleep_job.sh"), "1").stdout == "Submitted job 3\n"
+    assert server.jobs[3]["command"] == [str(folder / "sleep_job.sh"), "1"]

@@ -1,0 +1,183 @@
+"""What a node finds out about itself, and what it offers."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tgpu.agent.inventory import Inventory, host
+from tgpu.config.settings import Settings, SettingsError
+from tgpu.domain.node import Device
+
+HERE = Path(__file__).parent
+ASK = """
+import dataclasses, json, os, sys
+from pathlib import Path
+from tgpu.agent.inventory import Inventory
+from tgpu.config.settings import Settings
+inventory = Inventory(Settings(home=Path("/tmp"), node_gpus=sys.argv[1]))
+before = [dataclasses.asdict(device) for device in inventory.capacity().devices]
+os.environ["NVML_STUB_LOST"] = sys.argv[2]
+if sys.argv[2]:
+    import ctypes
+    ctypes.CDLL(None).setenv(b"NVML_STUB_LOST", sys.argv[2].encode(), 1)
+after = [dataclasses.asdict(device) for device in inventory.capacity().devices]
+use = inventory.measure()
+print(json.dumps([before, after, use.gpu_percent, use.gpu_memory_mib]))
+"""
+
+
+def ask(env: Mapping[str, str], gpus: str = "all", then_lost: str = "") -> list:
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK, gpus, then_lost],
+        env={"PATH": "/usr/bin:/bin", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+@pytest.fixture(scope="session")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The real pynvml, on a library that says what we like."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler here")
+    folder = tmp_path_factory.mktemp("nvml")
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, HERE / "nvml_stub.c"], check=True
+    )
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def device(index: int, model: str, memory_mib: int, **changes: object) -> dict[str, object]:
+    known = Device(index, f"GPU-0000000{index}", model, memory_mib)
+    return {name: changes.get(name, getattr(known, name)) for name in Device.__slots__}
+
+
+def test_nvml_names_every_gpu_and_what_is_in_use(nvml: dict[str, str]) -> None:
+    devices, _, percent, memory = ask(nvml)
+    a100 = ("NVIDIA A100-SXM4-40GB", 40960)
+    assert devices == [device(0, *a100), device(1, *a100), device(2, "NVIDIA T4", 15360)]
+    assert (percent, memory) == ([10, 20, 30], [100, 200, 300])
+
+
+def test_only_the_gpus_that_are_offered_are_named(nvml: dict[str, str]) -> None:
+    devices, _, percent, _ = ask(nvml, "2,0")
+    assert [known["index"] for known in devices] == [0, 2]
+    assert percent == [10, 30]
+    assert ask(nvml, "none")[0] == []
+
+
+def test_a_gpu_that_is_lost_is_ill_and_keeps_its_name(nvml: dict[str, str]) -> None:
+    before, after, percent, _ = ask(nvml, then_lost="1")
+    assert before[1]["healthy"]
+    assert after[1] == {**before[1], "healthy": False, "note": "GPU is lost"}
+    assert after[::2] == before[::2]
+    assert percent == [10, 0, 30]
+
+
+def test_a_gpu_that_was_lost_from_the_start_is_ill(nvml: dict[str, str]) -> None:
+    devices, *_ = ask({**nvml, "NVML_STUB_LOST": "0"})
+    assert devices[0] == device(0, "unknown", 0, uuid="", healthy=False, note="GPU is lost")
+    assert devices[1]["healthy"]
+
+
+def smi(folder: Path, script: str) -> dict[str, str]:
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def test_nvidia_smi_serves_where_nvml_cannot_be_loaded(tmp_path: Path) -> None:
+    script = """
+case "$*" in
+*uuid*) echo '0, GPU-00000000, Tesla V100, 16384'; echo '1, GPU-00000001, Tesla V100, [Unknown Error]' ;;
+*utilization*) echo '0, 55, 1024'; echo '1, [N/A], [N/A]' ;;
+*) echo 0; echo 1 ;;
+esac"""
+    devices, _, percent, memory = ask(smi(tmp_path, script))
+    ill = {"healthy": False, "note": "nvidia-smi says [Unknown Error]"}
+    assert devices == [device(0, "Tesla V100", 16384), device(1, "Tesla V100", 0, **ill)]
+    assert (percent, memory) == ([55, 0], [1024, 0])
+
+
+def test_without_nvml_and_with_a_failing_nvidia_smi_there_are_no_gpus(tmp_path: Path) -> None:
+    assert ask(smi(tmp_path, "echo NVIDIA-SMI has failed; exit 9"))[0] == []
+
+
+def test_without_anything_there_are_no_gpus() -> None:
+    assert ask({})[0] == []
+
+
+def test_gpus_can_be_simulated(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, simulate_gpus=3, simulate_gpu_model="A100", node_gpus="0,2")
+    inventory = Inventory(settings)
+    devices = inventory.capacity().devices
+    assert [(known.index, known.uuid, known.model) for known in devices] == [
+        (0, "GPU-simulated-0", "A100"),
+        (2, "GPU-simulated-2", "A100"),
+    ]
+    assert inventory.measure().gpu_percent == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("0,5,7", "node_gpus names GPU 5, 7, which this node does not have; it has: 0, 1"),
+        ("some", "node_gpus must be `all`, `none` or indices such as 0,2; got 'some'"),
+    ],
+)
+def test_what_is_not_there_cannot_be_offered(tmp_path: Path, said: str, sentence: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Inventory(Settings(home=tmp_path, simulate_gpus=2, node_gpus=said))
+    assert str(error.value) == sentence
+
+
+def test_what_is_offered_is_what_the_settings_say(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path, node_cpus=1.5, node_memory="8G", node_disk="1T", simulate_gpus=1, node_gpus="none"
+    )
+    capacity = Inventory(settings).capacity()
+    assert (capacity.cpu_milli, capacity.memory_mib, capacity.disk_mib) == (1500, 8192, 1 << 20)
+    assert capacity.devices == ()
+
+
+def test_without_settings_it_is_what_the_machine_has(tmp_path: Path) -> None:
+    inventory = Inventory(Settings(home=tmp_path / "not" / "yet", node_gpus="none"))
+    capacity, use = inventory.capacity(), inventory.measure()
+    assert 1 <= capacity.cpu_milli <= 1000 * os.cpu_count()
+    assert use.memory_mib > 0
+    assert capacity.memory_mib > 0
+    assert capacity.disk_mib > 0
+
+
+def test_a_containers_limits_count_in_version_2(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("0::/pod/box\n")
+    (tmp_path / "cg" / "pod" / "box").mkdir(parents=True)
+    (tmp_path / "cg" / "pod" / "box" / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "cg" / "pod" / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "cg" / "pod" / "box" / "memory.max").write_text(f"{64 << 20}\n")
+    (tmp_path / "cg" / "pod" / "memory.max").write_text("max\n")
+    assert host.cpu_milli(tmp_path / "cg", own) == 500
+    assert host.memory_mib(tmp_path / "cg", own) == 64
+
+
+def test_a_containers_limits_count_in_version_1(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("4:memory:/box\n1:cpu,cpuacct:/\n")
+    (tmp_path / "cg" / "cpu").mkdir(parents=True)
+    (tmp_path / "cg" / "cpu" / "cpu.cfs_quota_us").write_text("25000\n")
+    (tmp_path / "cg" / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    (tmp_path / "cg" / "memory" / "box").mkdir(parents=True)
+    (tmp_path / "cg" / "memory" / "box" / "memory.limit_in_bytes").write_text(f"{32 << 20}\n")
+    assert host.cpu_milli(tmp_path / "cg", own) == 250
+    assert host.memory_mib(tmp_path / "cg", own) == 32

@@ -1,0 +1,147 @@
+"""A task is ended whole: when told, when its time is up, and what it leaves behind."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Machine, is_running, processes_of
+
+from tgpu.domain.lifecycle import Cause
+
+DAEMON = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(f"{os.getpid()}\\n")
+        time.sleep(600)
+    os._exit(0)
+time.sleep(600)
+"""
+
+
+def stop(machine: Machine, attempt: str, cause: Cause = Cause.CANCELLED, detail: str = "by ann") -> None:
+    machine.runner.stop(attempt, cause, detail)
+
+
+def test_a_stop_is_sigterm_and_the_cause_is_the_stops(machine: Machine) -> None:
+    attempt = machine.launch("sleep", "60")
+    machine.start_of(attempt)
+    stop(machine, attempt, Cause.PREEMPTED, "made way for 43")
+    end = machine.end_of(attempt, within_s=3)
+    assert (end.cause, end.signal, end.detail) == (Cause.PREEMPTED, signal.SIGTERM, "made way for 43")
+
+
+def test_a_task_may_use_its_grace_and_its_exit_code_is_kept(machine: Machine) -> None:
+    attempt = machine.shell(
+        "trap 'echo saving; sleep 0.3; echo saved; exit 9' TERM; echo up; sleep 60 & wait"
+    )
+    machine.until(lambda: machine.output(attempt) == b"up\n")
+    stop(machine, attempt)
+    end = machine.end_of(attempt, within_s=4)
+    assert (end.cause, end.exit_code, end.signal) == (Cause.CANCELLED, 9, None)
+    assert machine.output(attempt) == b"up\nsaving\nsaved\n"
+
+
+def test_the_child_of_a_shell_that_dies_at_once_keeps_the_whole_grace(machine: Machine) -> None:
+    saver = "trap 'sleep 2.5; echo saved; exit 0' TERM; echo up; sleep 60 & wait"
+    attempt = machine.launch("bash", "-c", f'bash -c "{saver}"; true', grace_s=20)
+    machine.until(lambda: machine.output(attempt) == b"up\n")
+    stop(machine, attempt)
+    machine.end_of(attempt)
+    assert machine.output(attempt) == b"up\nsaved\n"
+
+
+def test_a_tree_that_ignores_sigterm_and_hides_is_killed_whole(machine: Machine, tmp_path: Path) -> None:
+    attempt = machine.launch("python3", "-c", DAEMON, str(tmp_path / "daemon"), grace_s=1)
+    daemon = int(machine.file("daemon"))
+    stop(machine, attempt)
+    end = machine.end_of(attempt)
+    assert (end.cause, end.signal) == (Cause.CANCELLED, signal.SIGKILL)
+    assert not is_running(daemon)
+    assert processes_of(machine, attempt) == []
+
+
+def test_what_a_task_leaves_behind_ends_with_it(machine: Machine, tmp_path: Path) -> None:
+    attempt = machine.shell(f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 600' & sleep 0.3; exit 2")
+    left = int(machine.file("left"))
+    assert machine.end_of(attempt, within_s=5).exit_code == 2
+    assert not is_running(left)
+
+
+def test_a_task_that_forks_without_end_is_ended(machine: Machine) -> None:
+    script = """
+import os, time
+while True:
+    if os.fork():
+        time.sleep(0.001)
+        os._exit(0)
+"""
+    attempt = machine.launch(
+        "sh", "-c", f"python3 -c '{script}' & python3 -c '{script}' & sleep 60", grace_s=0
+    )
+    machine.start_of(attempt)
+    time.sleep(0.2)
+    stop(machine, attempt)
+    machine.end_of(attempt)
+    assert processes_of(machine, attempt) == []
+
+
+def test_a_task_that_stopped_itself_can_be_ended(machine: Machine) -> None:
+    gentle, stubborn = "kill -STOP $$", "trap '' TERM; kill -STOP $$; sleep 60"
+    for script, expected in ((gentle, signal.SIGTERM), (stubborn, signal.SIGKILL)):
+        attempt = machine.shell(script, grace_s=1)
+        machine.start_of(attempt)
+        stop(machine, attempt)
+        assert machine.end_of(attempt).signal == expected
+
+
+def test_the_time_limit_ends_a_task(machine: Machine) -> None:
+    began = time.monotonic()
+    end = machine.end_of(machine.launch("sleep", "60", time_limit_s=1))
+    assert (end.cause, end.signal) == (Cause.TIME_LIMIT, signal.SIGTERM)
+    assert end.detail == "it ran longer than its limit of 1 s"
+    assert 1 <= time.monotonic() - began < 3
+
+
+def test_the_time_limit_kills_after_the_grace(machine: Machine) -> None:
+    attempt = machine.shell("trap '' TERM; while :; do sleep 1; done", time_limit_s=1, grace_s=1)
+    end = machine.end_of(attempt)
+    assert (end.cause, end.signal) == (Cause.TIME_LIMIT, signal.SIGKILL)
+
+
+def test_a_stop_of_what_is_over_or_unknown_is_harmless(machine: Machine) -> None:
+    attempt = machine.launch("true")
+    machine.end_of(attempt)
+    stop(machine, attempt)
+    stop(machine, "99.0.1")
+    assert machine.run("true").exit_code == 0
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.001, 0.004])
+def test_a_stop_right_after_the_launch_is_never_lost(machine: Machine, wait_s: float) -> None:
+    attempts = []
+    for _ in range(70):
+        attempts.append(machine.launch("sleep", "60"))
+        deadline = time.monotonic() + wait_s
+        machine.until(lambda deadline=deadline: time.monotonic() >= deadline)
+        stop(machine, attempts[-1])
+    for attempt in attempts:
+        assert machine.end_of(attempt, within_s=15).cause is Cause.CANCELLED
+
+
+def test_a_stop_of_one_never_ends_the_next_of_the_same_supervisor(machine: Machine) -> None:
+    for _ in range(100):
+        first, second = machine.launch("true"), machine.launch("sh", "-c", "sleep 0.002; exit 3")
+        stop(machine, first)
+        assert machine.end_of(second).exit_code == 3
+
+
+def test_a_supervisor_told_to_end_by_the_system_ends_its_task_as_a_shutdown_would(machine: Machine) -> None:
+    attempt = machine.launch("sleep", "60")
+    machine.start_of(attempt)
+    os.kill(machine.runner._known[attempt].claim.pid, signal.SIGTERM)
+    assert machine.end_of(attempt).cause is Cause.REBOOTED

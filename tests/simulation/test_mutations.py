@@ -1,0 +1,205 @@
+"""A simulator that cannot fail proves nothing: what is broken on purpose, the right checker finds."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tgpu.agent import machine as agent_machine
+from tgpu.agent.shell import Agent
+from tgpu.control import committer, outcome
+from tgpu.control.hub import Hub, Session
+from tgpu.control.inbox import NodeLeft
+from tgpu.control.loop import Control
+from tgpu.control.turn import Turn
+from tgpu.core.picture import Picture
+from tgpu.core.room import Room
+from tgpu.domain.job import Event, Exit, JobSpec, Request, TaskBrief
+from tgpu.domain.lifecycle import Happening, Status
+from tgpu.protocol.messages import Acknowledge, Launch
+from tgpu.runner.port import LaunchSpec
+from tgpu.sim import store as sim_store
+from tgpu.sim.run import simulate
+from tgpu.sim.runner import SimRunner
+from tgpu.sim.store import SimStore
+from tgpu.store.memory_state import State
+from tgpu.store.port import Batch, IdempotencyKey, Receipt, Store, Submitted
+
+MOST_SEEDS = 150
+Patch = pytest.MonkeyPatch
+
+
+def an_agent_that_launches_what_it_is_told_twice(patch: Patch) -> None:
+    def launch(self: agent_machine.Machine, order: Launch, now: float) -> list[agent_machine.Instruction]:
+        self.attempts[order.attempt] = agent_machine.Known(agent_machine.Phase.STARTING, since=now)
+        return [agent_machine.LaunchTask(order)]
+
+    def run(self: SimRunner, spec: LaunchSpec) -> None:
+        self._known[spec.attempt] = False
+        self._machine.order(spec)
+
+    patch.setattr(agent_machine.Machine, "_launch", launch)
+    patch.setattr(SimRunner, "launch", run)
+
+
+def an_agent_that_says_hello_before_it_has_looked(patch: Patch) -> None:
+    original = Agent.__init__
+
+    def without_lock(self: Agent, **parts: Any) -> None:
+        original(self, **parts)
+        self._opening = nullcontext()  # type: ignore[assignment]
+
+    patch.setattr(Agent, "__init__", without_lock)
+
+
+def an_agent_that_follows_any_epoch(patch: Patch) -> None:
+    patch.setattr(Agent, "_epoch", property(lambda _self: 0, lambda _self, _epoch: None), raising=False)
+
+
+def a_control_that_acknowledges_before_it_commits(patch: Patch) -> None:
+    original = Control._commit
+
+    async def commit(self: Control, turn: Turn) -> Receipt | None:
+        for node_id, session, seq in turn.acknowledgements:
+            self._hub.send(node_id, Acknowledge(session=session, seq=seq))
+        return await original(self, turn)
+
+    patch.setattr(Control, "_commit", commit)
+
+
+def a_control_that_gives_orders_before_it_commits(patch: Patch) -> None:
+    original = Control._commit
+
+    async def commit(self: Control, turn: Turn) -> Receipt | None:
+        for assigned in turn.batch.assigned:
+            placed, job = (
+                self.picture.live(assigned.attempt_id),
+                await self._store.job(assigned.attempt_id.job_id),
+            )
+            assert placed is not None
+            assert job is not None
+            self._orders.launch(placed, job.spec, 0.0)
+        self._orders.send()
+        return await original(self, turn)
+
+    patch.setattr(Control, "_commit", commit)
+
+
+def a_hub_that_takes_an_old_session_for_the_present_one(patch: Patch) -> None:
+    def closed(self: Hub, session: Session) -> None:
+        if session.node_id is not None:
+            self._sessions.pop(session.node_id, None)
+            self._inbox.put(NodeLeft(session.node_id))
+
+    patch.setattr(Hub, "closed", closed)
+
+
+def a_committer_that_keeps_what_was_refused(patch: Patch) -> None:
+    async def commit(store: Store, epoch: int, _picture: Picture, turn: Turn) -> Receipt:
+        receipt = await store.commit(epoch, turn.batch)
+        turn.batch.assigned = [it for it in turn.batch.assigned if it not in receipt.refused]
+        return receipt
+
+    patch.setattr(committer, "commit", commit)
+
+
+def a_planner_that_does_not_count_gpus(patch: Patch) -> None:
+    def move(self: Room, request: Request, _positions: tuple[int, ...], sign: int) -> None:
+        self.cpu_milli += sign * request.cpu_milli
+        self.memory_mib += sign * request.memory_mib
+
+    patch.setattr(Room, "_move", move)
+    patch.setattr(committer, "violations", lambda _picture, _nodes: [])
+
+
+def an_outcome_that_calls_every_exit_a_success(patch: Patch) -> None:
+    def happening(_how: Exit, _task: TaskBrief) -> Happening:
+        return Happening.SUCCEEDED
+
+    patch.setattr(outcome, "happening", happening)
+
+
+def a_store_without_a_fence(patch: Patch) -> None:
+    original = sim_store.commit
+
+    def commit(state: State, _epoch: int, batch: Batch) -> Receipt:
+        return original(state, state.epoch, batch)
+
+    patch.setattr(sim_store, "commit", commit)
+
+
+def a_store_that_never_gives_quota_back(patch: Patch) -> None:
+    patch.setattr(State, "release", lambda _self, _spec: None)
+
+
+def a_store_that_writes_down_a_start_where_there_was_none(patch: Patch) -> None:
+    original = State.record
+
+    def record(self: State, at_ms: int, kind: str, *about: Any) -> Event:
+        return original(self, at_ms, Happening.STARTED if kind == Happening.ASSIGNED else kind, *about)
+
+    patch.setattr(State, "record", record)
+
+
+def a_store_that_changes_its_mind(patch: Patch) -> None:
+    original = sim_store.commit
+
+    def commit(state: State, epoch: int, batch: Batch) -> Receipt:
+        for job in [job for job in state.jobs.values() if job.status is Status.FAILED]:
+            state.jobs[job.job_id] = replace(job, status=Status.CANCELLED)
+        return original(state, epoch, batch)
+
+    patch.setattr(sim_store, "commit", commit)
+
+
+def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
+    original = SimStore.submit
+
+    async def submit(
+        self: SimStore, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+    ) -> Submitted:
+        first = len(self.state.jobs) + 1
+
+        async def write() -> None:
+            await asyncio.sleep(1)
+            await original(self, specs, at_ms, key)
+
+        asyncio.get_running_loop().create_task(write())
+        return Submitted(list(range(first, first + len(specs))))
+
+    patch.setattr(SimStore, "submit", submit)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "checker"),
+    [
+        (an_agent_that_launches_what_it_is_told_twice, "OneLiveAttempt"),
+        (an_agent_that_says_hello_before_it_has_looked, "TrueEndings"),
+        (an_agent_that_follows_any_epoch, "DeposedWriteNothing"),
+        (a_control_that_acknowledges_before_it_commits, "TrueEndings"),
+        (a_control_that_gives_orders_before_it_commits, "NothingUncommitted"),
+        (a_hub_that_takes_an_old_session_for_the_present_one, "PictureTellsTheTruth"),
+        (a_committer_that_keeps_what_was_refused, "PictureTellsTheTruth"),
+        (a_planner_that_does_not_count_gpus, "NothingBeyondCapacity"),
+        (an_outcome_that_calls_every_exit_a_success, "TrueEndings"),
+        (a_store_without_a_fence, "DeposedWriteNothing"),
+        (a_store_that_never_gives_quota_back, "QuotaAddsUp"),
+        (a_store_that_writes_down_a_start_where_there_was_none, "OnlyLegalMoves"),
+        (a_store_that_changes_its_mind, "FinalIsFinal"),
+        (an_api_that_answers_before_it_has_written, "AcknowledgedIsNeverLost"),
+    ],
+)
+def test_what_is_broken_on_purpose_is_found(
+    breaks: Callable[[Patch], None], checker: str, monkeypatch: Patch
+) -> None:
+    breaks(monkeypatch)
+    found: dict[str, int] = {}
+    for seed in range(MOST_SEEDS):
+        for name, _ in simulate(seed).violations:
+            found.setdefault(name, seed)
+        if checker in found:
+            return
+    pytest.fail(f"{breaks.__name__} was not found by {checker} in {MOST_SEEDS} seeds, only by {found}")
