@@ -72,7 +72,7 @@ def pictures(draw: st.DrawFn) -> Picture:
     return picture
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_every_plan_keeps_every_promise_once_it_is_assumed(picture: Picture) -> None:
     made, turn = plan(picture, PRIORITY), Turn(Batch(0))
@@ -85,14 +85,14 @@ def test_every_plan_keeps_every_promise_once_it_is_assumed(picture: Picture) -> 
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_every_plan_is_the_one_that_the_plain_reference_makes(picture: Picture) -> None:
     made = plan(picture, PRIORITY)
     assert (list(made.starts), made.hold) == reference_plan(picture)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(pictures())
 def test_a_second_plan_finds_nothing_more_to_start_than_the_hold_allowed(picture: Picture) -> None:
     """Once a plan is assumed, the next one keeps room for the same head."""

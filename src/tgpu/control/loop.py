@@ -166,6 +166,7 @@ class Control:
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
         self._next_reconcile = self._loop_time() + self._timers.reconcile_s
+        await self._store.commit(self._epoch, Batch(self._now_ms()))  # deposed, it would otherwise not notice
         found = drift(self.picture, await self._store.live_summary(self._newest_job_id))
         if found:
             self._log.error("the picture had drifted", facts=found)

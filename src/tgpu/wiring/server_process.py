@@ -36,7 +36,7 @@ from tgpu.wiring.live import HubLogs, LiveAnswers
 
 GOODBYE_S = 2
 SWITCH_S = 0.0005
-"""How long a busy thread may keep the others waiting: the writer gives the interpreter away at every statement."""
+"""How long a busy thread may keep others waiting: the writer lets go of the interpreter at every statement."""
 
 
 def wall_clock_ms() -> int:
@@ -115,6 +115,7 @@ class Server:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=GOODBYE_S,
             )
         )
