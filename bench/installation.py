@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from tgpu.client import Client
+from tgpu.runner.cgroup import detect
 
 TGPU = Path(sys.executable).parent / "tgpu"
 UP = ("up", "--detach", "--simulate-gpus", "8", "--cpus", "2", "--listen", "127.0.0.1:0")
@@ -86,7 +87,16 @@ class Installation:
                 if not left:
                     break
                 time.sleep(0.02)
+            self._remove_cgroups()
             shutil.rmtree(self.base, ignore_errors=True)
+
+    def _remove_cgroups(self) -> None:
+        """An installation keeps its cgroup for when it comes back; this one never will."""
+        for cluster in (self.home / "agent").glob("*"):
+            cgroups = detect(cluster.name)
+            if cgroups is not None:
+                with contextlib.suppress(OSError):
+                    Path(cgroups.base).rmdir()
 
     def _leftovers(self) -> Iterator[int]:
         """Processes that work below our private directory, or were started for our home: all are ours."""

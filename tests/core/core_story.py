@@ -44,6 +44,7 @@ def task(
     request: Request | None = None,
     priority_class: PriorityClass = PriorityClass.DEFAULT,
     priority: int = 0,
+    *,
     submitted_ms: int | None = None,
     user: str = "ada",
     **more: Any,

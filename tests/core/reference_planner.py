@@ -109,12 +109,12 @@ def reference_plan(picture: Picture) -> tuple[list[Start], Hold | None]:
         suitable = [bench for bench in benches if bench.could_ever(request)]
         fitting = [bench for bench in suitable if bench.devices_for(request) is not None]
         if fitting:
-            best = max(fitting, key=lambda bench: bench.score(request))  # noqa: B023  used at once
+            best = max(fitting, key=lambda bench: bench.score(request))
             devices = best.devices_for(request) or []
             starts.append(Start(task_id, best.node.node_id, tuple(devices)))
             best.take(request, devices)
         elif suitable and hold is None:
-            nearest = min(suitable, key=lambda bench: (bench.missing(request), bench.node.node_id))  # noqa: B023  used at once
+            nearest = min(suitable, key=lambda bench: (bench.missing(request), bench.node.node_id))
             hold = Hold(task_id, nearest.node.node_id)
             nearest.keep(request)
     return starts, hold

@@ -37,7 +37,7 @@ def test_a_task_that_lasts_is_in_its_own_cgroup_without_its_supervisor(
     members = base / attempt / "cgroup.procs"
     grouped.until(lambda: members.exists() and str(child) in members.read_text().split())
     grouped.start_of(attempt)
-    assert str(grouped.runner._known[attempt].claim.pid) not in members.read_text().split()
+    assert str(grouped.runner._known.attempts[attempt].claim.pid) not in members.read_text().split()
     grouped.runner.stop(attempt, Cause.CANCELLED, "")
     grouped.end_of(attempt)
     assert not is_running(child)
@@ -46,15 +46,13 @@ def test_a_task_that_lasts_is_in_its_own_cgroup_without_its_supervisor(
 
 @pytest.mark.skipif(real is None, reason="no cgroup can be made here")
 def test_the_cgroup_finds_strays_that_wiped_their_environment(grouped: Machine, tmp_path: Path) -> None:
-    script = (
-        f"env -i setsid sleep 600 & sleep 0.1; pgrep -n -x sleep -P $$ > {tmp_path}/stray; exec sleep 600"
-    )
+    script = f"env -i setsid sleep 600 & echo $! > {tmp_path}/stray; exec sleep 600"
     attempt = grouped.shell(script)
     stray = int(grouped.file("stray"))
     grouped.start_of(attempt)
     members = Path(grouped.runner._cgroups.base) / attempt / "cgroup.procs"
     grouped.until(lambda: members.exists() and str(stray) in members.read_text().split())
-    os.kill(grouped.runner._known[attempt].claim.pid, 9)
+    os.kill(grouped.runner._known.attempts[attempt].claim.pid, 9)
     assert grouped.end_of(attempt).cause is Cause.SUPERVISOR_LOST
     grouped.until(lambda: not is_running(stray))
 

@@ -143,5 +143,5 @@ def test_a_stop_of_one_never_ends_the_next_of_the_same_supervisor(machine: Machi
 def test_a_supervisor_told_to_end_by_the_system_ends_its_task_as_a_shutdown_would(machine: Machine) -> None:
     attempt = machine.launch("sleep", "60")
     machine.start_of(attempt)
-    os.kill(machine.runner._known[attempt].claim.pid, signal.SIGTERM)
+    os.kill(machine.runner._known.attempts[attempt].claim.pid, signal.SIGTERM)
     assert machine.end_of(attempt).cause is Cause.REBOOTED

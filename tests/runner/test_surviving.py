@@ -15,7 +15,7 @@ from conftest import Machine, is_running, processes_of
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner import process
+from tgpu.runner import process, upkeep
 from tgpu.runner.port import AttemptEnded, AttemptStarted
 
 AGENT = Path(__file__).with_name("agent_process.py")
@@ -120,7 +120,7 @@ def test_an_attempt_runs_once_however_often_it_is_launched(machine: Machine, hom
     machine.close()
     assert machine.open() == []
     launch_again()
-    machine.runner._forgotten.clear()  # even an agent that has lost its memory
+    machine.runner._known.forgotten.clear()  # even an agent that has lost its memory
     launch_again()
     assert machine.run("true").exit_code == 0
     assert lines(home / "ran") == 1
@@ -129,7 +129,7 @@ def test_an_attempt_runs_once_however_often_it_is_launched(machine: Machine, hom
 def test_a_forgotten_attempt_may_run_again_only_when_no_order_can_be_under_way(
     machine: Machine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "REFUSE_AGAIN_S", 0.0)
+    monkeypatch.setattr(upkeep, "REFUSE_AGAIN_S", 0.0)
     spec = machine.spec("sh", "-c", f"echo x >> {home}/ran")
     machine.runner.launch(spec)
     machine.end_of(spec.attempt)
@@ -152,7 +152,7 @@ def test_the_task_of_a_killed_supervisor_is_ended_and_recorded(machine: Machine,
     attempt = machine.shell(f"setsid sleep 600 & echo $! > {home}/child; sleep 600")
     child = int(machine.file("child"))
     machine.start_of(attempt)
-    os.kill(machine.runner._known[attempt].claim.pid, signal.SIGKILL)
+    os.kill(machine.runner._known.attempts[attempt].claim.pid, signal.SIGKILL)
     end = machine.end_of(attempt)
     assert (end.cause, end.detail) == (Cause.SUPERVISOR_LOST, "the process that watched over it was killed")
     assert end.started_ms is not None
@@ -165,7 +165,7 @@ def test_the_task_of_a_killed_supervisor_is_ended_and_recorded(machine: Machine,
 def test_a_supervisor_killed_while_there_was_no_agent_is_found(machine: Machine) -> None:
     attempt = machine.launch("sleep", "600")
     machine.start_of(attempt)
-    supervisor = machine.runner._known[attempt].claim.pid
+    supervisor = machine.runner._known.attempts[attempt].claim.pid
     machine.close()
     os.kill(supervisor, signal.SIGKILL)
     (event,) = machine.open()
@@ -189,7 +189,7 @@ def test_what_ran_before_a_reboot_is_over(machine: Machine, monkeypatch: pytest.
             ended_ms=event.exit.ended_ms,
         ),
     )
-    os.kill(old._known[attempt].claim.pid, signal.SIGTERM)
+    os.kill(old._known.attempts[attempt].claim.pid, signal.SIGTERM)
 
 
 def test_a_torn_line_hides_no_other(machine: Machine, home: Path) -> None:

@@ -106,7 +106,7 @@ def test_another_users_program_that_is_missing_could_not_start(machine: Machine)
 def test_another_users_long_task_dies_with_its_supervisor(machine: Machine) -> None:
     attempt = machine.launch("sleep", "60", user="nobody")
     machine.start_of(attempt)
-    supervisor = machine.runner._known[attempt].claim.pid
+    supervisor = machine.runner._known.attempts[attempt].claim.pid
     os.kill(supervisor, signal.SIGKILL)
     assert machine.end_of(attempt).cause is Cause.SUPERVISOR_LOST
     assert processes_of(machine, attempt) == []

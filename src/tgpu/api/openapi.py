@@ -14,7 +14,7 @@ _EXAMPLES = {
     400: ("bad-request", "limit must be a whole number from 1 to 1000; got 'many'"),
     401: ("unauthorized", "send a token: `Authorization: Bearer tgpu_…` (POST /tokens makes one)"),
     403: ("forbidden", "job 42 belongs to alice: only alice and administrators may cancel it"),
-    404: ("not-found", "there is no job 42; GET /jobs lists them"),
+    404: ("not-found", "there is no job 42; `tgpu list --all` shows those there are"),
     405: ("method-not-allowed", "this path answers only to GET, OPTIONS"),
     409: ("already-ended", "job 42 cannot be cancelled: it has completed"),
     412: ("stale-version", "somebody changed it first: the version is 4 by now; read it again, then decide"),

@@ -40,6 +40,7 @@ def findings() -> Iterator[Finding]:
     yield from _server()
     yield _gpus()
     yield _cgroups()
+    yield _limits()
 
 
 def _python() -> Finding:
@@ -154,10 +155,18 @@ def _gpus() -> Finding:
 
 def _cgroups() -> Finding:
     root = Path("/sys/fs/cgroup")
-    if not (root / "cgroup.controllers").exists():
-        return Finding("cgroups", WARN, "no cgroup v2 here", "memory limits are then watched, not enforced")
-    if os.geteuid() == 0 and not os.access(root, os.W_OK):
-        return Finding(
-            "cgroups", WARN, f"{root} is read-only", "memory limits are then watched, not enforced"
-        )
-    return Finding("cgroups", OK, "version 2")
+    if (root / "cgroup.controllers").exists():
+        version, folder = 2, root
+    else:
+        version, folder = 1, root / "pids"
+    if os.access(folder, os.W_OK):
+        return Finding("cgroups", OK, f"version {version}: each longer task is also tracked by a cgroup")
+    advice = "tasks are tracked by their process tree alone; start tgpu as root for both"
+    return Finding("cgroups", WARN, f"{folder} cannot be written", advice)
+
+
+def _limits() -> Finding:
+    """Said every time, because people assume otherwise."""
+    return Finding(
+        "limits", OK, "CPU, memory and GPU shares are counted exactly, not enforced on running jobs"
+    )

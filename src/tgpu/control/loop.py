@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 from tgpu.control import committer, reports, wishes
 from tgpu.control.deadlines import Deadlines
@@ -77,10 +78,10 @@ class Control:
         try:
             while True:
                 await self._inbox.wait()
-                began = self._loop_time()
+                began = perf_counter()
                 try:
                     await self.turn()
-                    self._observer.observe_cycle(self._loop_time() - began)
+                    self._observer.observe_cycle(perf_counter() - began)
                 except StoreUnavailableError as error:
                     self._log.error("the store is away", error=str(error))
                     self._stale = True
@@ -176,22 +177,22 @@ class Control:
     def _decide(self, turn: Turn) -> None:
         if not self.picture.waiting or self.picture.version == self._planned:
             return
-        began = self._loop_time()
+        began = perf_counter()
         made = plan(self.picture, self.policy)
         self._planned = self.picture.version
         committer.assume(self.picture, made, turn)
-        self._observer.observe_decision(self._loop_time() - began)
+        self._observer.observe_decision(perf_counter() - began)
 
     async def _commit(self, turn: Turn) -> Receipt | None:
         if not turn.batch:
             return None
-        began = self._loop_time()
+        began = perf_counter()
         try:
             receipt = await committer.commit(self._store, self._epoch, self.picture, turn)
         except StoreUnavailableError:
             self._stale = True  # the picture assumed what was not committed; nothing was acknowledged
             raise
-        self._observer.observe_commit(self._loop_time() - began)
+        self._observer.observe_commit(perf_counter() - began)
         if receipt.refused:
             self._log.warning("refused", changes=[type(change).__name__ for change in receipt.refused])
         self._measure(turn)

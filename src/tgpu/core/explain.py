@@ -27,8 +27,8 @@ def never_fits(request: Request, picture: Picture) -> str | None:
         )
         kind = f" of type {request.gpu_type}" if request.gpu_type else ""
         asked = f"{request.gpu_milli / 1000:g} GPUs{kind}"
-        return f"can never run here: it asks for {asked}, the largest node has {largest}"
-    return "can never run here: " + "; ".join(sorted({reason.text for reason in reasons}))
+        return f"it asks for {asked}, the largest node has {largest}"
+    return "; ".join(sorted({reason.text for reason in reasons}))
 
 
 def explain(picture: Picture, policy: Policy, task_id: TaskId) -> Why | None:
@@ -78,7 +78,7 @@ def _no_place(request: Request, picture: Picture) -> list[Reason]:
         return [Reason("no-nodes", "no node has joined yet")]
     never = never_fits(request, picture)
     if never is not None:
-        return [Reason("never-fits", never)]
+        return [Reason("never-fits", f"can never run here: {never}")]
     return [
         Reason("node-away", _away(place), {"node_id": place.node.node_id})
         for place in picture.places.values()

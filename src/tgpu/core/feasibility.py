@@ -40,7 +40,7 @@ def too_large(request: Request, node: Node) -> Reason | None:
         ("too-much-disk", "MiB of disk", request.disk_mib, capacity.disk_mib),
     ):
         if asked > has:
-            text = f"{asked:g} {label} asked for, {node.node_id} has {has:g}"
+            text = f"{asked:g} {_counted(label, asked)} asked for, {node.node_id} has {has:g}"
             return Reason(code, text, {"node_id": node.node_id, "asked": asked, "has": has})
     return None
 
@@ -71,7 +71,7 @@ def shortages(request: Request, node: Node, room: Room) -> list[Reason]:
         ("disk", "MiB of disk", request.disk_mib, room.disk_mib),
     ):
         if asked > free:
-            text = f"needs {asked:g} {label}; {node.node_id} has {max(free, 0):g} free"
+            text = f"needs {asked:g} {_counted(label, asked)}; {node.node_id} has {max(free, 0):g} free"
             found.append(Reason(code, text, {"node_id": node.node_id, "needs": asked, "free": max(free, 0)}))
     return found
 
@@ -90,6 +90,10 @@ def _gpu_shortage(request: Request, node: Node, room: Room) -> Reason:
         text = f"needs {_gpus(request.gpu_milli)}; {node.node_id} has {idle} of {len(usable)}{kind} GPUs free"
     data = {"node_id": node.node_id, "needs": request.gpu_milli / 1000, "free": idle, "of": len(usable)}
     return Reason("gpus", text, data)
+
+
+def _counted(label: str, number: float) -> str:
+    return "CPU" if label == "CPUs" and number == 1 else label
 
 
 def _gpus(gpu_milli: int) -> str:

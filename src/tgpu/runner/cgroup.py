@@ -7,10 +7,13 @@ first moments, because moving a process costs as much as starting one; the super
 
 import os
 import signal
+import time
 
 from tgpu.runner import tree
 
 ROUNDS = 5  # of gathering or killing what forks meanwhile
+REMOVE_TRIES = 50
+REMOVE_AGAIN_S = 0.01
 _V1 = ("freezer", "pids", "systemd")
 
 
@@ -52,10 +55,15 @@ class Cgroups:
                 return
 
     def remove(self, attempt: str) -> None:
-        try:
-            os.rmdir(f"{self.base}/{attempt}")
-        except OSError:  # there is none, or its last member is still on its way out
-            return
+        for _ in range(REMOVE_TRIES):
+            try:
+                os.rmdir(f"{self.base}/{attempt}")
+            except FileNotFoundError:
+                return
+            except OSError:  # its last member is still on its way out
+                time.sleep(REMOVE_AGAIN_S)
+            else:
+                return
 
 
 def detect(cluster_id: str, proc: str = "/proc/self") -> Cgroups | None:

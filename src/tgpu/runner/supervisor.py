@@ -10,25 +10,17 @@ import select
 import signal
 import time
 
-from tgpu.runner import records, task, tree
+from tgpu.runner import records, task
 from tgpu.runner.desk import Desk
+from tgpu.runner.ending import Ending
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
-LEFTOVER_GRACE_S = 2.0
-"""What a task's leftovers (daemons, background children) get after its main process has ended."""
-KILL_AGAIN_S = 0.05
-GIVE_UP_S = 5.0
-"""After so long, processes that we may not kill (a setuid program, say) are left alone."""
 RETRY_S = (0.1, 0.5, 2.0, 5.0)
-
 REASON_MAX = 2048
-
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
-SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because the machine shut down")
-"""A SIGTERM is not the agent's: its stops come as a file and SIGUSR1."""
 
 
 def serve(place: Place, desk: Desk, message: bytes | None) -> None:
@@ -67,12 +59,7 @@ class Supervisor:
         self.refusal = ""
         self.signals: set[int] = set()
         """What was caught and not yet heeded."""
-        self.stopping: tuple[str, str] | None = None
-        """Why the tree is being ended: cause and detail; the first reason stays."""
-        self.kill_at: float | None = None
-        self.give_up_at: float | None = None
-        self.left_alone = False
-        self.in_cgroup = False
+        self.ending = Ending(place, order)
         self.streams: list[Stream] = []
 
     def claim(self, birth: int) -> bool:
@@ -92,11 +79,9 @@ class Supervisor:
     def run(self) -> None:
         # The agent writes the stop first and looks for the claim afterwards, we the other way round:
         # one of us sees the other.
-        self.stopping = self._read_stop()
-        if self.stopping is not None:
+        self.ending.reason = self.ending.read_stop()
+        if self.ending.reason is not None:
             return
-        limit = self.order.time_limit_s
-        deadline = None if limit is None else time.monotonic() + limit
         try:
             self._start()
         except task.Refusal as refusal:
@@ -105,7 +90,7 @@ class Supervisor:
             self.refusal = f"cannot start a process: {error.strerror}"
         if not self.alone and not self._is_over_at_once():
             self.desk.leave()
-            self._watch(deadline)
+            self._watch()
         if self.refusals >= 0:
             self._read_refusal()
         for stream in self.streams:
@@ -167,7 +152,7 @@ class Supervisor:
                 break
         return self.alone
 
-    def _watch(self, deadline: float | None) -> None:
+    def _watch(self) -> None:
         """The loop for a task that lives on."""
         wake = self._catch_signals()
         poller = select.poll()
@@ -181,10 +166,12 @@ class Supervisor:
             self._executed()
         while True:
             self._reap()
-            self._heed(deadline)
-            if self.alone or self.left_alone:
+            if self.alone or self.ending.gave_up:
                 return
-            for fd, _ in poller.poll(self._until_next(deadline)):
+            main_ended = self.status is not None
+            self.ending.heed(self.signals, main_ended=main_ended)
+            self.signals.clear()
+            for fd, _ in poller.poll(self.ending.until_next_ms(main_ended=main_ended)):
                 if fd == wake:
                     self.signals.update(os.read(wake, 512))
                 elif fd == self.refusals:
@@ -212,8 +199,7 @@ class Supervisor:
         if self.refusal:
             return
         self.place.tell(self.claim_line)
-        if self.place.cgroups is not None:
-            self.in_cgroup = self.place.cgroups.gather(self.order.attempt, self.pid)
+        self.ending.gather()
 
     def _reap(self) -> None:
         while True:
@@ -229,58 +215,6 @@ class Supervisor:
             if pid == self.main:
                 self.status = status
 
-    def _heed(self, deadline: float | None) -> None:
-        """Does what is due: a stop, the time limit, the leftovers of a task that has ended, a kill."""
-        now = time.monotonic()
-        if self.alone:
-            return
-        if self.stopping is None and self.status is None:
-            stop = self._read_stop() if self.signals & {signal.SIGUSR1, signal.SIGTERM} else None
-            if stop is None and signal.SIGTERM in self.signals:
-                stop = SHUTDOWN
-            self.signals.clear()
-            if stop is not None:
-                self._begin_end(stop, now)
-            elif deadline is not None and now >= deadline:
-                limit = f"it ran longer than its limit of {self.order.time_limit_s} s"
-                self._begin_end(("time-limit", limit), now)
-        if self.status is not None and self.kill_at is None:
-            tree.terminate(self.pid)
-            self.kill_at = now + LEFTOVER_GRACE_S
-        if self.kill_at is not None and now >= self.kill_at:
-            self._kill(now)
-
-    def _begin_end(self, reason: tuple[str, str], now: float) -> None:
-        self.stopping = reason
-        self.kill_at = now + self.order.grace_s
-        tree.terminate(self.pid)
-
-    def _kill(self, now: float) -> None:
-        if self.in_cgroup and self.place.cgroups is not None:
-            self.place.cgroups.kill(self.order.attempt)
-        if tree.kill(self.pid):
-            self.give_up_at = None
-        elif self.give_up_at is None:
-            self.give_up_at = now + GIVE_UP_S
-        self.left_alone = self.give_up_at is not None and now >= self.give_up_at
-        self.kill_at = now + KILL_AGAIN_S
-
-    def _until_next(self, deadline: float | None) -> float | None:
-        """Milliseconds until something is due; None: for ever."""
-        due = self.kill_at
-        if due is None and self.stopping is None and self.status is None:
-            due = deadline
-        return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
-
-    def _read_stop(self) -> tuple[str, str] | None:
-        try:
-            fd = os.open(f"{records.STOPS}/{self.order.attempt}", os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        cause, _, detail = os.read(fd, 1 << 16).decode().partition("\n")
-        os.close(fd)
-        return cause, detail
-
     def record(self) -> None:
         """On disk first, and however long that takes; then the agent is told, if there is one."""
         line = self._exit_line()
@@ -293,8 +227,7 @@ class Supervisor:
             except OSError:
                 self.desk.leave()  # nobody may wait for us as long as this takes
                 time.sleep(next(waits, RETRY_S[-1]))
-        if self.in_cgroup and self.place.cgroups is not None:
-            self.place.cgroups.remove(self.order.attempt)
+        self.ending.remove_cgroup()
         self.desk.say_free()  # before the agent hears of the end and sends the next order
         self.place.tell(line)
 
@@ -302,8 +235,8 @@ class Supervisor:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         exit_code = None if code is None or code < 0 or self.refusal else code
         number = None if code is None or code >= 0 else -code
-        if self.stopping is not None:
-            cause, detail = self.stopping
+        if self.ending.reason is not None:
+            cause, detail = self.ending.reason
         elif self.refusal:
             cause, detail = "could-not-start", self.refusal
         else:
@@ -312,7 +245,7 @@ class Supervisor:
         notes = [
             detail,
             f"{lost} bytes of output could not be written" if lost else "",
-            "processes that may not be killed were left running" if self.left_alone else "",
+            "processes that may not be killed were left running" if self.ending.gave_up else "",
         ]
         return records.exit_line(
             self.order.attempt,

@@ -36,7 +36,7 @@ from tgpu.wiring.live import HubLogs, LiveAnswers
 
 GOODBYE_S = 2
 SWITCH_S = 0.0005
-"""How long a busy thread may keep others waiting: the writer lets go of the interpreter at every statement."""
+"""How long a busy thread may keep others waiting; the writer lets the interpreter go at every statement."""
 
 
 def wall_clock_ms() -> int:

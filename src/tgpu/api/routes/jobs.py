@@ -35,7 +35,7 @@ async def job_or_404(call: Call) -> Job:
     job_id = parse_job_id(call.path("job_id"))
     job = await call.services.store.job(job_id)
     if job is None:
-        raise not_found(f"there is no job {job_id}; GET /jobs lists them")
+        raise not_found(f"there is no job {job_id}; `tgpu list --all` shows those there are")
     return job
 
 

@@ -1,0 +1,90 @@
+"""When a task's tree is ended, and how: told to, out of time, or left over when its main process is gone."""
+
+import os
+import signal
+import time
+
+from tgpu.runner import records, tree
+from tgpu.runner.place import Order, Place
+
+LEFTOVER_GRACE_S = 2.0
+"""What a task's leftovers (daemons, background children) get after its main process has ended."""
+KILL_AGAIN_S = 0.05
+GIVE_UP_S = 5.0
+"""After so long, processes that we may not kill (a setuid program, say) are left alone."""
+SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because the machine shut down")
+"""A SIGTERM is not the agent's: its stops come as a file and SIGUSR1."""
+
+
+class Ending:
+    """SIGTERM to the whole tree, a grace, then SIGKILL until nobody is left."""
+
+    def __init__(self, place: Place, order: Order) -> None:
+        self._place = place
+        self._order = order
+        self._pid = os.getpid()
+        self._deadline = time.monotonic() + order.time_limit_s if order.time_limit_s is not None else None
+        self._kill_at: float | None = None
+        self._give_up_at: float | None = None
+        self._in_cgroup = False
+        self.reason: tuple[str, str] | None = None
+        """Cause and detail; the first reason stays, whatever comes later."""
+        self.gave_up = False
+
+    def read_stop(self) -> tuple[str, str] | None:
+        """What the agent has written down for this attempt, if anything."""
+        try:
+            fd = os.open(f"{records.STOPS}/{self._order.attempt}", os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        cause, _, detail = os.read(fd, 1 << 16).decode().partition("\n")
+        os.close(fd)
+        return cause, detail
+
+    def gather(self) -> None:
+        if self._place.cgroups is not None:
+            self._in_cgroup = self._place.cgroups.gather(self._order.attempt, self._pid)
+
+    def remove_cgroup(self) -> None:
+        if self._in_cgroup and self._place.cgroups is not None:
+            self._place.cgroups.remove(self._order.attempt)
+
+    def heed(self, signals: set[int], *, main_ended: bool) -> None:
+        """Does what is due now; `signals` are those caught since it was last called."""
+        now = time.monotonic()
+        if self.reason is None and not main_ended:
+            stop = self.read_stop() if signals & {signal.SIGUSR1, signal.SIGTERM} else None
+            if stop is None and signal.SIGTERM in signals:
+                stop = SHUTDOWN
+            if stop is not None:
+                self._begin(stop, now)
+            elif self._deadline is not None and now >= self._deadline:
+                limit = f"it ran longer than its limit of {self._order.time_limit_s} s"
+                self._begin(("time-limit", limit), now)
+        if main_ended and self._kill_at is None:
+            tree.terminate(self._pid)
+            self._kill_at = now + LEFTOVER_GRACE_S
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill(now)
+
+    def until_next_ms(self, *, main_ended: bool) -> float | None:
+        """How long nothing is due; None: for ever."""
+        due = self._deadline if self._kill_at is None and not main_ended else self._kill_at
+        return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
+
+    def _begin(self, reason: tuple[str, str], now: float) -> None:
+        """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
+        may be the program that is saving its work."""
+        self.reason = reason
+        self._kill_at = now + self._order.grace_s
+        tree.terminate(self._pid)
+
+    def _kill(self, now: float) -> None:
+        if self._in_cgroup and self._place.cgroups is not None:
+            self._place.cgroups.kill(self._order.attempt)
+        if tree.kill(self._pid):
+            self._give_up_at = None
+        elif self._give_up_at is None:
+            self._give_up_at = now + GIVE_UP_S
+        self.gave_up = self._give_up_at is not None and now >= self._give_up_at
+        self._kill_at = now + KILL_AGAIN_S

@@ -1,0 +1,64 @@
+"""What a task finds in its environment."""
+
+from typing import Any
+
+from tgpu.agent.environment import DEFAULT_PATH, launch_spec, task_variables
+from tgpu.protocol.messages import Launch
+from tgpu.runner.port import LaunchSpec
+
+
+def launch(**more: Any) -> Launch:
+    facts: dict[str, Any] = {
+        "attempt": "42.7.2",
+        "job_name": "train",
+        "user": "ada",
+        "command": ["python", "train.py"],
+        "cwd": "/work",
+        "env": {},
+        "devices": (1, 3),
+        "cpu_milli": 1000,
+        "memory_mib": 0,
+        "gpu_milli": 2000,
+        "time_limit_s": 60,
+        "grace_s": 5,
+    }
+    return Launch(**(facts | more))
+
+
+def test_a_task_finds_its_devices_and_its_name() -> None:
+    assert task_variables(launch()) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "1,3",
+        "TGPU_JOB_ID": "42",
+        "TGPU_JOB_NAME": "train",
+        "TGPU_TASK_INDEX": "7",
+        "TGPU_ATTEMPT": "2",
+        "JOB_COMPLETION_INDEX": "7",
+    }
+
+
+def test_a_task_without_gpus_sees_none() -> None:
+    assert task_variables(launch(devices=()))["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_list_is_run_as_it_is() -> None:
+    assert launch_spec(launch(), 9) == LaunchSpec(
+        attempt="42.7.2",
+        argv=("python", "train.py"),
+        env={"PATH": DEFAULT_PATH, **task_variables(launch())},
+        cwd="/work",
+        user="ada",
+        time_limit_s=60,
+        grace_s=5,
+        log_cap_bytes=9,
+    )
+
+
+def test_a_string_is_run_by_the_shell() -> None:
+    assert launch_spec(launch(command="echo $HOME | wc"), 9).argv == ("/bin/sh", "-c", "echo $HOME | wc")
+
+
+def test_the_owners_variables_replace_the_path_and_never_the_devices() -> None:
+    sent = {"PATH": "/opt/bin", "WANDB": "off", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    env = launch_spec(launch(env=sent), 9).env
+    assert (env["PATH"], env["WANDB"], env["CUDA_VISIBLE_DEVICES"]) == ("/opt/bin", "off", "1,3")

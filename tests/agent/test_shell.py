@@ -1,0 +1,248 @@
+"""The agent around its machine: greetings, cluster, epoch, output; in virtual time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+
+from tgpu.agent.channel import Channel, Listener
+from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
+from tgpu.domain.node import Capacity
+from tgpu.protocol.messages import (
+    PROTOCOL,
+    FromAgent,
+    FromServer,
+    Greeting,
+    Heartbeat,
+    Hello,
+    Launch,
+    LogChunk,
+    NodeUse,
+    Orders,
+    Phase,
+    ReadLog,
+    Refused,
+    Report,
+)
+from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner
+from tgpu.runner.port import AttemptStarted, RunnerEvent
+from tgpu.sim.loop import SimLoop
+
+
+class Stream:
+    """A channel whose other end is the test."""
+
+    def __init__(self) -> None:
+        self.sent: list[FromAgent] = []
+        self._over = asyncio.Event()
+
+    def send(self, message: FromAgent) -> None:
+        self.sent.append(message)
+
+    def close(self) -> None:
+        self._over.set()
+
+    async def closed(self) -> None:
+        await self._over.wait()
+
+    def said(self, kind: type[Any]) -> list[Any]:
+        return [message for message in self.sent if isinstance(message, kind)]
+
+
+class Server:
+    """Takes every call; `say` speaks on the newest stream."""
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+        self._listener: Listener | None = None
+
+    async def dial(self, listener: Listener) -> Channel:
+        self._listener = listener
+        self.streams.append(Stream())
+        return self.streams[-1]
+
+    def say(self, message: FromServer) -> None:
+        assert self._listener is not None
+        self._listener.received(message)
+
+
+class SlowRunner(FakeRunner):
+    """Takes a second to read its records."""
+
+    async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
+        await asyncio.sleep(1)
+        return [AttemptStarted("1.0.1", 500), *await super().open(on_event)]
+
+
+def greeting(epoch: int = 1, session: int = 1, cluster_id: str = "c", protocol: int = PROTOCOL) -> Greeting:
+    return Greeting(protocol=protocol, cluster_id=cluster_id, epoch=epoch, session=session)
+
+
+def start_agent(server: Server, runner: type[FakeRunner] = FakeRunner) -> asyncio.Task[None]:
+    machine = FakeMachine(lambda _spec: Behaviour(3.0, output=b"hello\n"), now_ms=lambda: 1000)
+
+    async def discover() -> Capacity:
+        return Capacity(4000, 1024, 0)
+
+    async def measure() -> NodeUse:
+        return NodeUse()
+
+    agent = Agent(
+        identity=NodeIdentity(node_id="n1", boot_id="b", pool="default", labels={}, serves="*"),
+        dial=server.dial,
+        runner_for=lambda _cluster_id: runner(machine),
+        discover=discover,
+        measure=measure,
+        heartbeat_s=5.0,
+        log_cap_bytes=0,
+        random=Random(0),
+    )
+    return asyncio.create_task(agent.run())
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    loop = SimLoop(Random(0))
+    try:
+        loop.run_until_complete(story)
+    finally:
+        loop.dispose()
+
+
+def launch(attempt: str) -> Launch:
+    return Launch(
+        attempt=attempt,
+        job_name="",
+        user="ada",
+        command=["true"],
+        cwd="/",
+        env={},
+        devices=(),
+        cpu_milli=0,
+        memory_mib=0,
+        gpu_milli=0,
+        time_limit_s=None,
+        grace_s=1,
+    )
+
+
+def test_a_greeting_is_answered_with_everything_the_node_has() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server, SlowRunner)
+        await asyncio.sleep(0.1)
+        server.say(greeting())
+        await asyncio.sleep(2)
+        (hello,) = server.streams[0].said(Hello)
+        assert [(report.attempt, report.phase) for report in hello.attempts] == [("1.0.1", Phase.RUNNING)]
+
+    play(story())
+
+
+def test_no_hello_is_said_before_the_records_are_read_even_if_the_stream_breaks_meanwhile() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server, SlowRunner)
+        await asyncio.sleep(0.1)
+        server.say(greeting(session=1))
+        await asyncio.sleep(0.2)
+        server.streams[0].close()
+        await asyncio.sleep(0.2)
+        server.say(greeting(session=2))
+        await asyncio.sleep(0.3)
+        assert server.streams[1].said(Hello) == []
+        await asyncio.sleep(1)
+        assert server.streams[0].said(Hello) == []
+        (hello,) = server.streams[1].said(Hello)
+        assert [report.attempt for report in hello.attempts] == ["1.0.1"]
+
+    play(story())
+
+
+def test_a_server_of_an_older_epoch_is_left_alone() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server)
+        await asyncio.sleep(0.1)
+        server.say(greeting(epoch=2))
+        await asyncio.sleep(0.1)
+        server.streams[0].close()
+        await asyncio.sleep(0.2)
+        server.say(greeting(epoch=1, session=9))
+        await asyncio.sleep(0.2)
+        assert len(server.streams) == 3
+        assert server.streams[1].said(Hello) == []
+        server.say(greeting(epoch=2, session=3))
+        await asyncio.sleep(0.1)
+        assert len(server.streams[2].said(Hello)) == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (Refused(why="too old"), "too old"),
+        (greeting(cluster_id="d"), "the server now belongs to another cluster, d"),
+        (
+            greeting(protocol=PROTOCOL + 1),
+            f"the server speaks protocol {PROTOCOL + 1}, this agent {PROTOCOL}: install one version",
+        ),
+    ],
+)
+def test_an_agent_that_has_no_place_there_ends_and_says_why(message: FromServer, why: str) -> None:
+    async def story() -> None:
+        server = Server()
+        working = start_agent(server)
+        await asyncio.sleep(0.1)
+        server.say(greeting())
+        await asyncio.sleep(0.1)
+        server.say(message)
+        with pytest.raises(AgentRefusedError, match=why):
+            await working
+
+    play(story())
+
+
+def test_a_task_is_launched_reported_and_its_output_read() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server)
+        await asyncio.sleep(0.1)
+        server.say(greeting(session=4))
+        await asyncio.sleep(0.1)
+        server.say(Orders(session=4, launches=(launch("1.0.1"),)))
+        await asyncio.sleep(0.1)
+        server.say(ReadLog(request=1, attempt="1.0.1", stream="stdout", offset=0, max_bytes=100))
+        server.say(ReadLog(request=2, attempt="1.0.1", stream="stdout", offset=6, max_bytes=100, wait_s=1))
+        await asyncio.sleep(1.5)
+        stream = server.streams[0]
+        assert stream.said(LogChunk) == [
+            LogChunk(request=1, offset=0, data=b"hello\n", at_end=False),
+            LogChunk(request=2, offset=6, data=b"", at_end=False),
+        ]
+        server.say(ReadLog(request=3, attempt="1.0.1", stream="stdout", offset=6, max_bytes=100, wait_s=9))
+        server.say(ReadLog(request=4, attempt="9.0.1", stream="stdout", offset=0, max_bytes=100))
+        await asyncio.sleep(3)
+        assert stream.said(LogChunk)[2:] == [
+            LogChunk(request=4, offset=0, data=b"", at_end=True, error="its output is no longer kept"),
+            LogChunk(request=3, offset=6, data=b"", at_end=True),
+        ]
+        phases = [report.phase for message in stream.said(Report) for report in message.attempts]
+        assert phases == [Phase.RUNNING, Phase.ENDED]
+
+    play(story())
+
+
+def test_a_heartbeat_is_sent_only_to_a_server_that_has_greeted() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server)
+        await asyncio.sleep(11)
+        assert server.streams[0].sent == []
+        server.say(greeting())
+        await asyncio.sleep(10)
+        assert server.streams[0].said(Heartbeat) == [Heartbeat(use=NodeUse())] * 2
+
+    play(story())

@@ -1,0 +1,283 @@
+"""The whole loop on a memory store: nodes are told only what was committed, and everything survives trouble."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from control_story import DONE, FakeNode, Leader, capacity, now_ms, play, says, spec
+
+from tgpu.control.loop import TICK_S
+from tgpu.domain.ids import TaskId
+from tgpu.domain.lifecycle import Cause, NodeState, Status
+from tgpu.protocol.messages import Acknowledge, Phase
+from tgpu.store.memory import MemoryStore
+from tgpu.store.port import Batch, DeposedError, Receipt, StoreUnavailableError, World
+
+
+class MoodyStore(MemoryStore):
+    """Away when it is told to be; `forgetful` takes a commit and does not say so."""
+
+    def __init__(self) -> None:
+        super().__init__("c")
+        self.away = False
+        self.forgetful = False
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        if self.away:
+            raise StoreUnavailableError("the disk is full")
+        receipt = await super().commit(epoch, batch)
+        if self.forgetful:
+            raise StoreUnavailableError("the connection broke")
+        return receipt
+
+    async def load(self) -> World:
+        if self.away:
+            raise StoreUnavailableError("the disk is full")
+        return await super().load()
+
+
+def test_a_job_is_assigned_launched_started_and_ended() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        (job_id,) = await leader.submit(spec(name="train"))
+        assert node.launched() == ["1.0.1"]
+        assert await leader.status(job_id) is Status.SCHEDULED
+        node.reports(says("1.0.1"))
+        await asyncio.sleep(0.01)
+        assert await leader.status(job_id) is Status.RUNNING
+        node.reports(says("1.0.1", Phase.ENDED, DONE))
+        await asyncio.sleep(0.01)
+        assert await leader.status(job_id) is Status.COMPLETED
+        session = node.session.number
+        acknowledged = [message for message in node.heard if isinstance(message, Acknowledge)]
+        assert acknowledged == [Acknowledge(session=session, seq=1), Acknowledge(session=session, seq=2)]
+        assert leader.published == ["assigned", "started", "succeeded"]
+        assert (leader.watch.placements, leader.watch.runs) == (1, [("succeeded", 1.0)])
+
+    play(story())
+
+
+def test_a_job_that_is_cancelled_is_stopped_and_closed_when_its_node_says_so() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        (job_id,) = await leader.submit()
+        node.reports(says("1.0.1"))
+        await leader.cancel(job_id)
+        assert node.stopped() == ["1.0.1"]
+        assert await leader.status(job_id) is Status.RUNNING
+        node.reports(says("1.0.1", Phase.ENDED, replace(DONE, cause=Cause.CANCELLED, exit_code=None)))
+        await asyncio.sleep(0.01)
+        job = await leader.store.job(job_id)
+        assert job is not None
+        assert (job.status, job.cause, job.detail) == (
+            Status.CANCELLED,
+            Cause.CANCELLED,
+            "cancelled by bob",
+        )
+
+    play(story())
+
+
+def test_a_job_that_waits_too_long_fails_with_the_next_tick() -> None:
+    async def story() -> None:
+        leader = Leader()
+        (job_id,) = await leader.submit(spec(max_wait_s=3))
+        await asyncio.sleep(2.9)
+        assert await leader.status(job_id) is Status.PENDING
+        await asyncio.sleep(TICK_S + 0.2)
+        job = await leader.store.job(job_id)
+        assert job is not None
+        assert (job.status, job.detail) == (Status.FAILED, "was not placed within 3 s")
+
+    play(story())
+
+
+def test_a_node_that_falls_silent_is_offline_and_ready_again_when_it_is_heard() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await asyncio.sleep(17)
+        (known,) = await leader.store.nodes()
+        assert known.state is NodeState.OFFLINE
+        node.beats()
+        await asyncio.sleep(2 * TICK_S)
+        (known,) = await leader.store.nodes()
+        assert known.state is NodeState.READY
+
+    play(story())
+
+
+def test_a_new_leader_writes_open_launches_anew_and_takes_up_open_stops() -> None:
+    async def story() -> None:
+        first = Leader()
+        node = await first.node()
+        await first.submit(spec(), spec())
+        node.reports(says("1.0.1"))
+        await first.cancel(1)
+        first.running.cancel()
+        second = Leader(first.store)
+        again = await second.node("n1", says("1.0.1"))
+        assert (again.launched(), again.stopped(), again.forgot()) == (["2.0.1"], ["1.0.1"], [])
+        assert again.greeting.epoch == 2
+
+    play(story())
+
+
+def test_a_deposed_leader_writes_nothing_and_stops() -> None:
+    async def story() -> None:
+        old = Leader()
+        node = await old.node()
+        new = Leader(old.store)
+        await asyncio.sleep(0.01)
+        (job_id,) = await new.submit()
+        with pytest.raises(DeposedError, match="epoch 1 is over: 2 leads by now"):
+            await old.running
+        assert not old.control.leads
+        assert (node.launched(), await new.status(job_id)) == ([], Status.PENDING)
+
+    play(story())
+
+
+def test_a_deposed_leader_that_has_nothing_to_write_notices_too() -> None:
+    async def story() -> None:
+        old = Leader()
+        await old.store.claim()
+        with pytest.raises(DeposedError):
+            await asyncio.wait_for(old.running, 15)
+
+    play(story())
+
+
+def test_nothing_is_told_while_the_store_is_away_and_all_is_said_again_afterwards() -> None:
+    async def story() -> None:
+        store = MoodyStore()
+        leader = Leader(store)
+        node = await leader.node()
+        store.away = True
+        (job_id,) = await leader.submit()
+        await asyncio.sleep(5)
+        assert node.launched() == []
+        assert await leader.status(job_id) is Status.PENDING
+        store.away = False
+        await asyncio.sleep(2)
+        assert node.closed
+        again = await leader.node()
+        assert again.launched() == ["1.0.1"]
+        assert leader.watch.drift == 0
+
+    play(story())
+
+
+def test_an_end_that_could_not_be_written_is_not_acknowledged() -> None:
+    async def story() -> None:
+        store = MoodyStore()
+        leader = Leader(store)
+        node = await leader.node()
+        (job_id,) = await leader.submit()
+        store.away = True
+        node.reports(says("1.0.1", Phase.ENDED, DONE))
+        await asyncio.sleep(3)
+        assert [message for message in node.heard if isinstance(message, Acknowledge)] == []
+        store.away = False
+        await asyncio.sleep(2)
+        await leader.node("n1", says("1.0.1", Phase.ENDED, DONE))
+        assert await leader.status(job_id) is Status.COMPLETED
+
+    play(story())
+
+
+def test_a_commit_of_which_nobody_heard_is_found_in_the_store() -> None:
+    async def story() -> None:
+        store = MoodyStore()
+        leader = Leader(store)
+        await leader.node()
+        store.forgetful = True
+        (job_id,) = await leader.submit()
+        store.forgetful = False
+        await asyncio.sleep(2)
+        assert await leader.status(job_id) is Status.SCHEDULED
+        again = await leader.node()
+        assert again.launched() == ["1.0.1"]
+        assert [attempt.attempt_id.number for attempt in await store.attempts(job_id)] == [1]
+
+    play(story())
+
+
+def test_a_node_that_left_during_an_outage_is_not_believed_to_be_there() -> None:
+    async def story() -> None:
+        store = MoodyStore()
+        leader = Leader(store)
+        node = await leader.node()
+        store.away = True
+        await leader.submit()
+        node.close()
+        await asyncio.sleep(3)
+        store.away = False
+        await asyncio.sleep(2)
+        assert not leader.control.picture.places["n1"].takes_tasks
+        assert await leader.status(1) is Status.PENDING
+
+    play(story())
+
+
+def test_drift_in_the_picture_is_counted_and_mended() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.submit(spec(gpus=8), spec(gpus=8))
+        leader.control.picture.remove_waiting(TaskId(1, 0))
+        await asyncio.sleep(12)
+        assert leader.watch.drift == 1
+        assert list(leader.control.picture.waiting) == [TaskId(1, 0), TaskId(2, 0)]
+        await asyncio.sleep(12)
+        assert leader.watch.drift == 1
+
+    play(story())
+
+
+def test_an_assignment_that_a_cancel_overtook_is_handed_back() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        submitted = asyncio.ensure_future(leader.store.submit([spec(), spec()], now_ms()))
+        await leader.store.request_cancel([1], "bob", now_ms())
+        await submitted
+        await asyncio.sleep(0.05)
+        for job_id in (1, 2):
+            await leader.store.request_cancel([job_id], "bob", now_ms())
+        await asyncio.sleep(3)
+        for attempt in node.stopped():
+            node.reports(says(attempt, Phase.ENDED, replace(DONE, cause=Cause.CANCELLED)))
+        await asyncio.sleep(1)
+        assert [await leader.status(job_id) for job_id in (1, 2)] == [Status.CANCELLED] * 2
+        assert leader.control.picture.places["n1"].room.gpu_free == [1000, 1000]
+
+    play(story())
+
+
+def test_a_second_node_with_a_changed_device_list_is_taken_as_it_is() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(spec(gpus=2))
+        node.beats(capacity(gpus=1))
+        await asyncio.sleep(0.05)
+        (known,) = await leader.store.nodes()
+        assert known.capacity == capacity(gpus=1)
+        node.reports(says("1.0.1", Phase.ENDED, DONE))
+        await asyncio.sleep(0.05)
+        assert leader.control.picture.places["n1"].room.gpu_free == [1000]
+
+    play(story())
+
+
+def test_an_agent_that_comes_before_the_leader_is_ready_is_greeted_once_it_is() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = FakeNode(leader.hub)
+        assert node.heard == []
+        await asyncio.sleep(0.1)
+        assert node.greeting.epoch == 1
+
+    play(story())

@@ -1,0 +1,55 @@
+"""What an attempt's end means for its task, and how it is told."""
+
+import pytest
+from control_story import task
+
+from tgpu.control.outcome import happening, in_words
+from tgpu.domain.job import Exit, TaskBrief
+from tgpu.domain.lifecycle import Cause, Happening
+
+STUBBORN = task(requeue=False)
+UNWANTED = task(cancel_by="bob")
+
+
+@pytest.mark.parametrize(
+    ("how", "whose", "happened", "words"),
+    [
+        (Exit(Cause.EXITED, 0), task(), Happening.SUCCEEDED, ""),
+        (Exit(Cause.EXITED, 3), task(), Happening.FAILED, "exit code 3"),
+        (Exit(Cause.EXITED, 0), UNWANTED, Happening.SUCCEEDED, ""),
+        (Exit(Cause.SIGNALLED, signal=11), task(), Happening.FAILED, "killed by signal 11"),
+        (
+            Exit(Cause.TIME_LIMIT, signal=15, detail="it ran longer than its limit of 60 s"),
+            task(time_limit_s=60),
+            Happening.FAILED,
+            "ran into its time limit of 60 s",
+        ),
+        (Exit(Cause.CANCELLED, signal=15), UNWANTED, Happening.CANCELLED, "cancelled by bob"),
+        (
+            Exit(Cause.CANCELLED, detail="stopped before it started"),
+            UNWANTED,
+            Happening.CANCELLED,
+            "cancelled by bob: stopped before it started",
+        ),
+        (Exit(Cause.CANCELLED), task(), Happening.CANCELLED, "cancelled"),
+        (
+            Exit(Cause.COULD_NOT_START, detail="nosuch: command not found"),
+            task(),
+            Happening.FAILED,
+            "could not be started: nosuch: command not found",
+        ),
+        (Exit(Cause.REBOOTED), task(), Happening.REQUEUED, "its machine restarted"),
+        (Exit(Cause.REBOOTED), STUBBORN, Happening.FAILED, "its machine restarted"),
+        (Exit(Cause.REBOOTED), UNWANTED, Happening.CANCELLED, "its machine restarted"),
+        (Exit(Cause.NODE_LOST), task(), Happening.REQUEUED, "its node lost it"),
+        (
+            Exit(Cause.SUPERVISOR_LOST),
+            task(),
+            Happening.FAILED,
+            "its supervisor was killed, so how it ended is not known",
+        ),
+        (Exit(Cause.OUT_OF_MEMORY), task(), Happening.FAILED, "out of memory"),
+    ],
+)
+def test_an_end_is_judged_and_told(how: Exit, whose: TaskBrief, happened: Happening, words: str) -> None:
+    assert (happening(how, whose), in_words(how, whose)) == (happened, words)
