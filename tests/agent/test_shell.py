@@ -80,10 +80,15 @@ def greeting(epoch: int = 1, session: int = 1, cluster_id: str = "c", protocol: 
     return Greeting(protocol=protocol, cluster_id=cluster_id, epoch=epoch, session=session)
 
 
-def start_agent(server: Server, runner: type[FakeRunner] = FakeRunner) -> asyncio.Task[None]:
+def start_agent(
+    server: Server, runner: type[FakeRunner] = FakeRunner, blind_after_s: float = 1e9
+) -> asyncio.Task[None]:
+    """`blind_after_s`: from when on its devices cannot be found any more."""
     machine = FakeMachine(lambda _spec: Behaviour(3.0, output=b"hello\n"), now_ms=lambda: 1000)
 
     async def discover() -> Capacity:
+        if asyncio.get_running_loop().time() >= blind_after_s:
+            raise OSError("the driver is gone")
         return Capacity(4000, 1024, 0)
 
     async def measure() -> NodeUse:
@@ -244,5 +249,18 @@ def test_a_heartbeat_is_sent_only_to_a_server_that_has_greeted() -> None:
         server.say(greeting())
         await asyncio.sleep(10)
         assert server.streams[0].said(Heartbeat) == [Heartbeat(use=NodeUse())] * 2
+
+    play(story())
+
+
+def test_an_agent_that_cannot_see_its_devices_any_more_ends_instead_of_falling_silent() -> None:
+    async def story() -> None:
+        server = Server()
+        working = start_agent(server, blind_after_s=7)
+        await asyncio.sleep(0.1)
+        server.say(greeting())
+        with pytest.raises(OSError, match="the driver is gone"):
+            await working
+        assert len(server.streams[0].said(Heartbeat)) == 1
 
     play(story())

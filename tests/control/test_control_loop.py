@@ -1,34 +1,43 @@
-"""The whole loop on a memory store: nodes are told only what was committed, and everything survives trouble."""
+"""The whole loop on a memory store: nodes hear only what was committed, and all survives trouble."""
 
 import asyncio
 from dataclasses import replace
 
 import pytest
-from control_story import DONE, FakeNode, Leader, capacity, now_ms, play, says, spec
+from control_story import DONE, FakeNode, Leader, capacity, play, says, spec
 
 from tgpu.control.loop import TICK_S
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Cause, NodeState, Status
 from tgpu.protocol.messages import Acknowledge, Phase
 from tgpu.store.memory import MemoryStore
-from tgpu.store.port import Batch, DeposedError, Receipt, StoreUnavailableError, World
+from tgpu.store.port import Batch, Changes, DeposedError, Receipt, StoreUnavailableError, World
 
 
 class MoodyStore(MemoryStore):
-    """Away when it is told to be; `forgetful` takes a commit and does not say so."""
+    """Away when it is told to be; `forgetful`: takes a commit and does not say so; `hasty`: somebody cancels
+    job 1 between a decision and its commit."""
 
     def __init__(self) -> None:
         super().__init__("c")
         self.away = False
         self.forgetful = False
+        self.hasty = False
 
     async def commit(self, epoch: int, batch: Batch) -> Receipt:
         if self.away:
             raise StoreUnavailableError("the disk is full")
+        if self.hasty and batch.assigned:
+            await self.request_cancel([1], "bob", batch.at_ms)
         receipt = await super().commit(epoch, batch)
         if self.forgetful:
             raise StoreUnavailableError("the connection broke")
         return receipt
+
+    async def changes(self, after_seq: int, limit: int = 5000) -> Changes:
+        if self.away:
+            raise StoreUnavailableError("the disk is full")
+        return await super().changes(after_seq, limit)
 
     async def load(self) -> World:
         if self.away:
@@ -143,6 +152,7 @@ def test_a_deposed_leader_writes_nothing_and_stops() -> None:
 def test_a_deposed_leader_that_has_nothing_to_write_notices_too() -> None:
     async def story() -> None:
         old = Leader()
+        await asyncio.sleep(0.01)
         await old.store.claim()
         with pytest.raises(DeposedError):
             await asyncio.wait_for(old.running, 15)
@@ -211,12 +221,13 @@ def test_a_node_that_left_during_an_outage_is_not_believed_to_be_there() -> None
         leader = Leader(store)
         node = await leader.node()
         store.away = True
-        await leader.submit()
-        node.close()
+        node.session.closed()
+        leader.control._inbox.store_changed()  # so that the news is taken and the store fails in one turn
         await asyncio.sleep(3)
         store.away = False
         await asyncio.sleep(2)
         assert not leader.control.picture.places["n1"].takes_tasks
+        await leader.submit()
         assert await leader.status(1) is Status.PENDING
 
     play(story())
@@ -238,25 +249,22 @@ def test_drift_in_the_picture_is_counted_and_mended() -> None:
 
 def test_an_assignment_that_a_cancel_overtook_is_handed_back() -> None:
     async def story() -> None:
-        leader = Leader()
+        store = MoodyStore()
+        leader = Leader(store)
         node = await leader.node()
-        submitted = asyncio.ensure_future(leader.store.submit([spec(), spec()], now_ms()))
-        await leader.store.request_cancel([1], "bob", now_ms())
-        await submitted
+        store.hasty = True
+        await leader.submit()
         await asyncio.sleep(0.05)
-        for job_id in (1, 2):
-            await leader.store.request_cancel([job_id], "bob", now_ms())
-        await asyncio.sleep(3)
-        for attempt in node.stopped():
-            node.reports(says(attempt, Phase.ENDED, replace(DONE, cause=Cause.CANCELLED)))
-        await asyncio.sleep(1)
-        assert [await leader.status(job_id) for job_id in (1, 2)] == [Status.CANCELLED] * 2
+        job = await store.job(1)
+        assert job is not None
+        assert (job.status, job.detail, job.attempts) == (Status.CANCELLED, "cancelled by bob", 0)
+        assert node.launched() == []
         assert leader.control.picture.places["n1"].room.gpu_free == [1000, 1000]
 
     play(story())
 
 
-def test_a_second_node_with_a_changed_device_list_is_taken_as_it_is() -> None:
+def test_a_device_that_vanishes_under_a_task_is_given_back_to_nobody() -> None:
     async def story() -> None:
         leader = Leader()
         node = await leader.node()
@@ -279,5 +287,22 @@ def test_an_agent_that_comes_before_the_leader_is_ready_is_greeted_once_it_is() 
         assert node.heard == []
         await asyncio.sleep(0.1)
         assert node.greeting.epoch == 1
+
+    play(story())
+
+
+class PagedStore(MemoryStore):
+    """Shows what users asked for two events at a time."""
+
+    async def changes(self, after_seq: int, limit: int = 2) -> Changes:
+        return await super().changes(after_seq, min(limit, 2))
+
+
+def test_wishes_that_do_not_fit_into_one_look_are_taken_in_by_the_next() -> None:
+    async def story() -> None:
+        leader = Leader(PagedStore("c"))
+        await asyncio.sleep(0.01)
+        await leader.submit(*[spec(gpus=8)] * 7)
+        assert len(leader.control.picture.waiting) == 7
 
     play(story())

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,13 @@ if real is not None:
 @pytest.fixture
 def grouped(tmp_path: Path) -> Iterator[Machine]:
     machine = Machine(tmp_path, cgroups=True)
+    machine.cluster = f"test-{uuid.uuid4().hex}"
     machine.open()
-    base = machine.runner._cgroups.base
+    base = Path(machine.runner._cgroups.base)
     yield machine
     machine.close()
     machine.loop.close()
-    Path(base).rmdir()
+    assert not base.exists()
 
 
 @pytest.mark.skipif(real is None, reason="no cgroup can be made here")

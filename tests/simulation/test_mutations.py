@@ -28,7 +28,7 @@ from tgpu.sim.store import SimStore
 from tgpu.store.memory_state import State
 from tgpu.store.port import Batch, IdempotencyKey, Receipt, Store, Submitted
 
-MOST_SEEDS = 150
+MOST_SEEDS = 300
 Patch = pytest.MonkeyPatch
 
 

@@ -102,7 +102,7 @@ class Agent:
 
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
-        heart = asyncio.create_task(self._heartbeats(channel))
+        heart = self._aside(self._heartbeats(channel))
         try:
             await channel.closed()
         finally:
@@ -229,10 +229,12 @@ class Agent:
         self._report_due = False
         self._carry_out(self._machine.report(self._now()))
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """If it fails, so does the whole agent: one that only seems to be alive helps nobody."""
         task = asyncio.get_running_loop().create_task(work)
         self._side_tasks.add(task)
         task.add_done_callback(self._aside_done)
+        return task
 
     def _aside_done(self, task: asyncio.Task[None]) -> None:
         self._side_tasks.discard(task)

@@ -56,7 +56,9 @@ class Settings:
     node_gpus: str = _setting("all", "GPUs this node offers: `all`, `none`, or indices such as `0,2,3`.")
     node_pool: str = _setting("default", "The pool this node belongs to.")
     node_labels: tuple[str, ...] = _setting((), "Labels of this node, each `key=value`.")
-    simulate_gpus: int = _setting(0, "Pretend that this node has so many GPUs (for a machine without).")
+    simulate_gpus: int = _setting(
+        0, "Pretend that this node has so many GPUs, and 4 CPUs for each (for a machine without)."
+    )
     simulate_gpu_model: str = _setting("Simulated GPU", "What the simulated GPUs call themselves.")
     default_cpus: float = _setting(1.0, "CPUs of a job that does not say.")
     default_memory: str = _setting("0", "Memory of a job that does not say.")

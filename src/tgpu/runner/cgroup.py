@@ -31,6 +31,8 @@ class Cgroups:
         moved: set[int] = set()
         try:
             os.mkdir(path)
+        except FileExistsError:  # left by a crash
+            pass
         except OSError:
             return False
         for _ in range(ROUNDS):
@@ -64,6 +66,13 @@ class Cgroups:
                 time.sleep(REMOVE_AGAIN_S)
             else:
                 return
+
+    def close(self) -> None:
+        """Leaves nothing behind, unless a task still runs."""
+        try:
+            os.rmdir(self.base)
+        except OSError:
+            return
 
 
 def detect(cluster_id: str, proc: str = "/proc/self") -> Cgroups | None:

@@ -43,7 +43,7 @@ class ProcessRunner:
         self._folder = records_dir
         self._logs = logs_dir
         self._cluster_id = cluster_id
-        self._cgroups = detect(cluster_id) if cgroups else None
+        self._use_cgroups = cgroups
         self._now_ms = now_ms
         self._boot = _boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,6 +54,7 @@ class ProcessRunner:
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
         # 1. Whoever ends from now on can tell us.
         self._loop = asyncio.get_running_loop()
+        self._cgroups = detect(self._cluster_id) if self._use_cgroups else None
         for folder in (self._folder, self._logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known = Known(on_event)
@@ -95,6 +96,8 @@ class ProcessRunner:
         if self._spawner is not None:
             await self._spawner.close()
         self._journals.close()
+        if self._cgroups is not None:
+            self._cgroups.close()
 
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._known or not is_attempt(spec.attempt):

@@ -85,7 +85,9 @@ class Faults:
 
         def crash() -> None:
             self._world.crash_agent(agent)
-            self._soon(6, lambda: self._world.start_agent(machine))
+            self._soon(4, lambda: self._world.start_agent(machine))
+            for _ in range(2):  # its return is not smooth either
+                self._soon(8, lambda: self._world.network.snap(machine.node_id))
 
         agent.incarnation.on_fuse = crash
         agent.incarnation.fuse = self._random.randint(1, 30)

@@ -9,7 +9,8 @@ from tgpu.runner.port import AttemptEnded, LaunchSpec, LogPart, RunnerEvent
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.machine import Machine
 
-SLOWEST_OPEN_S = 0.5
+OPENING_S = (0.01, 0.1, 4.0)
+"""Reading the records may take so long that streams come and go meanwhile."""
 
 
 class SimRunner:
@@ -25,14 +26,14 @@ class SimRunner:
         self._on_event: Callable[[RunnerEvent], None] | None = None
 
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
-        await asyncio.sleep(self._random.uniform(0, SLOWEST_OPEN_S))
+        await asyncio.sleep(self._random.uniform(0, self._random.choice(OPENING_S)))
         while self._machine.ordered:  # noqa: ASYNC110  as with the real lock: what the last agent ordered is claimed or lost first
             await asyncio.sleep(0.01)
         self._on_event = on_event
         self._machine.tell = self._tell
         found = self._machine.survey()
         self._known = {event.attempt: isinstance(event, AttemptEnded) for event in found}
-        await asyncio.sleep(self._random.uniform(0, SLOWEST_OPEN_S))
+        await asyncio.sleep(self._random.uniform(0, self._random.choice(OPENING_S)))
         return found
 
     async def close(self) -> None:

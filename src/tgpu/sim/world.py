@@ -11,9 +11,10 @@ from tgpu.sim.agent import AgentProcess
 from tgpu.sim.facts import Facts
 from tgpu.sim.loop import SimLoop
 from tgpu.sim.machine import Machine
-from tgpu.sim.network import Mood, Network, Server
+from tgpu.sim.network import Mood, Network
 from tgpu.sim.server import ServerProcess
 from tgpu.sim.store import SimStore
+from tgpu.sim.stream import Server
 from tgpu.sim.trace import Trace
 from tgpu.sim.workload import LIMITED
 from tgpu.store.port import StoreUnavailableError

@@ -9,6 +9,9 @@ from tgpu.domain import quantities
 from tgpu.domain.node import Capacity, Device
 from tgpu.protocol.messages import NodeUse
 
+SIMULATED_CPU_MILLI = 4000
+"""A machine with so many GPUs would have CPUs to match: without, jobs would wait for those instead."""
+
 
 class Inventory:
     """Asked again and again: a device that falls ill, or recovers, shows in the next answer."""
@@ -31,7 +34,7 @@ class Inventory:
         cpus = quantities.milli("node_cpus", settings.node_cpus, quantities.MAX_CPU_MILLI)
         present = {device.index: device for device in self._gpus.devices()}
         return Capacity(
-            cpu_milli=cpus or host.cpu_milli(),
+            cpu_milli=cpus or max(host.cpu_milli(), SIMULATED_CPU_MILLI * settings.simulate_gpus),
             memory_mib=self._size("node_memory", settings.node_memory) or host.memory_mib(),
             disk_mib=self._disk_mib,
             devices=tuple(present.get(index) or _vanished(index) for index in self._offered),

@@ -1,0 +1,103 @@
+"""What the live picture can tell those who ask."""
+
+import asyncio
+
+import pytest
+from control_story import Leader, capacity, play, says, spec
+
+from tgpu.control.answers import Answers, NotLeadingError
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import Request
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Amounts, Tenant
+from tgpu.domain.views import DeviceView, QueueView
+from tgpu.protocol.messages import Heartbeat, NodeUse
+
+
+def answers_of(leader: Leader) -> Answers:
+    return Answers(leader.control, leader.hub, leader.store)
+
+
+def test_nothing_can_be_told_before_anybody_leads() -> None:
+    async def story() -> None:
+        with pytest.raises(NotLeadingError, match="the scheduler is starting: try again shortly"):
+            await answers_of(Leader()).why(1)
+
+    play(story())
+
+
+def test_a_job_is_told_why_it_waits() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.submit(spec(gpus=2), spec(gpus=1))
+        why = await answers_of(leader).why(2)
+        assert why is not None
+        assert why.summary == "waits: needs 1 GPU; n1 has 0 of 2 GPUs free"
+        assert await answers_of(leader).why(9) is None
+
+    play(story())
+
+
+def test_each_request_is_told_whether_it_could_ever_run() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        fits, never = Request(gpu_milli=1000), Request(gpu_milli=3000)
+        sentence = "it asks for 3 GPUs, the largest node has 2"
+        assert await answers_of(leader).never_fits([never, fits, never]) == [sentence, None, sentence]
+
+    play(story())
+
+
+def test_a_node_shows_what_is_given_out_to_whom_and_what_was_measured() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(spec())
+        node.reports(says("1.0.1"))
+        use = NodeUse(cpu_milli=900, memory_mib=77, gpu_percent=(50, 0), gpu_memory_mib=(10, 0))
+        node.session.received(Heartbeat(use=use))
+        await asyncio.sleep(0.01)
+        (view,) = await answers_of(leader).nodes()
+        assert view.node.capacity == capacity()
+        assert view.allocated == Amounts(1000, 0, 0, 1000)
+        assert view.devices == (
+            DeviceView(0, 1000, ((1, "ada"),), 50, 10),
+            DeviceView(1, 0, (), 0, 0),
+        )
+        assert view.running == (TaskId(1, 0).attempt(1),)
+        assert (view.silent_s, view.used_cpu_milli, view.used_memory_mib) == (None, 900, 77)
+
+    play(story())
+
+
+def test_a_node_that_is_away_shows_for_how_long() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        node.close()
+        await asyncio.sleep(4)
+        (view,) = await answers_of(leader).nodes()
+        assert (view.silent_s, view.used_cpu_milli) == (4.0, None)
+
+    play(story())
+
+
+def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.store.create_tenant(Tenant("lab", weight=2))
+        await leader.node()
+        await leader.submit(
+            spec(tenant_id="lab"),
+            spec(gpus=2, tenant_id="lab"),
+            spec(gpus=2, tenant_id="lab", priority=5),
+            spec(gpus=2, priority_class=PriorityClass.LOW),
+        )
+        assert await answers_of(leader).queues() == [
+            QueueView("default", PriorityClass.LOW, 1, 4, 0.0),
+            QueueView("lab", PriorityClass.DEFAULT, 2, 1, 0.5),
+        ]
+
+    play(story())

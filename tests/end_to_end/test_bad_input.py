@@ -1,0 +1,140 @@
+"""Bad input gets one clear line, the right exit code, and changes nothing."""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+
+REFUSED = [
+    (("--gpus", "0.0001", "--", "true"), "at most 3 decimals"),
+    (("--gpus", "-1", "--", "true"), "negative"),
+    (("--gpus", "1.5", "--", "true"), "0.5 or 2"),
+    (("--gpus", "9", "--", "true"), "can never run here: it asks for 9 GPUs, the largest node has 8"),
+    (("--gpus", "1000000000000000000", "--", "true"), "may be at most"),
+    (("--cpus", "0", "--", "true"), "more than 0"),
+    (("--cpus", "1000", "--", "true"), "can never run here"),
+    (("--memory", "999999999T", "--", "true"), "at most"),
+    (("--class", "urgent", "--", "true"), "real-time"),
+    (("--priority", "99999999999", "--", "true"), "priority"),
+    (("--time", "1-99:99:99", "--", "true"), "duration"),
+    (("--cwd", "/does/not/exist", "--", "true"), "/does/not/exist"),
+    (("--gpu-type", "H900", "--gpus", "1", "--", "true"), "H900"),
+    (("--env", "NOEQUALS", "--", "true"), "NOEQUALS"),
+    (("--", ""), "empty"),
+    ((), "nothing to run"),
+]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Installation]:
+    base = Path("/tmp") / f"tgpu-bad-{id(object())}"
+    base.mkdir(mode=0o755)
+    one = Installation(base / "home")
+    one.up()
+    yield one
+    one.remove()
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED, ids=[" ".join(a) or "nothing" for a, _ in REFUSED])
+def test_a_bad_submission_is_refused_in_one_line(
+    shared: Installation, arguments: tuple[str, ...], says: str
+) -> None:
+    done = shared.tgpu("submit", *arguments, check=False)
+    assert done.returncode in (2, 6), done
+    assert done.stderr.startswith("tgpu: ")
+    assert done.stderr.count("\n") == 1
+    assert says.lower() in done.stderr.lower()
+    assert shared.json("list", "--all") == []
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "why", "cancel", "wait"])
+def test_an_unknown_job_is_said_to_be_unknown(shared: Installation, command: str) -> None:
+    done = shared.tgpu(command, "424242", check=False)
+    assert done.returncode == 4
+    assert "no job 424242" in done.stderr
+
+
+def test_an_environment_of_ten_megabytes_is_refused(shared: Installation) -> None:
+    big = shared.files / "big.yaml"
+    big.write_text("command: 'true'\nenv:\n  BIG: " + "x" * 10_000_000 + "\n")
+    done = shared.tgpu("submit", "-f", str(big), check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert shared.json("list", "--all") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"command": "a\\u0000b"}',
+        b'{"command": ["tr\xff\xfeue"]}',
+        b'{"command": "true", "gpus": 1}',
+        b'{"command": []}',
+        b'{"command": "true"',
+        b"[]",
+        b"",
+    ],
+)
+def test_what_no_command_line_would_send_is_refused_as_a_problem(shared: Installation, body: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as raw:
+        raw.connect(str(shared.home / "run" / "tgpu.sock"))
+        raw.settimeout(10)
+        head = f"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        raw.sendall(head.encode() + b"Connection: close\r\n\r\n" + body)
+        answer = b""
+        while part := raw.recv(65536):
+            answer += part
+    status = int(answer.split(b" ", 2)[1])
+    assert status in (400, 422)
+    assert b"application/problem+json" in answer
+    assert shared.json("list", "--all") == []
+
+
+def test_cancelling_what_has_ended_says_how_it_ended(installation: Installation) -> None:
+    installation.up()
+    job_id = installation.submit("--", "true")
+    installation.wait_status(job_id, "completed")
+    done = installation.tgpu("cancel", str(job_id), check=False)
+    assert done.returncode == 6
+    assert "completed" in done.stderr
+    assert installation.status(job_id) == "completed"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "tgpu", str(mount)], check=True)
+    yield mount
+    subprocess.run(["umount", "--lazy", str(mount)], check=True)
+
+
+def test_a_full_disk_refuses_new_jobs_clearly_and_loses_nothing(small_disk: Path) -> None:
+    one = Installation(small_disk / "home")
+    one.up()
+    try:
+        running = one.submit("--", "sh", "-c", "sleep 6; exit 9")
+        one.wait_status(running, "running")
+        filler = small_disk / "filler"
+        free = shutil.disk_usage(small_disk).free
+        filler.write_bytes(b"x" * (free - 200_000))
+        accepted, refusal = 0, ""
+        while not refusal:
+            done = one.tgpu("submit", "--quiet", "--count", "50", "--gpus", "8", "--", "true", check=False)
+            refusal = done.stderr
+            accepted += 0 if done.returncode else 50
+            assert accepted < 20_000
+        assert "disk" in refusal
+        assert refusal.count("\n") == 1
+        filler.unlink()
+        later = one.submit("--", "true")
+        assert one.wait_status(running, "failed", within_s=30)["exit_code"] == 9
+        one.wait_status(later, "completed", within_s=60)
+        jobs = one.json("list", "--all", "--limit", "30000")
+        assert len(jobs) == accepted + 2
+    finally:
+        one.remove()
