@@ -15,7 +15,10 @@ from conftest import Installation
 from tgpu.client import Client, TgpuError
 
 USERS = ("tgpu-ann", "tgpu-bob")
-pytestmark = pytest.mark.xdist_group("accounts")
+pytestmark = [
+    pytest.mark.xdist_group("accounts"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

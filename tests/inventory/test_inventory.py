@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -47,8 +46,6 @@ def ask(env: Mapping[str, str], gpus: str = "all", then_lost: str = "") -> list:
 @pytest.fixture(scope="session")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The real pynvml, on a library that says what we like."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
     folder = tmp_path_factory.mktemp("nvml")
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(

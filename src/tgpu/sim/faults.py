@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation
 from tgpu.sim.machine import Machine
 from tgpu.sim.world import World
@@ -42,7 +43,7 @@ class Faults:
             self._random.choice(self._kinds)()
 
     def stop(self) -> None:
-        """From now on nothing goes wrong any more, and everything that went down comes back."""
+        """No new fault from now on, and everything that went down comes back."""
         world = self._world
         world.trace.add("world", "quiesces")
         world.network.calm()
@@ -127,7 +128,7 @@ class Faults:
         self._pause_server()
         self._world.start_server()
         for machine in self._world.machines:
-            if self._random.random() < 0.7:  # noqa: PLR2004  some agents stay with the old one at first
+            if happens(self._random, 0.7):  # the others stay with the old one at first
                 self._world.network.snap(machine.node_id)
 
     def _partition(self) -> None:
@@ -135,7 +136,7 @@ class Faults:
         seconds = self._random.uniform(0, 25)
         self._world.trace.add("network", f"cuts {machine.node_id} off for {seconds:.1f} s")
         self._world.network.partition(machine.node_id, seconds)
-        if self._random.random() < 0.5:  # noqa: PLR2004  its stream survives, or does not
+        if happens(self._random, 0.5):
             self._world.network.snap(machine.node_id)
 
     def _snap(self) -> None:

@@ -148,12 +148,6 @@ class SimLoop(asyncio.BaseEventLoop):
                 owner.fuse = None
                 owner.on_fuse()
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is passed over when its time comes."""
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There is no I/O here."""
-
     def dispose(self) -> None:
         """After the run: unfinished coroutines are closed where nothing hears their last words."""
         self._disposing = True

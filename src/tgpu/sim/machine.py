@@ -11,6 +11,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, RunnerEvent
 from tgpu.sim.behaviour import Behaviour
+from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts, Run
 from tgpu.sim.loop import Incarnation, SimLoop
 
@@ -94,7 +95,7 @@ class Machine:
         """Of what was still on its way, some arrives and some does not."""
         self.tell = None
         for attempt in list(self.ordered):
-            if self._random.random() < 0.5:  # noqa: PLR2004  a fair coin
+            if happens(self._random, 0.5):
                 del self.ordered[attempt]
 
     def reboot(self) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVarTuple
 from tgpu.agent.channel import Listener
 from tgpu.protocol.framing import encode
 from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Orders, Report
+from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.stream import AgentEnd, End, Server, ServerEnd
 from tgpu.sim.trace import Trace
@@ -53,7 +54,7 @@ class Network:
             raise TimeoutError("nobody answers")
         if not self.servers:
             raise ConnectionRefusedError("nobody listens")
-        stray = self.mood.unruly and self.random.random() < 0.2  # noqa: PLR2004  one in five finds an old server
+        stray = self.mood.unruly and happens(self.random, 0.2)  # it finds an old server
         server = self.random.choice(self.servers) if stray else self.servers[-1]
         agent_end, server_end = AgentEnd(self, owner, node_id, listener), ServerEnd(self, server, node_id)
         agent_end.peer, server_end.peer = server_end, agent_end
@@ -68,7 +69,7 @@ class Network:
         frame = encode(message)
         if not (self.mood.unruly and isinstance(message, REPEATABLE)):
             self._in_order(sender, frame)
-        elif self.random.random() > 0.1:  # noqa: PLR2004  one in ten is lost
+        elif not happens(self.random, 0.1):  # otherwise it is lost
             for _ in range(self.random.choice((1, 1, 1, 2))):
                 late = self.random.choice((0.0, 0.0, 0.1, 4.0)) * self.random.random()
                 wait = self._cut_s(sender.node_id) + self._delay() + late

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
+from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts
 from tgpu.sim.loop import INCARNATION
 from tgpu.sim.trace import Trace
@@ -58,9 +59,9 @@ class SimStore(MemoryStore):
 
     async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
         await asyncio.sleep(self._random.choice(_DELAYS_S))
-        if self.away or self._random.random() < self.flaky:
+        if self.away or happens(self._random, self.flaky):
             raise StoreUnavailableError("simulated: the disk is full")
         result = await super()._once(effect, wakes=wakes)
-        if self._random.random() < self.flaky:
+        if happens(self._random, self.flaky):
             raise StoreUnavailableError("simulated: the connection broke before the answer came")
         return result

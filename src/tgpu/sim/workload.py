@@ -9,6 +9,7 @@ from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.node import Capacity
 from tgpu.domain.priority import PriorityClass
 from tgpu.sim.behaviour import Behaviour
+from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts
 from tgpu.sim.store import SimStore
 from tgpu.sim.trace import Trace
@@ -49,7 +50,7 @@ class User:
     async def live(self, acts: int, for_s: float) -> None:
         for number in range(acts):
             await asyncio.sleep(self._random.uniform(0, 2 * for_s / acts))
-            if self._mine and self._random.random() < 0.25:  # noqa: PLR2004  about one act in four is a cancel
+            if self._mine and happens(self._random, 0.25):
                 await self._cancel(self._mine)
             else:
                 await self._submit(f"{self._name}-{number}")
@@ -67,7 +68,7 @@ class User:
         self._trace.add(self._name, f"{key} is acknowledged as {submitted.job_ids}")
         self._mine += submitted.job_ids
         self._facts.acknowledged.update(dict.fromkeys(submitted.job_ids))
-        if self._random.random() < 0.2:  # noqa: PLR2004  some change their mind at once
+        if happens(self._random, 0.2):  # some change their mind at once
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)
 
@@ -89,7 +90,7 @@ def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSp
         priority=random.randint(-3, 3),
         time_limit_s=random.choice((None, None, None, None, 1, 10)),
         max_wait_s=random.choice((None, None, None, None, None, None, 2, 20)),
-        requeue=random.random() < 0.8,  # noqa: PLR2004  most jobs may be tried again
+        requeue=happens(random, 0.8),
         grace_s=random.choice((0, 1, 3)),
     )
 
@@ -99,7 +100,7 @@ def behaviour(random: Random) -> Behaviour:
         runs_ms=round(20 * 1000 ** random.random()),  # from 20 ms to 20 s, short ones as common as long ones
         exit_code=random.choice((0, 0, 0, 1, 137)),
         obeys_ms=random.choice((0, 100, 1500, None)),
-        starts=random.random() < 0.95,  # noqa: PLR2004  few programs do not exist
+        starts=happens(random, 0.95),
     )
 
 
@@ -108,11 +109,11 @@ def request(random: Random, capacity: Capacity) -> Request:
     gpu_milli = random.choice((0, 0, 250, 500, 1000, 1000, 1000 * random.randint(1, max(1, devices))))
     model = random.choice(capacity.devices).model if devices else ""
     fitting = sum(device.model == model for device in capacity.devices)
-    wants_type = gpu_milli <= 1000 * fitting and random.random() < 0.3  # noqa: PLR2004  about one in three
+    wants_type = gpu_milli <= 1000 * fitting and happens(random, 0.3)
     return Request(
         cpu_milli=random.choice((0, 500, 1000, 2000, capacity.cpu_milli)),
         memory_mib=random.choice((0, 512, 4096, capacity.memory_mib)),
         gpu_milli=gpu_milli if devices else 0,
         gpu_type=model if devices and wants_type else None,
-        exclusive=random.random() < 0.08,  # noqa: PLR2004  a rare wish
+        exclusive=happens(random, 0.08),
     )

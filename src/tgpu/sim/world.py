@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tgpu.domain.node import Capacity, Device
 from tgpu.domain.tenant import Limits, Tenant
 from tgpu.sim.agent import AgentProcess
+from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts
 from tgpu.sim.loop import SimLoop
 from tgpu.sim.machine import Machine
@@ -31,7 +32,7 @@ class World:
         self.facts = Facts(trace)
         self._random = random
         self.store = SimStore(random, self.facts, trace)
-        mood = Mood(slowest_s=random.choice((0.005, 0.05, 0.5)), unruly=random.random() < 0.5)  # noqa: PLR2004  a coin
+        mood = Mood(slowest_s=random.choice((0.005, 0.05, 0.5)), unruly=happens(random, 0.5))
         self.network = Network(loop, random, trace, mood, self.facts.greeted)
         self.machines = [
             Machine(loop, random, self.facts, f"n{number}", capacity(random, number))
@@ -142,7 +143,7 @@ class World:
 
 def capacity(random: Random, number: int) -> Capacity:
     model = random.choice(MODELS)
-    mixed = random.random() < 0.2  # noqa: PLR2004  few machines have two kinds
+    mixed = happens(random, 0.2)
     devices = tuple(
         Device(
             index=index,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import struct
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 _log = logger("link")
 
 
-class _Framed(asyncio.Protocol, Generic[T]):
+class _Framed(asyncio.Protocol, ABC, Generic[T]):
     """Cuts the byte stream into messages; a peer that speaks something else is cut off."""
 
     def __init__(self, reader: Reader[T]) -> None:
@@ -37,8 +38,8 @@ class _Framed(asyncio.Protocol, Generic[T]):
             _log.warning("a stream was cut", why=str(error))
             self.close()
 
-    def take(self, message: T) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take(self, message: T) -> None: ...
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self._transport = None
