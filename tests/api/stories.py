@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from conftest import ServerUnderTest
-
+from tests.api.conftest import ServerUnderTest
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit, Group, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Happening

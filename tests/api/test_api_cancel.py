@@ -1,7 +1,7 @@
 import httpx
-from conftest import OTHER, ServerUnderTest
-from stories import assign, end, start, submit
 
+from tests.api.conftest import OTHER, ServerUnderTest
+from tests.api.stories import assign, end, start, submit
 from tgpu.domain.lifecycle import Cause, Happening
 
 

@@ -7,12 +7,12 @@ from unittest import SkipTest
 import httpx
 import pytest
 import schemathesis
-from conftest import FakeLive, FakeLogs, ServerUnderTest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from litestar import Litestar
 from schemathesis import GenerationMode, checks
 
+from tests.api.conftest import FakeLive, FakeLogs, ServerUnderTest
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.identity import Identity, Role

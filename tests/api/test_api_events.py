@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import OTHER, ServerUnderTest
-from stories import assign, end, start, submit
 
+from tests.api.conftest import OTHER, ServerUnderTest
+from tests.api.stories import assign, end, start, submit
 from tgpu.api.routes import events as route
 from tgpu.domain.lifecycle import Cause, Happening
 

@@ -3,9 +3,9 @@ import time
 
 import httpx
 import pytest
-from conftest import ServerUnderTest
-from stories import assign, end, start, submit
 
+from tests.api.conftest import ServerUnderTest
+from tests.api.stories import assign, end, start, submit
 from tgpu.domain.lifecycle import Cause, Happening
 
 LINES = b"".join(b"line %d\n" % n for n in range(1, 101))

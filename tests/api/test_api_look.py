@@ -2,9 +2,9 @@
 
 import httpx
 import pytest
-from conftest import NOW_MS, OTHER, ServerUnderTest, serving
-from stories import assign, end, start, submit
 
+from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
+from tests.api.stories import assign, end, start, submit
 from tgpu.domain.lifecycle import Cause, Happening
 
 HOUR_MS = 3_600_000

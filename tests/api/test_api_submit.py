@@ -2,8 +2,8 @@ import threading
 
 import httpx
 import pytest
-from conftest import NOW_MS, ServerUnderTest
 
+from tests.api.conftest import NOW_MS, ServerUnderTest
 from tgpu.domain.tenant import Limits, Tenant
 from tgpu.store.port import StoreUnavailableError
 

@@ -2,7 +2,8 @@ import threading
 
 import httpx
 import pytest
-from conftest import ServerUnderTest
+
+from tests.api.conftest import ServerUnderTest
 
 
 def test_a_tree_of_tenants_is_made_and_shown(client: httpx.Client) -> None:

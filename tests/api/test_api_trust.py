@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import NOW_MS, OTHER, ServerUnderTest, serving
-from stories import submit
+
+from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
+from tests.api.stories import submit
 
 DAY_MS = 24 * 3_600_000
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as others")

@@ -11,9 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
 
-from cli_process import Tgpu
 from fake_tgpu import FakeTgpu
 
+from tests.cli.cli_process import Tgpu
 from tgpu.cli.main import main
 
 

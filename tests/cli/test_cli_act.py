@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_process import TGPU, Tgpu
 from fake_tgpu import FakeTgpu, a_job, an_attempt
+
+from tests.cli.cli_process import TGPU, Tgpu
 
 STARTED = {"status": "running", "started_at": "2026-01-31T12:00:01.000Z", "attempts": [an_attempt()]}
 

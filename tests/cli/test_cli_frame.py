@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_process import TGPU, Tgpu
 from fake_tgpu import FakeTgpu, Refusal, a_job
 
+from tests.cli.cli_process import TGPU, Tgpu
 from tgpu.cli.catalogue import COMMANDS
 from tgpu.cli.commands.completion import whole_parser
 

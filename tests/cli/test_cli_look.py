@@ -4,8 +4,9 @@ import json
 import re
 
 import pytest
-from cli_process import Tgpu
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
+
+from tests.cli.cli_process import Tgpu
 
 RUNNING = {
     "status": "running",

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_process import Tgpu
 from fake_tgpu import FakeTgpu, Refusal
+
+from tests.cli.cli_process import Tgpu
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_tgpu import FakeTgpu
+
+from tests.client.fake_tgpu import FakeTgpu
 
 
 @pytest.fixture

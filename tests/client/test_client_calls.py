@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
+from tests.client.fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 from tgpu.client import Client, TgpuError, WaitTimeoutError
 
 DONE = {"status": "completed", "exit_code": 0, "attempts": [an_attempt(status="ended", exit_code=0)]}

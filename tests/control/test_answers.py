@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from control_story import Leader, capacity, play, says, spec
 
+from tests.control.control_story import Leader, capacity, play, says, spec
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from control_story import DONE, FakeNode, Leader, capacity, play, says, spec
 
+from tests.control.control_story import DONE, FakeNode, Leader, capacity, play, says, spec
 from tgpu.control.loop import TICK_S
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Cause, NodeState, Status

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from control_story import FakeNode, hello, play
 
+from tests.control.control_story import FakeNode, hello, play
 from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.control.inbox import Inbox, NodeLeft, NodeSaidHello
 from tgpu.protocol.messages import PROTOCOL, Greeting, LogChunk, ReadLog, Refused

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from control_story import FakeNode, picture_with, play, running, spec, task
-
+from tests.control.control_story import FakeNode, picture_with, play, running, spec, task
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.orders import REPEAT_AFTER_S, OrderBook, launch_order

@@ -1,8 +1,8 @@
 """What an attempt's end means for its task, and how it is told."""
 
 import pytest
-from control_story import task
 
+from tests.control.control_story import task
 from tgpu.control.outcome import happening, in_words
 from tgpu.domain.job import Exit, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening

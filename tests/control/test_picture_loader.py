@@ -1,8 +1,8 @@
 """The store's facts as a picture."""
 
 import pytest
-from control_story import POLICY, capacity, task
 
+from tests.control.control_story import POLICY, capacity, task
 from tgpu.control.picture_loader import InconsistentWorldError, picture_of
 from tgpu.core.picture import Placed
 from tgpu.domain.ids import TaskId

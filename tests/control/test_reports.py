@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from control_story import DONE, capacity, hello, picture_with, running, says, task
-
+from tests.control.control_story import DONE, capacity, hello, picture_with, running, says, task
 from tgpu.control import reports
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.turn import Turn
@@ -53,11 +52,8 @@ def test_a_node_that_is_still_starting_it_changes_nothing() -> None:
 def test_an_end_frees_the_room_and_brings_its_start_with_it() -> None:
     picture = picture_with(placed=[task(1)])
     turn = after(picture, reported(says("1.0.1", Phase.ENDED, DONE)))
-    assert turn.batch == Batch(
-        0,
-        started=[Started(ATTEMPT, 1000)],
-        ended=[AttemptEnded(ATTEMPT, DONE, Happening.SUCCEEDED)],
-    )
+    assert turn.batch == Batch(0, ended=[AttemptEnded(ATTEMPT, DONE, Happening.SUCCEEDED)])
+    assert turn.waits == [("default", 1.0)]
     assert picture.placed == {}
     assert picture.places["n1"].room.gpu_free == [1000] * 4
 

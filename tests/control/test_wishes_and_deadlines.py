@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from control_story import picture_with, running, task
-
+from tests.control.control_story import picture_with, running, task
 from tgpu.control import wishes
 from tgpu.control.deadlines import Deadlines
 from tgpu.control.turn import Turn

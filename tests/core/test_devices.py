@@ -1,7 +1,6 @@
 """Which devices of a node a task gets."""
 
-from core_story import asks, device
-
+from tests.core.core_story import asks, device
 from tgpu.core.devices import choose
 
 FOUR = [device(0, numa=0), device(1, numa=0), device(2, numa=1), device(3, numa=1)]

@@ -1,7 +1,6 @@
 """Why does it wait? What users read is under test, word by word."""
 
-from core_story import PRIORITY, asks, device, node, picture_of, task
-
+from tests.core.core_story import PRIORITY, asks, device, node, picture_of, task
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.picture import Picture
 from tgpu.domain.ids import TaskId

@@ -1,8 +1,8 @@
 """Who is served first."""
 
 import pytest
-from core_story import FIFO, PRIORITY, asks, picture_of, task
 
+from tests.core.core_story import FIFO, PRIORITY, asks, picture_of, task
 from tgpu.core.ordering import by_priority, by_time
 from tgpu.core.policy import UnknownPolicyError, named
 from tgpu.core.queue_line import Line, task_of

@@ -1,10 +1,10 @@
 """On any picture: a plan keeps every promise, and it is the one that the plain reference makes."""
 
-from core_story import PRIORITY, asks, device, node, picture_of, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_planner import reference_plan
 
+from tests.core.core_story import PRIORITY, asks, device, node, picture_of, task
+from tests.core.reference_planner import reference_plan
 from tgpu.control.committer import assume
 from tgpu.control.turn import Turn
 from tgpu.core.invariants import violations

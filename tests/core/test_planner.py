@@ -1,7 +1,6 @@
 """Who starts now, and where; for whom room is kept."""
 
-from core_story import FIFO, PRIORITY, asks, device, node, picture_of, task
-
+from tests.core.core_story import FIFO, PRIORITY, asks, device, node, picture_of, task
 from tgpu.core.plan import Hold, Start
 from tgpu.core.planner import plan
 from tgpu.domain.ids import TaskId

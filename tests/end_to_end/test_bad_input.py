@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Installation
+
+from tests.end_to_end.whole_tgpu import Installation
 
 REFUSED = [
     (("--gpus", "0.0001", "--", "true"), "at most 3 decimals"),

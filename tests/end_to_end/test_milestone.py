@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from conftest import Installation
+from tests.end_to_end.whole_tgpu import Installation
 
 STUBBORN = """
 import os, signal, sys, time

@@ -3,7 +3,8 @@
 import itertools
 
 import pytest
-from conftest import Installation
+
+from tests.end_to_end.whole_tgpu import Installation
 
 PARTS = [("server",), ("agent",), ("server", "agent")]
 

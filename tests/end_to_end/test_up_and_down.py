@@ -4,7 +4,7 @@ import signal
 import sqlite3
 import subprocess
 
-from conftest import TGPU, Installation
+from tests.end_to_end.whole_tgpu import TGPU, Installation
 
 
 def in_the_foreground(installation: Installation) -> tuple["subprocess.Popen[str]", str]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Installation
 
+from tests.end_to_end.whole_tgpu import Installation
 from tgpu.client import Client, TgpuError
 
 USERS = ("tgpu-ann", "tgpu-bob")

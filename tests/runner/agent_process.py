@@ -4,8 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from conftest import ME, PATH
-
+from tests.runner.conftest import ME, PATH
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
 

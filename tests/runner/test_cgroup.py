@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Machine, is_running
 
+from tests.runner.conftest import Machine, is_running
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.cgroup import Cgroups, detect
 

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from conftest import PATH
-
+from tests.runner.conftest import PATH
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner, Run
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, Runner, RunnerEvent

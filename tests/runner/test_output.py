@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Machine
 
+from tests.runner.conftest import Machine
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.output import Stream
 from tgpu.runner.port import LogPart

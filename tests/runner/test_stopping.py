@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Machine, is_running, processes_of
 
+from tests.runner.conftest import Machine, is_running, processes_of
 from tgpu.domain.lifecycle import Cause
 
 DAEMON = """

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Machine, is_running, processes_of
 
+from tests.runner.conftest import Machine, is_running, processes_of
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner import process, upkeep
 from tgpu.runner.port import AttemptEnded, AttemptStarted
 
-AGENT = Path(__file__).with_name("agent_process.py")
+ROOT = Path(__file__).parents[2]
 
 
 class OtherAgent:
@@ -27,9 +27,16 @@ class OtherAgent:
     def __init__(self, home: Path, **orders: str) -> None:
         words = [word for name, script in orders.items() for word in (name.replace("_", "."), script)]
         self.process = subprocess.Popen(
-            [sys.executable, str(AGENT), str(home), *[word.removeprefix("a") for word in words]],
+            [
+                sys.executable,
+                "-m",
+                "tests.runner.agent_process",
+                str(home),
+                *[word.removeprefix("a") for word in words],
+            ],
             stdout=subprocess.PIPE,
             text=True,
+            cwd=ROOT,
         )
         self.spawner = int(self.wait_for(r"spawner (\d+)"))
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ME, PATH, Machine, processes_of
 
+from tests.runner.conftest import ME, PATH, Machine, processes_of
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LogPart
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from store_story import a_job, a_node
 
+from tests.store.store_story import a_job, a_node
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, NodeState, Status

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from store_story import a_job
 
+from tests.store.store_story import a_job
 from tgpu.store.port import (
     JobFilter,
     Paging,
@@ -28,7 +28,7 @@ from tgpu.store.sqlite import SqliteStore
 SUBMIT_UNTIL_KILLED = """
 import asyncio, sys, pathlib
 sys.path.insert(0, sys.argv[2])
-from store_story import a_job
+from tests.store.store_story import a_job
 from tgpu.store.sqlite import SqliteStore
 
 async def submit(store):

@@ -1,6 +1,6 @@
 import pytest
-from store_story import a_job, assign, end, running
 
+from tests.store.store_story import a_job, assign, end, running
 from tgpu.domain.lifecycle import Happening, Status
 from tgpu.store.port import Batch, Counts, JobFilter, Paging, Store
 

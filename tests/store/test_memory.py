@@ -1,7 +1,6 @@
 import asyncio
 
-from store_story import a_job
-
+from tests.store.store_story import a_job
 from tgpu.store.memory import MemoryStore
 
 

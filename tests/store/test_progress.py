@@ -1,6 +1,6 @@
 import pytest
-from store_story import a_job, a_node, assign, end, nth, running
 
+from tests.store.store_story import a_job, a_node, assign, end, nth, running
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Attempt, Event, Exit, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status

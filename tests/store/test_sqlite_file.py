@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from store_story import a_job
 
+from tests.store.store_story import a_job
 from tgpu.store.port import JobFilter, Paging, StoreUnavailableError, StoreUnusableError
 from tgpu.store.sqlite import SqliteStore
 

@@ -1,5 +1,4 @@
-from store_story import a_job, assign, end, nth, running
-
+from tests.store.store_story import a_job, assign, end, nth, running
 from tgpu.domain.lifecycle import Happening, Status
 from tgpu.store.port import Batch, LiveSummary, Store
 

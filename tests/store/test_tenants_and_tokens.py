@@ -2,8 +2,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from store_story import a_job, assign, end, running
 
+from tests.store.store_story import a_job, assign, end, running
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Happening

@@ -19,7 +19,7 @@ def optional_decimal(milli: int | None) -> int | float | None:
 
 def rfc3339(ms: int) -> str:
     seconds, millis = divmod(ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{millis:03d}Z"
 
 
 def optional_rfc3339(ms: int | None) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from litestar.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tgpu.api.one_write import OneWrite
 from tgpu.api.problems import PROBLEM_TYPE, bad_request
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class PeerCredProtocol(HttpToolsProtocol):
         if sock.family == socket.AF_UNIX:
             raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
             self._peer = Peer(*_UCRED.unpack(raw))
-        super().connection_made(transport)
+        super().connection_made(OneWrite(transport))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

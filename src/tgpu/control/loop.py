@@ -215,10 +215,10 @@ class Control:
             self._orders.forget(node_id, attempt)
         for node_id in dict.fromkeys(turn.remind):
             await self._remind(node_id, now)
+        self._orders.send()
         for node_id, session, seq in turn.acknowledgements:
             if self._hub.session_of(node_id) == session:
                 self._hub.send(node_id, Acknowledge(session=session, seq=seq))
-        self._orders.send()
 
     async def _remind(self, node_id: str, now: float) -> None:
         """A node came back with orders open: launches may have to be written anew from the store."""

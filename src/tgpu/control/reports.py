@@ -77,16 +77,22 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     if placed is None or placed.node_id != node_id:
         turn.forget.append((node_id, report.attempt))
         return
-    if report.phase is not Phase.STARTING and placed.started_ms is None and report.started_ms is not None:
-        placed.started_ms = report.started_ms
-        placed.task = replace(placed.task, status=Status.RUNNING)
-        if placed.state is AttemptState.ASSIGNED:
-            placed.state = AttemptState.RUNNING
-        turn.batch.started.append(Started(placed.attempt_id, report.started_ms))
-        waited_s = (report.started_ms - placed.task.submitted_ms) / 1000
+    started_ms = report.started_ms if placed.started_ms is None else None
+    if started_ms is not None:
+        waited_s = (started_ms - placed.task.submitted_ms) / 1000
         turn.waits.append((placed.task.priority_class, max(0.0, waited_s)))
     if report.phase is Phase.ENDED and report.exit is not None:
-        _ended(picture, placed, report.exit, turn)
+        _ended(picture, placed, report.exit, turn)  # it says when it began, too: one change, not two
+    elif started_ms is not None:
+        _started(placed, started_ms, turn)
+
+
+def _started(placed: Placed, started_ms: int, turn: Turn) -> None:
+    placed.started_ms = started_ms
+    placed.task = replace(placed.task, status=Status.RUNNING)
+    if placed.state is AttemptState.ASSIGNED:
+        placed.state = AttemptState.RUNNING
+    turn.batch.started.append(Started(placed.attempt_id, started_ms))
 
 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:

@@ -1,0 +1,129 @@
+"""A whole tgpu, driven as a person would: real processes, real SQLite, a home of its own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tgpu.wiring import pidfile
+
+TGPU = str(Path(sys.executable).with_name("tgpu"))
+
+
+class Installation:
+    """One TGPU_HOME and the commands a person would type."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.files = home.parent / "files"
+        self.files.mkdir(exist_ok=True)
+        self.environ = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("TGPU_")},
+            "TGPU_HOME": str(home),
+            "TGPU_LISTEN": "127.0.0.1:0",
+            "TGPU_HEARTBEAT_S": "0.5",
+        }
+
+    def tgpu(self, *arguments: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [TGPU, *arguments],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=self.files,
+            **options,
+        )
+        if check and done.returncode:
+            raise AssertionError(
+                f"tgpu {' '.join(arguments)} → {done.returncode}\n{done.stdout}{done.stderr}"
+            )
+        return done
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.tgpu(arguments[0], "--json", *arguments[1:]).stdout)
+
+    def up(self, *flags: str) -> None:
+        self.tgpu("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--memory", "32G", *flags)
+
+    def submit(self, *arguments: str) -> int:
+        job_id = self.json("submit", *arguments)["job_id"]
+        assert isinstance(job_id, int)
+        return job_id
+
+    def sleeper(self, *flags: str, seconds: float = 300) -> int:
+        return self.submit(*flags, "--", "sleep", str(seconds))
+
+    def show(self, job_id: int) -> Any:
+        return self.json("show", str(job_id))
+
+    def status(self, job_id: int) -> str:
+        status = self.show(job_id)["status"]
+        assert isinstance(status, str)
+        return status
+
+    def wait_status(self, job_id: int, *wanted: str, within_s: float = 20) -> Any:
+        self.wait_until(lambda: self.status(job_id) in wanted, f"job {job_id} {wanted}", within_s)
+        return self.show(job_id)
+
+    @staticmethod
+    def wait_until(is_so: Callable[[], bool], what: str, within_s: float = 20) -> None:
+        deadline = time.monotonic() + within_s
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {within_s} s: {what}")
+            time.sleep(0.05)
+
+    def pid(self, part: str) -> int | None:
+        return pidfile.holder(self.home / "run" / f"{part}.pid")
+
+    def kill(self, *parts: str) -> None:
+        """As a crash would: SIGKILL, and wait until it is gone."""
+        for part in parts:
+            pid = self.pid(part)
+            assert pid is not None, f"no {part} to kill"
+            os.kill(pid, signal.SIGKILL)
+            self.wait_until(lambda part=part: self.pid(part) is None, f"{part} dead")
+
+    def pretend_reboot(self) -> None:
+        """Nothing of before lives, and the records are from another life of the machine."""
+        for pid in strays(self.home):
+            os.kill(pid, signal.SIGKILL)
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+        for journal in self.home.glob("agent/*/exits.*"):
+            journal.write_bytes(journal.read_bytes().replace(boot_id, b"0" * len(boot_id)))
+
+    def remove(self) -> None:
+        """Everything that was started here ends, jobs included."""
+        if self.pid("server") and self.pid("agent"):
+            self.tgpu("cancel", "all", check=False)
+        for part in ("up", "agent", "server"):
+            pid = self.pid(part)
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+        for pid in strays(self.home):
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.home.parent, ignore_errors=True)
+
+
+def strays(home: Path) -> list[int]:
+    """Processes that still carry this installation in their environment or their command line."""
+    needle = str(home).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if needle in text:
+            found.append(int(entry.name))
+    return found
