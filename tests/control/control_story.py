@@ -172,9 +172,13 @@ class Watch:
         self.placements = 0
         self.waits: list[tuple[str, float]] = []
         self.runs: list[tuple[str, float]] = []
+        self.completions: list[tuple[str, float]] = []
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
         self.waits.append((priority_class, seconds))
+
+    def observe_completion(self, outcome: str, seconds: float) -> None:
+        self.completions.append((outcome, seconds))
 
     def observe_run(self, outcome: str, seconds: float) -> None:
         self.runs.append((outcome, seconds))

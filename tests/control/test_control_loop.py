@@ -63,6 +63,7 @@ def test_a_job_is_assigned_launched_started_and_ended() -> None:
         assert acknowledged == [Acknowledge(session=session, seq=1), Acknowledge(session=session, seq=2)]
         assert leader.published == ["assigned", "started", "succeeded"]
         assert (leader.watch.placements, leader.watch.runs) == (1, [("succeeded", 1.0)])
+        assert [outcome for outcome, _ in leader.watch.completions] == ["succeeded"]
 
     play(story())
 

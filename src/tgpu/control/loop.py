@@ -251,6 +251,8 @@ class Control:
         self._observer.count_placements(len(turn.batch.assigned))
         for priority_class, waited_s in turn.waits:
             self._observer.observe_wait(priority_class, waited_s)
+        for outcome, seconds in turn.completions:
+            self._observer.observe_completion(outcome, seconds)
         for ended in turn.batch.ended:
             if ended.exit.started_ms is not None:
                 ran_s = (ended.exit.ended_ms - ended.exit.started_ms) / 1000

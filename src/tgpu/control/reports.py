@@ -102,3 +102,6 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, outcome.in_words(how, task)))
     if happening is Happening.REQUEUED:
         picture.add_waiting(replace(task, status=Status.PENDING))
+    else:
+        since_ms = (how.ended_ms or picture.now_ms) - task.submitted_ms
+        turn.completions.append((happening, max(0, since_ms) / 1000))

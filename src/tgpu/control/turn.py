@@ -16,3 +16,5 @@ class Turn:
     """Nodes that came back and have orders open: told again."""
     waits: list[tuple[str, float]] = field(default_factory=list)
     """(class, seconds) of each task that began to run."""
+    completions: list[tuple[str, float]] = field(default_factory=list)
+    """(outcome, seconds since its submission) of each task that is over."""

@@ -59,7 +59,14 @@ class Metrics:
         self._run = Histogram(
             "tgpu_run_seconds", "From start to end.", ["outcome"], buckets=_RUN_S, registry=registry
         )
-        self._decision = self._fast("tgpu_decision_seconds", "From a change to the decision it led to.")
+        self._completion = Histogram(
+            "tgpu_completion_seconds",
+            "From submission to end.",
+            ["outcome"],
+            buckets=_RUN_S,
+            registry=registry,
+        )
+        self._decision = self._fast("tgpu_decision_seconds", "How long a decision took.")
         self._cycle = self._fast("tgpu_cycle_seconds", "One scheduling cycle.")
         self._commit = self._fast("tgpu_commit_seconds", "One commit of the control loop.")
         self._requests = Histogram(
@@ -88,7 +95,7 @@ class Metrics:
         self._device_memory = Gauge(
             "tgpu_device_memory_used_mib", "Memory of a GPU in use, measured.", device, registry=registry
         )
-        self._waits, self._runs, self._decisions = Recent(), Recent(), Recent()
+        self._waits, self._runs, self._completions, self._decisions = Recent(), Recent(), Recent(), Recent()
 
     def _fast(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, buckets=_FAST_S, registry=self.registry)
@@ -110,6 +117,10 @@ class Metrics:
         self._run.labels(outcome).observe(seconds)
         self._runs.add(seconds)
 
+    def observe_completion(self, outcome: str, seconds: float) -> None:
+        self._completion.labels(outcome).observe(seconds)
+        self._completions.add(seconds)
+
     def observe_decision(self, seconds: float) -> None:
         self._decision.observe(seconds)
         self._decisions.add(seconds)
@@ -128,6 +139,7 @@ class Metrics:
         return {
             "wait_s": self._waits.summary(),
             "run_s": self._runs.summary(),
+            "completion_s": self._completions.summary(),
             "decision_s": self._decisions.summary(),
         }
 

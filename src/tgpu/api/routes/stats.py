@@ -52,6 +52,7 @@ class Stats(msgspec.Struct, kw_only=True):
     devices: list[DeviceUse]
     wait_s: Percentiles
     run_s: Percentiles
+    completion_s: Percentiles
     decision_s: Percentiles
 
 
@@ -156,6 +157,7 @@ ENDPOINTS = (
                     ],
                     "wait_s": _PERCENTILES,
                     "run_s": _PERCENTILES,
+                    "completion_s": _PERCENTILES,
                     "decision_s": _PERCENTILES,
                 },
             )
