@@ -41,14 +41,21 @@ class Inbox:
         self._events: list[NodeEvent] = []
         self._store_changed = False
         self._woken = asyncio.Event()
+        self._urgent = asyncio.Event()
 
     def put(self, event: NodeEvent) -> None:
         self._events.append(event)
         self._woken.set()
+        self._urgent.set()
 
     def store_changed(self) -> None:
         self._store_changed = True
         self._woken.set()
+
+    def store_has_more(self) -> None:
+        """What was read was not all: nothing is to be waited for."""
+        self.store_changed()
+        self._urgent.set()
 
     def wake(self) -> None:
         self._woken.set()
@@ -56,9 +63,19 @@ class Inbox:
     async def wait(self) -> None:
         await self._woken.wait()
 
+    async def gather(self, most_s: float) -> None:
+        """Lets more submissions come in, unless a node has something to say meanwhile."""
+        if self._urgent.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(most_s, self._urgent.set)
+        await self._urgent.wait()
+        timer.cancel()
+
     def take(self) -> tuple[list[NodeEvent], bool]:
         """All events so far, and whether the store has something new."""
         events, changed = self._events, self._store_changed
         self._events, self._store_changed = [], False
         self._woken.clear()
+        self._urgent.clear()
         return events, changed

@@ -26,6 +26,8 @@ from tgpu.store.port import Batch, Receipt, Store, StoreUnavailableError
 
 TICK_S = 1.0
 STORE_RETRY_S = 1.0
+GATHER_S = 0.004
+"""How long submissions are gathered while others wait already: a flood costs turns by time, not by job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,14 @@ class Control:
 
     async def run(self) -> None:
         """Until cancelled, or until somebody with a newer epoch leads."""
+        self._loop = asyncio.get_running_loop()
         await self._take_over()
         ticking = asyncio.create_task(self._ticks())
         try:
             while True:
                 await self._inbox.wait()
+                if self.picture.waiting:
+                    await self._inbox.gather(GATHER_S)
                 began = perf_counter()
                 try:
                     await self.turn()
@@ -143,7 +148,7 @@ class Control:
             self._deadlines.watch(task)
             self._newest_job_id = max(self._newest_job_id, task.task_id.job_id)
         if changes.more:
-            self._inbox.store_changed()
+            self._inbox.store_has_more()
 
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
@@ -258,6 +263,5 @@ class Control:
                 ran_s = (ended.exit.ended_ms - ended.exit.started_ms) / 1000
                 self._observer.observe_run(ended.happening, ran_s)
 
-    @staticmethod
-    def _loop_time() -> float:
-        return asyncio.get_running_loop().time()
+    def _loop_time(self) -> float:
+        return self._loop.time()

@@ -1,14 +1,17 @@
 """The one thread that writes: it takes whatever has queued up and commits it together.
 
 Each piece of work runs in its own savepoint, so one that fails is undone alone; all others share one COMMIT
-and its wait for the disk. Nobody is answered before that has returned.
+and its wait for the disk. Nobody is answered before that has returned. Pieces of one kind that stand next to
+each other may even share their statements: each statement lets go of the interpreter, and under load it takes
+longer to get that back than to run the statement.
 """
 
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -24,11 +27,16 @@ _MOST_AT_ONCE = 1000
 T = TypeVar("T")
 
 
+Together = Callable[[Session, Sequence[Any]], Sequence[Any]]
+"""Does the work of several callers: takes their items, gives their answers, or raises for all of them."""
+
+
 @dataclass(slots=True, eq=False)
 class _Piece:
-    """One caller's work, and the answer it waits for."""
+    """One caller's item of work, and the answer it waits for."""
 
-    work: Callable[[Session], Any]
+    together: Together
+    item: Any
     wakes: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -48,11 +56,17 @@ class GroupCommit:
         self._thread.start()
 
     async def write(self, work: Callable[[Session], T], *, wakes: bool = False) -> T:
+        """Work that shares nothing but the commit."""
+        result: T = await self.write_jointly(lambda session, _: [work(session)], None, wakes=wakes)
+        return result
+
+    async def write_jointly(self, together: Together, item: object, *, wakes: bool = False) -> Any:  # noqa: ANN401  what `together` gives
+        """Neighbours with the same `together` are done in one go; if that fails, one by one."""
         if self._closed:
             raise StoreUnavailableError("the store is closed: start the server again")
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Piece(work, wakes, loop, future))
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.put(_Piece(together, item, wakes, loop, future))
         return await future
 
     def close(self) -> None:
@@ -86,8 +100,8 @@ class GroupCommit:
     def _commit(self, pieces: list[_Piece]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for piece in pieces:
-                self._run_piece(piece)
+            for _, neighbours in groupby(pieces, key=lambda piece: piece.together):
+                self._run_neighbours(list(neighbours))
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  whatever it is, every caller is told
             self._roll_back()
@@ -95,16 +109,30 @@ class GroupCommit:
                 piece.result, piece.error = None, unavailable(error, self._path)
                 piece.error.__cause__ = error
 
-    def _run_piece(self, piece: _Piece) -> None:
+    def _run_neighbours(self, pieces: list[_Piece]) -> None:
+        error = self._run_together(pieces)
+        if error is None:
+            return
+        if len(pieces) == 1:
+            pieces[0].error = error
+            return
+        for piece in pieces:
+            piece.error = self._run_together([piece])
+
+    def _run_together(self, pieces: list[_Piece]) -> Exception | None:
         self._connection.execute("SAVEPOINT piece")
+        failure: Exception | None = None
         try:
-            piece.result = piece.work(self._session)
+            results = pieces[0].together(self._session, [piece.item for piece in pieces])
+            for piece, result in zip(pieces, results, strict=True):
+                piece.result = result
         except Exception as error:
             if advice(error, self._path) is not None:
                 raise  # the file's trouble is everybody's: SQLite may have undone the whole transaction
             self._connection.execute("ROLLBACK TO piece")
-            piece.error = error
+            failure = error
         self._connection.execute("RELEASE piece")
+        return failure
 
     def _roll_back(self) -> None:
         try:

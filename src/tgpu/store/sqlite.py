@@ -63,7 +63,9 @@ class SqliteStore:
     async def submit(
         self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
     ) -> Submitted:
-        return await self._write(lambda session: submission.submit(session, specs, at_ms, key), wakes=True)
+        item = submission.Submission(specs, at_ms, key)
+        submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
+        return submitted
 
     async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
         return await self._write(

@@ -1,6 +1,8 @@
 """What users ask for: jobs, and the wish to cancel them."""
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from sqlalchemy import insert, select, update
 
@@ -10,7 +12,7 @@ from tgpu.store import event_data
 from tgpu.store.demand import demand_by_tenant, the_request
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
 from tgpu.store.sql import cluster, codec, feed, jobs, tenants
-from tgpu.store.sql.session import Query, Session, constant, value
+from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, idempotency_keys, tasks
 from tgpu.store.tables import jobs as job_rows
 
@@ -44,76 +46,101 @@ WISH_CANCEL = Query(
 )
 
 
-def submit(session: Session, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None) -> Submitted:
-    if key is not None and (earlier := _earlier_answer(session, key)) is not None:
-        return earlier
-    requests = [the_request(spec) for spec in specs]
-    demand = demand_by_tenant(
-        (spec.tenant_id, request) for spec, request in zip(specs, requests, strict=True)
-    )
-    tenants.charge(session, demand)
-    first_id, first_seq = cluster.reserve(session, len(specs), len(specs))
-    status = task_after(None, Happening.SUBMITTED).value
-    session.change_many(
-        ADD_JOB,
-        [
-            {
-                "job_id": job_id,
-                "user": spec.user,
-                "tenant_id": spec.tenant_id,
-                "name": spec.name,
-                "priority_class": spec.priority_class.value,
-                "priority": spec.priority,
-                "time_limit_s": spec.time_limit_s,
-                "max_wait_s": spec.max_wait_s,
-                "requeue": spec.requeue,
-                "grace_s": spec.grace_s,
-                "submitted_ms": at_ms,
-                "status": status,
-                "spec": codec.text_of(spec),
-            }
-            for job_id, spec in enumerate(specs, first_id)
-        ],
-    )
-    session.change_many(
-        ADD_TASK,
-        [
-            {
-                "job_id": job_id,
-                "task_index": 0,
-                "group_index": 0,
-                "status": status,
-                "request": codec.text_of(request),
-            }
-            for job_id, request in enumerate(requests, first_id)
-        ],
-    )
+class Submission(NamedTuple):
+    """What one caller submits."""
+
+    specs: Sequence[JobSpec]
+    at_ms: int
+    key: IdempotencyKey | None
+
+
+class OneByOneError(Exception):
+    """Two callers gave the same key: what the second one gets depends on the first."""
+
+
+def submit_all(session: Session, submissions: Sequence[Submission]) -> list[Submitted]:
+    """Several callers' jobs in one go: one charge per tenant, one stretch of ids. All or none."""
+    keys = [(asked.key.user, asked.key.key) for asked in submissions if asked.key is not None]
+    if len(keys) != len(set(keys)):
+        raise OneByOneError
+    earlier = [_earlier_answer(session, asked.key) if asked.key else None for asked in submissions]
+    fresh = [asked for asked, answer in zip(submissions, earlier, strict=True) if answer is None]
+    first_ids = iter(_add(session, fresh) if fresh else ())
+    return [
+        answer or _submitted(next(first_ids), len(asked.specs))
+        for asked, answer in zip(submissions, earlier, strict=True)
+    ]
+
+
+def _submitted(first_id: int, count: int, *, replayed: bool = False) -> Submitted:
+    return Submitted(list(range(first_id, first_id + count)), replayed)
+
+
+def _add(session: Session, submissions: Sequence[Submission]) -> list[int]:
+    """Charges, numbers and writes the jobs; returns each submission's first job id."""
+    jobs_at = [(spec, asked.at_ms) for asked in submissions for spec in asked.specs]
+    tenants.charge(session, demand_by_tenant((spec.tenant_id, the_request(spec)) for spec, _ in jobs_at))
+    first_id, first_seq = cluster.reserve(session, len(jobs_at), len(jobs_at))
+    session.change_many(ADD_JOB, [_job_row(first_id + n, *job) for n, job in enumerate(jobs_at)])
+    session.change_many(ADD_TASK, [_task_row(first_id + n, spec) for n, (spec, _) in enumerate(jobs_at)])
     feed.write(
-        session,
-        [
-            Event(
-                first_seq + offset,
-                at_ms,
-                Happening.SUBMITTED.value,
-                first_id + offset,
-                0,
-                event_data.on_submitted(spec),
-                spec.user,
-            )
-            for offset, spec in enumerate(specs)
-        ],
+        session, [_event(first_seq + n, first_id + n, spec, at_ms) for n, (spec, at_ms) in enumerate(jobs_at)]
     )
-    if key is not None:
-        session.change(
-            KEEP_ANSWER,
-            user=key.user,
-            key=key.key,
-            body_digest=key.body_digest,
-            first_job_id=first_id,
-            job_count=len(specs),
-            created_ms=at_ms,
-        )
-    return Submitted(list(range(first_id, first_id + len(specs))))
+    sizes = [len(asked.specs) for asked in submissions]
+    first_ids = [first_id + before for before in accumulate(sizes, initial=0)][:-1]
+    answers = [
+        _answer_row(asked, job_id) for asked, job_id in zip(submissions, first_ids, strict=True) if asked.key
+    ]
+    if answers:
+        session.change_many(KEEP_ANSWER, answers)
+    return first_ids
+
+
+_SUBMITTED = task_after(None, Happening.SUBMITTED).value
+
+
+def _job_row(job_id: int, spec: JobSpec, at_ms: int) -> Values:
+    return {
+        "job_id": job_id,
+        "user": spec.user,
+        "tenant_id": spec.tenant_id,
+        "name": spec.name,
+        "priority_class": spec.priority_class.value,
+        "priority": spec.priority,
+        "time_limit_s": spec.time_limit_s,
+        "max_wait_s": spec.max_wait_s,
+        "requeue": spec.requeue,
+        "grace_s": spec.grace_s,
+        "submitted_ms": at_ms,
+        "status": _SUBMITTED,
+        "spec": codec.text_of(spec),
+    }
+
+
+def _task_row(job_id: int, spec: JobSpec) -> Values:
+    return {
+        "job_id": job_id,
+        "task_index": 0,
+        "group_index": 0,
+        "status": _SUBMITTED,
+        "request": codec.text_of(the_request(spec)),
+    }
+
+
+def _event(seq: int, job_id: int, spec: JobSpec, at_ms: int) -> Event:
+    return Event(seq, at_ms, Happening.SUBMITTED.value, job_id, 0, event_data.on_submitted(spec), spec.user)
+
+
+def _answer_row(asked: Submission, first_id: int) -> Values:
+    assert asked.key is not None
+    return {
+        "user": asked.key.user,
+        "key": asked.key.key,
+        "body_digest": asked.key.body_digest,
+        "first_job_id": first_id,
+        "job_count": len(asked.specs),
+        "created_ms": asked.at_ms,
+    }
 
 
 def _earlier_answer(session: Session, key: IdempotencyKey) -> Submitted | None:
@@ -125,7 +152,7 @@ def _earlier_answer(session: Session, key: IdempotencyKey) -> Submitted | None:
         raise IdempotencyConflictError(
             f"the key {key.key!r} was used for another request: give this one a key of its own"
         )
-    return Submitted(list(range(first_id, first_id + count)), replayed=True)
+    return _submitted(first_id, count, replayed=True)
 
 
 def request_cancel(session: Session, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
