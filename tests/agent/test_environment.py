@@ -42,7 +42,7 @@ def test_a_task_without_gpus_sees_none() -> None:
 
 
 def test_a_list_is_run_as_it_is() -> None:
-    assert launch_spec(launch(), 9) == LaunchSpec(
+    assert launch_spec(launch(), 9, {}) == LaunchSpec(
         attempt="42.7.2",
         argv=("python", "train.py"),
         env={"PATH": DEFAULT_PATH, **task_variables(launch())},
@@ -55,10 +55,16 @@ def test_a_list_is_run_as_it_is() -> None:
 
 
 def test_a_string_is_run_by_the_shell() -> None:
-    assert launch_spec(launch(command="echo $HOME | wc"), 9).argv == ("/bin/sh", "-c", "echo $HOME | wc")
+    assert launch_spec(launch(command="echo $HOME | wc"), 9, {}).argv == ("/bin/sh", "-c", "echo $HOME | wc")
 
 
 def test_the_owners_variables_replace_the_path_and_never_the_devices() -> None:
     sent = {"PATH": "/opt/bin", "WANDB": "off", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
-    env = launch_spec(launch(env=sent), 9).env
+    env = launch_spec(launch(env=sent), 9, {}).env
     assert (env["PATH"], env["WANDB"], env["CUDA_VISIBLE_DEVICES"]) == ("/opt/bin", "off", "1,3")
+
+
+def test_what_the_node_gives_everybody_gives_way_to_what_the_owner_sent() -> None:
+    everybodys = {"TGPU_SERVER": "unix:///run/s", "LANG": "C"}
+    env = launch_spec(launch(env={"LANG": "de"}), 9, everybodys).env
+    assert (env["TGPU_SERVER"], env["LANG"]) == ("unix:///run/s", "de")

@@ -102,6 +102,7 @@ def start_agent(
         measure=measure,
         heartbeat_s=5.0,
         log_cap_bytes=0,
+        everybodys_env={},
         random=Random(0),
     )
     return asyncio.create_task(agent.run())

@@ -124,9 +124,7 @@ def test_what_can_never_run_is_said_with_the_largest_node() -> None:
     obstacle = "it asks for 8 GPUs, the largest node has 4"
     assert never_fits(asks(gpus=8), picture) == obstacle
     sentence = f"can never run here: {obstacle}"
-    assert why(picture, 1) == Why(
-        1, True, f"waits: {sentence}", (Reason("never-fits", sentence),), position=1
-    )
+    assert why(picture, 1) == Why(1, True, sentence, (Reason("never-fits", sentence),), position=1)
 
 
 def test_never_fits_names_the_type_that_is_asked_for() -> None:

@@ -115,3 +115,30 @@ def test_two_homes_do_not_disturb_each_other(up: Installation) -> None:
     assert [job["job_id"] for job in other.json("list")] == []
     other.tgpu("down")
     up.wait_status(mine, "running")
+
+
+def test_after_a_crash_the_same_flags_hold_and_after_a_clean_stop_they_do_not(up: Installation) -> None:
+    waiting = up.sleeper("--gpus", "8")
+    up.wait_status(waiting, "running")
+    up.kill("agent", "server")
+    said = up.tgpu("up", "--detach").stdout
+    assert "simulate_gpus = 8" in said
+    assert up.json("nodes")[0]["gpu_total"] == 8
+    up.tgpu("cancel", str(waiting))
+    up.wait_status(waiting, "cancelled")
+    up.tgpu("down")
+    up.tgpu("up", "--detach")
+    assert up.json("nodes")[0]["gpu_total"] == 0
+
+
+def test_a_clean_stop_leaves_no_pid_and_no_socket_behind(up: Installation) -> None:
+    up.tgpu("down")
+    run = up.home / "run"
+    assert [path.name for path in run.iterdir() if path.is_socket()] == []
+    assert [path.read_text() for path in run.glob("*.pid")] == ["", ""]
+
+
+def test_a_job_finds_the_server_that_runs_it(up: Installation) -> None:
+    job_id = up.submit("--", TGPU, "list", "--json")
+    up.wait_status(job_id, "completed", "failed")
+    assert f'"job_id": {job_id}' in up.tgpu("logs", str(job_id)).stdout

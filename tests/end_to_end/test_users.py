@@ -13,6 +13,8 @@ import pytest
 
 from tests.end_to_end.whole_tgpu import Installation
 from tgpu.client import Client, TgpuError
+from tgpu.config import settings as configuration
+from tgpu.wiring import up as wiring_up
 
 USERS = ("tgpu-ann", "tgpu-bob")
 pytestmark = [
@@ -125,3 +127,10 @@ def test_the_database_and_the_output_are_closed_to_others(up: Installation, clie
         return [str(path) for path in paths if os.access(path, os.R_OK) or os.access(path, os.W_OK)]
 
     assert as_user(USERS[1], look) == []
+
+
+def test_only_its_owner_can_stop_it(up: Installation) -> None:
+    settings = configuration.load({"TGPU_HOME": str(up.home)})
+    assert as_user(USERS[1], lambda: wiring_up.down(settings)) == 5
+    assert up.pid("server") is not None
+    assert up.pid("agent") is not None

@@ -94,8 +94,9 @@ class Installation:
 
     def pretend_reboot(self) -> None:
         """Nothing of before lives, and the records are from another life of the machine."""
-        for pid in strays(self.home):
-            os.kill(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody sees another die, and records it
+            for pid in strays(self.home):
+                os.kill(pid, number)
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
         for journal in self.home.glob("agent/*/exits.*"):
             journal.write_bytes(journal.read_bytes().replace(boot_id, b"0" * len(boot_id)))
@@ -114,7 +115,7 @@ class Installation:
 
 
 def strays(home: Path) -> list[int]:
-    """Processes that still carry this installation in their environment or their command line."""
+    """Processes that still carry this installation in their environment, command line or directory."""
     needle = str(home).encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -122,6 +123,7 @@ def strays(home: Path) -> list[int]:
             continue
         try:
             text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            text += os.readlink(os.fsencode(entry / "cwd"))
         except OSError:
             continue
         if needle in text:

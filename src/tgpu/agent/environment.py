@@ -1,5 +1,7 @@
 """What a task finds in its environment: its devices and its name, on top of what its owner sent."""
 
+from collections.abc import Mapping
+
 from tgpu.domain.ids import AttemptId
 from tgpu.protocol.messages import Launch
 from tgpu.runner.port import LaunchSpec
@@ -7,12 +9,13 @@ from tgpu.runner.port import LaunchSpec
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def launch_spec(launch: Launch, log_cap_bytes: int) -> LaunchSpec:
+def launch_spec(launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str]) -> LaunchSpec:
+    """`everybodys`: what every task of this node finds, unless its owner says otherwise."""
     argv = ("/bin/sh", "-c", launch.command) if isinstance(launch.command, str) else tuple(launch.command)
     return LaunchSpec(
         attempt=launch.attempt,
         argv=argv,
-        env={"PATH": DEFAULT_PATH, **launch.env, **task_variables(launch)},
+        env={"PATH": DEFAULT_PATH, **everybodys, **launch.env, **task_variables(launch)},
         cwd=launch.cwd,
         user=launch.user,
         time_limit_s=launch.time_limit_s,

@@ -60,6 +60,7 @@ class Agent:
         measure: Callable[[], Awaitable[NodeUse]],
         heartbeat_s: float,
         log_cap_bytes: int,
+        everybodys_env: Mapping[str, str],
         random: Random,
     ) -> None:
         self._identity = identity
@@ -69,6 +70,7 @@ class Agent:
         self._measure = measure
         self._heartbeat_s = heartbeat_s
         self._log_cap_bytes = log_cap_bytes
+        self._everybodys_env = everybodys_env
         self._random = random
         self._machine = Machine()
         self._runner: Runner | None = None
@@ -213,7 +215,7 @@ class Agent:
                 return
             match instruction:
                 case LaunchTask(launch=launch):
-                    runner.launch(launch_spec(launch, self._log_cap_bytes))
+                    runner.launch(launch_spec(launch, self._log_cap_bytes, self._everybodys_env))
                 case StopTask(attempt=attempt, cause=cause, detail=detail):
                     runner.stop(attempt, cause, detail)
                 case ForgetTask(attempt=attempt):

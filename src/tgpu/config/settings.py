@@ -185,6 +185,11 @@ def _check(settings: Settings) -> None:
     for name in ("heartbeat_s", "node_silent_s", "reconcile_s"):
         if not 0 < getattr(settings, name) <= 3600:  # noqa: PLR2004
             raise SettingsError(f"{name} must be more than 0 and at most 3600 seconds")
+    if settings.node_silent_s < 2 * settings.heartbeat_s:
+        raise SettingsError(
+            f"node_silent_s must be at least twice heartbeat_s, or a node would count as offline between two "
+            f"heartbeats; got {settings.node_silent_s:g} and {settings.heartbeat_s:g}"
+        )
     if len(os.fsencode(settings.socket)) > MAX_SOCKET_PATH:
         raise SettingsError(
             f"the socket's path {settings.socket} is longer than the {MAX_SOCKET_PATH} bytes that Linux "

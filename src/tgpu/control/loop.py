@@ -152,7 +152,7 @@ class Control:
 
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
-        self._next_tick = now + TICK_S
+        self._next_tick = now + TICK_S / 2  # well before the next tick: timers are not exact
         self._deadlines.take_in(self.picture, turn)
         self._orders.say_again(self.picture, now)
         for place in self.picture.places.values():

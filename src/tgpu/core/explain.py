@@ -1,7 +1,7 @@
 """Why does it wait? The same rules that decide, put into words."""
 
 from tgpu.core.devices import matches
-from tgpu.core.feasibility import shortages, unsuitable
+from tgpu.core.feasibility import gpus, shortages, unsuitable
 from tgpu.core.picture import Picture, Place, Placed
 from tgpu.core.plan import Plan
 from tgpu.core.planner import plan, suitable
@@ -26,7 +26,7 @@ def never_fits(request: Request, picture: Picture) -> str | None:
             for place in picture.places.values()
         )
         kind = f" of type {request.gpu_type}" if request.gpu_type else ""
-        asked = f"{request.gpu_milli / 1000:g} GPUs{kind}"
+        asked = f"{gpus(request.gpu_milli)}{kind}"
         return f"it asks for {asked}, the largest node has {largest}"
     return "; ".join(sorted({reason.text for reason in reasons}))
 
@@ -46,8 +46,14 @@ def explain(picture: Picture, policy: Policy, task_id: TaskId) -> Why | None:
         reasons.append(
             Reason("in-line", f"{position - 1} waiting {word} served before it", {"ahead": position - 1})
         )
-    summary = reasons[0].text if reasons else "it starts in the next cycle"
-    return Why(task_id.job_id, True, f"waits: {summary}", tuple(reasons), tuple(holders), position)
+    return Why(task_id.job_id, True, _summary(reasons), tuple(reasons), tuple(holders), position)
+
+
+def _summary(reasons: list[Reason]) -> str:
+    if not reasons:
+        return "waits: it starts in the next cycle"
+    first = reasons[0]
+    return first.text if first.code == "never-fits" else f"waits: {first.text}"
 
 
 def _placed_summary(placed: Placed) -> str:

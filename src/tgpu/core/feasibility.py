@@ -31,7 +31,7 @@ def too_large(request: Request, node: Node) -> Reason | None:
             kind = f" of type {request.gpu_type}" if request.gpu_type else ""
             return Reason(
                 "too-many-gpus",
-                f"{_gpus(request.gpu_milli)}{kind} asked for, {node.node_id} has {fitting}",
+                f"{gpus(request.gpu_milli)}{kind} asked for, {node.node_id} has {fitting}",
                 {"node_id": node.node_id, "asked": request.gpu_milli / 1000, "has": fitting},
             )
     for code, label, asked, has in (
@@ -40,7 +40,7 @@ def too_large(request: Request, node: Node) -> Reason | None:
         ("too-much-disk", "MiB of disk", request.disk_mib, capacity.disk_mib),
     ):
         if asked > has:
-            text = f"{asked:g} {_counted(label, asked)} asked for, {node.node_id} has {has:g}"
+            text = f"{_number(asked)} {_counted(label, asked)} asked for, {node.node_id} has {_number(has)}"
             return Reason(code, text, {"node_id": node.node_id, "asked": asked, "has": has})
     return None
 
@@ -71,7 +71,8 @@ def shortages(request: Request, node: Node, room: Room) -> list[Reason]:
         ("disk", "MiB of disk", request.disk_mib, room.disk_mib),
     ):
         if asked > free:
-            text = f"needs {asked:g} {_counted(label, asked)}; {node.node_id} has {max(free, 0):g} free"
+            wanted = f"{_number(asked)} {_counted(label, asked)}"
+            text = f"needs {wanted}; {node.node_id} has {_number(max(free, 0))} free"
             found.append(Reason(code, text, {"node_id": node.node_id, "needs": asked, "free": max(free, 0)}))
     return found
 
@@ -85,18 +86,23 @@ def _gpu_shortage(request: Request, node: Node, room: Room) -> Reason:
     idle = sum(free == WHOLE_GPU for free in usable)
     kind = f" {request.gpu_type}" if request.gpu_type else ""
     if request.gpu_milli < WHOLE_GPU:
-        text = f"needs {_gpus(request.gpu_milli)}; no{kind} GPU of {node.node_id} has that much free"
+        text = f"needs {gpus(request.gpu_milli)}; no{kind} GPU of {node.node_id} has that much free"
     else:
-        text = f"needs {_gpus(request.gpu_milli)}; {node.node_id} has {idle} of {len(usable)}{kind} GPUs free"
+        text = f"needs {gpus(request.gpu_milli)}; {node.node_id} has {idle} of {len(usable)}{kind} GPUs free"
     data = {"node_id": node.node_id, "needs": request.gpu_milli / 1000, "free": idle, "of": len(usable)}
     return Reason("gpus", text, data)
+
+
+def _number(value: float) -> str:
+    """1048576, not 1.04858e+06; 0.5, not 0.500."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def _counted(label: str, number: float) -> str:
     return "CPU" if label == "CPUs" and number == 1 else label
 
 
-def _gpus(gpu_milli: int) -> str:
+def gpus(gpu_milli: int) -> str:
     count = gpu_milli / WHOLE_GPU
     if gpu_milli < WHOLE_GPU:
         return f"{count:g} of a GPU"

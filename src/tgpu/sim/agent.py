@@ -49,6 +49,7 @@ class AgentProcess:
             measure=self._measure,
             heartbeat_s=HEARTBEAT_S,
             log_cap_bytes=0,
+            everybodys_env={},
             random=random,
         )
 

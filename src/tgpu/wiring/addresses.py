@@ -24,6 +24,12 @@ def tcp_listener(listen: str) -> socket.socket | None:
         raise SettingsError(f"cannot listen on {listen}: {error.strerror}; choose another port") from error
 
 
+def check_listen(listen: str) -> None:
+    """Raises SettingsError for what could never be listened on."""
+    if listen not in ("auto", "off"):
+        _parse(listen)
+
+
 def _parse(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")

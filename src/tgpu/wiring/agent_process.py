@@ -36,7 +36,7 @@ def main(settings: Settings) -> int:
     ) as error:
         print(f"tgpu: {error}", file=sys.stderr)
         return 1
-    os.close(lock)
+    pidfile.release(lock)
     return 0
 
 
@@ -74,6 +74,7 @@ async def _run(settings: Settings) -> None:
         measure=lambda: asyncio.to_thread(inventory.measure),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
+        everybodys_env={"TGPU_SERVER": f"unix://{settings.socket}"},
         random=random.Random(),  # noqa: S311  jitter, not a secret
     )
     working = asyncio.create_task(agent.run())

@@ -24,6 +24,12 @@ def claim(path: Path, part: str) -> int:
     return descriptor
 
 
+def release(descriptor: int) -> None:
+    """Leaves no pid behind that could be somebody else's by the time it is read."""
+    os.ftruncate(descriptor, 0)
+    os.close(descriptor)
+
+
 def holder(path: Path) -> int | None:
     """The pid of the living process that holds the file; None if nobody does."""
     try:

@@ -16,11 +16,16 @@ from tgpu.wiring import pidfile
 
 PARTS = ("server", "agent")
 READY_S = 60.0
+LOG_TAIL = 16_384  # bytes
 _PR_SET_PDEATHSIG = 1
 
 
 class StartError(Exception):
     """A part did not come up; the text is what it said."""
+
+
+class StopError(Exception):
+    """A part cannot be stopped by whoever asked."""
 
 
 def running(settings: Settings) -> dict[str, int]:
@@ -69,7 +74,7 @@ def wait_ready(
     while time.monotonic() < deadline:
         for part, child in children.items():
             if child.poll() is not None:
-                raise StartError(_last_words(settings, part, marks.get(part, 0)))
+                raise StartError(last_words(settings, part, marks.get(part, 0)))
         if _is_ready(settings):
             return
         time.sleep(0.03)
@@ -89,29 +94,44 @@ def log_mark(settings: Settings, part: str) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _last_words(settings: Settings, part: str, mark: int) -> str:
-    with log_path(settings, part).open("rb") as log:
-        log.seek(mark)
-        lines = log.read().decode(errors="replace").splitlines()
+def last_words(settings: Settings, part: str, mark: int = 0) -> str:
+    """What a part said before it ended: its own sentence if it had one, else its log's last line."""
+    path = log_path(settings, part)
+    with path.open("rb") as log:
+        log.seek(max(mark, path.stat().st_size - LOG_TAIL))
+        lines = log.read().decode(errors="replace").strip().splitlines()
     said = [line.removeprefix("tgpu: ") for line in lines if line.startswith("tgpu: ")]
-    return said[-1] if said else f"the {part} did not start; see {log_path(settings, part)}"
+    if said:
+        return said[-1]
+    return f"{lines[-1] if lines else 'without a word'} (see {path})"
 
 
 def stop(pids: Mapping[str, int], settings: Settings, patience_s: float = 15.0) -> bool:
     """SIGTERM, agent first, and wait until both have let go; what runs on this machine runs on."""
     for part in reversed(PARTS):
         if part in pids:
-            _signal(pids[part], signal.SIGTERM)
+            send_signal(pids[part], signal.SIGTERM)
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
-        if not running(settings).keys() & pids.keys():
+        if not running(settings).keys() & pids.keys() and not any(map(_lives, pids.values())):
             return True
         time.sleep(0.02)
     return False
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def send_signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+    except PermissionError:
+        raise StopError(f"pid {pid} belongs to another user: only they and root can stop it") from None
+
+
+def _lives(pid: int) -> bool:
+    """A zombie does not: its parent may never look."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")

@@ -1,7 +1,6 @@
 """The server: store, control loop, agents' hub and API in one process."""
 
 import asyncio
-import os
 import signal
 import sys
 import time
@@ -53,7 +52,7 @@ def main(settings: Settings) -> int:
     except (pidfile.AlreadyRunningError, home.HomeError, SettingsError, StoreUnusableError) as error:
         print(f"tgpu: {error}", file=sys.stderr)
         return 1
-    os.close(lock)
+    pidfile.release(lock)
     return 0
 
 
@@ -131,6 +130,9 @@ class Server:
         self._feed.close()
         api.should_exit = True
         await asyncio.wait({serving}, timeout=2 * GOODBYE_S)
+        for path in (settings.socket, settings.agents_socket, public):
+            if path is not None:
+                path.unlink(missing_ok=True)
         control.cancel()
         for task in done - {stop}:
             _raise_or_explain(task)

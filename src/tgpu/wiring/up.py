@@ -1,7 +1,9 @@
 """`tgpu up`: server and agent for this machine in one command; `tgpu down`: neither."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,24 +13,57 @@ from typing import Any
 
 from tgpu.config import settings as configuration
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.wiring import home, pidfile, processes, service_unit
+from tgpu.wiring import home, last_flags, pidfile, processes, service_unit
 
 RESTART_S = 1.0
+NOT_PERMITTED = 5
 
 
 def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, reload: bool) -> int:
+    given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        settings = configuration.load(os.environ, overrides)
+        settings = configuration.load(os.environ, given)
         if install_service:
             print("\n".join(service_unit.install(settings.home, home_was_given="TGPU_HOME" in os.environ)))
             return 0
         home.prepare(settings)
-        environ = {**os.environ, **_as_environ(overrides)}
-        return _detached(settings, environ) if detach else _attached(settings, environ, reload=reload)
+        alive = _refuse_a_second(settings)
+        _warn_of_the_machines_own(settings)
+        given = _with_last_flags(settings, given)
+        settings = configuration.load(os.environ, given)
+        last_flags.remember(settings, given)
+        environ = {**os.environ, **_as_environ(given)}
+        if detach:
+            return _detached(settings, environ, alive)
+        return _attached(settings, environ, alive, reload=reload)
     except (SettingsError, home.HomeError, processes.StartError, pidfile.AlreadyRunningError) as error:
         return _fail(str(error))
     except PermissionError as error:
         return _fail(f"cannot write {error.filename}: {error.strerror}")
+
+
+def _with_last_flags(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
+    """After a crash the same machine comes back: simulated GPUs do not vanish because a part was killed."""
+    last = {name: value for name, value in last_flags.recall(settings).items() if name not in given}
+    if last:
+        print(f"It was not stopped cleanly last time: taking up {last_flags.in_words(last)} again.")
+    return {**last, **given}
+
+
+def _warn_of_the_machines_own(settings: Settings) -> None:
+    """Two schedulers that do not know of each other would give out the same GPUs."""
+    if home.public_socket(settings) is not None or settings.simulate_gpus:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(configuration.SYSTEM_SOCKET))
+        except OSError:
+            return
+    print(
+        f"tgpu: beware: this machine has a tgpu of its own, at {configuration.SYSTEM_SOCKET}; both would "
+        "give out the same GPUs. To use that one, leave TGPU_HOME unset and type `tgpu submit`.",
+        file=sys.stderr,
+    )
 
 
 def down(settings: Settings) -> int:
@@ -36,17 +71,21 @@ def down(settings: Settings) -> int:
     parts = processes.running(settings)
     if above is None and not parts:
         return _fail(f"nothing runs in {settings.home}")
-    if above is not None:
-        os.kill(above, signal.SIGTERM)
-    if not processes.stop(parts, settings):
-        return _fail(f"still running after a while: {processes.running(settings)}; try again")
+    try:
+        if above is not None:
+            processes.send_signal(above, signal.SIGTERM)
+        if not processes.stop(parts, settings):
+            return _fail(f"still running after a while: {processes.running(settings)}; try again")
+    except processes.StopError as error:
+        return _fail(str(error), NOT_PERMITTED)
+    last_flags.forget(settings)
     print("Stopped. Running jobs run on; `tgpu up` finds them again.")
     return 0
 
 
-def _fail(why: str) -> int:
+def _fail(why: str, code: int = 1) -> int:
     print(f"tgpu: {why}", file=sys.stderr)
-    return 1
+    return code
 
 
 def _as_environ(overrides: Mapping[str, Any]) -> dict[str, str]:
@@ -78,16 +117,16 @@ def _start(
     return children
 
 
-def _detached(settings: Settings, environ: Mapping[str, str]) -> int:
-    alive = _refuse_a_second(settings)
+def _detached(settings: Settings, environ: Mapping[str, str], alive: Mapping[str, int]) -> int:
     _start(settings, environ, [part for part in processes.PARTS if part not in alive], with_parent=False)
     _introduce(settings, stop="tgpu down")
     return 0
 
 
-def _attached(settings: Settings, environ: Mapping[str, str], *, reload: bool) -> int:
+def _attached(
+    settings: Settings, environ: Mapping[str, str], alive: Mapping[str, int], *, reload: bool
+) -> int:
     """Stays in the foreground; Ctrl-C stops server and agent and leaves running jobs running."""
-    alive = _refuse_a_second(settings)
     if alive:
         processes.stop(alive, settings)
     lock = pidfile.claim(settings.run_dir / "up.pid", "tgpu up")
@@ -103,7 +142,8 @@ def _attached(settings: Settings, environ: Mapping[str, str], *, reload: bool) -
     finally:
         pids = {part: child.pid for part, child in children.items() if child.poll() is None}
         processes.stop(pids, settings)
-        os.close(lock)
+        last_flags.forget(settings)
+        pidfile.release(lock)
     return 0
 
 
@@ -130,7 +170,10 @@ def _watch(
         for part, child in list(children.items()):
             if child.poll() is not None:
                 if child.returncode != 0:
-                    print(f"The {part} ended ({child.returncode}): starting it again.", file=sys.stderr)
+                    words = processes.last_words(settings, part)
+                    print(
+                        f"The {part} ended ({child.returncode}): {words}. Starting it again.", file=sys.stderr
+                    )
                     time.sleep(RESTART_S)
                 children[part] = processes.start(part, settings, environ, with_parent=True)
 
@@ -138,7 +181,11 @@ def _watch(
 def _sources() -> dict[Path, float]:
     """Every source file and when it last changed."""
     package = Path(__file__).parent.parent
-    return {path: path.stat().st_mtime for path in package.rglob("*.py")}
+    changed: dict[Path, float] = {}
+    for path in package.rglob("*.py"):
+        with contextlib.suppress(FileNotFoundError):  # an editor or git is replacing it this moment
+            changed[path] = path.stat().st_mtime
+    return changed
 
 
 def _introduce(settings: Settings, stop: str) -> None:
@@ -158,7 +205,7 @@ def _introduce(settings: Settings, stop: str) -> None:
     print("Try next:")
     if settings.home != configuration.default_home({k: v for k, v in os.environ.items() if k != "TGPU_HOME"}):
         print(f"  export TGPU_HOME={settings.home}")
-    print("  tgpu run -- nvidia-smi          # run something now and watch it")
+    print("  tgpu run --gpus 1 -- env        # run something now and watch it: see CUDA_VISIBLE_DEVICES")
     print("  tgpu submit --gpus 1 -- python train.py")
     print("  tgpu list                       # who uses what")
     print("  tgpu why last                   # why it waits", flush=True)

@@ -1,0 +1,37 @@
+"""The flags of a `tgpu up` that was killed: the next one takes them up again, as if nothing had happened.
+
+A clean stop forgets them; what is to last stands in the settings file.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tgpu.config.settings import KEYS, Settings
+
+
+def _path(settings: Settings) -> Path:
+    return settings.run_dir / "flags.json"
+
+
+def remember(settings: Settings, flags: Mapping[str, Any]) -> None:
+    _path(settings).write_text(json.dumps(dict(flags)), encoding="utf-8")
+
+
+def forget(settings: Settings) -> None:
+    _path(settings).unlink(missing_ok=True)
+
+
+def recall(settings: Settings) -> dict[str, Any]:
+    """Nothing if the last stop was a clean one, or if what is there cannot be read."""
+    try:
+        flags = json.loads(_path(settings).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    known = {item.name for item in KEYS}
+    return {name: value for name, value in flags.items() if name in known}
+
+
+def in_words(flags: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in flags.items())
