@@ -94,14 +94,14 @@ def test_a_finished_job_tells_its_whole_story(server: ServerUnderTest, client: h
     end(server, 1, Happening.FAILED, Cause.EXITED, exit_code=3)
     job = client.get("/jobs/1").json()
     assert (job["status"], job["cause"], job["exit_code"]) == ("failed", "exited", 3)
-    assert job["reason"] == "its program exited with code 3"
+    assert job["reason"] == "exit code 3"
     assert (job["assigned_node_id"], job["devices"], job["attempt_count"]) == ("ws1", [0, 1], 1)
     assert job["events"][0]["kind"] == "submitted"
     assert {event["user_id"] for event in job["events"]} == {me}
     (attempt,) = job["attempts"]
     assert attempt["attempt_id"] == "1.0.1"
     assert (attempt["status"], attempt["cause"], attempt["exit_code"]) == ("ended", "exited", 3)
-    assert attempt["reason"] == "its program exited with code 3"
+    assert attempt["reason"] == "exit code 3"
 
 
 def test_others_see_the_outline_only(server: ServerUnderTest, other: httpx.Client, me: str) -> None:
@@ -203,7 +203,9 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
     assert stats["devices"][0]["busy_percent"] == 80
     assert stats["wait_s"] == {"count": 3, "p50": 2.0, "p90": 3.0, "p99": 3.0}
     assert stats["run_s"]["p50"] == 60
-    text = client.get("/metrics").text
+    exposition = client.get("/metrics")
+    assert exposition.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    text = exposition.text
     for line in (
         'tgpu_jobs{status="pending"} 1.0',
         f'tgpu_live_jobs{{status="scheduled",user="{me}"}} 1.0',

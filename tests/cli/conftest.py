@@ -69,3 +69,4 @@ def tgpu(
     yield run
     time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

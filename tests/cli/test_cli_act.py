@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tgpu import FakeTgpu, a_job, an_attempt
+from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import TGPU, Tgpu
 
@@ -47,7 +47,36 @@ def test_cancelling_says_what_became_of_each(server: FakeTgpu, tgpu: Tgpu) -> No
 
 def test_cancelling_all_of_nothing_is_no_error(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert server.running
-    assert tgpu("cancel", "all").returncode == 0
+    done = tgpu("cancel", "all")
+    assert (done.returncode, done.stderr) == (0, "tgpu: you have no jobs that wait or run\n")
+
+
+def test_a_long_queue_is_cancelled_page_by_page_and_counted(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {n: a_job(n) for n in range(1, 2501)} | {2501: a_job(2501, user_id="bob")}
+    done = tgpu("cancel", "all")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2,500 jobs are being cancelled\n", "")
+    assert [request["method"] for request in server.requests] == ["GET", "POST"] * 3
+    ids = [request["body"]["job_ids"] for request in server.asked("POST", "/jobs/cancel")]
+    assert [(part[0], part[-1]) for part in ids] == [(2500, 1501), (1500, 501), (500, 1)]
+    few = tgpu("cancel", "all,2501,2500", "--json")
+    assert json.loads(few.stdout)["cancelling"][:2] == [2501, 2500]
+    assert len(json.loads(few.stdout)["cancelling"]) == 2501
+
+
+def test_of_a_cancellation_that_breaks_off_it_is_told_how_far_it_came(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {n: a_job(n) for n in range(1, 1501)}
+    cancel_many = server._cancel_many
+
+    def once(ids: list[int]) -> dict[str, Any]:
+        server.fixed["/jobs/cancel"] = Refusal(503, "the database is away", "store-unavailable")
+        return cancel_many(ids)
+
+    server._cancel_many = once  # type: ignore[method-assign]
+    done = tgpu("cancel", "all")
+    assert done.stderr == (
+        "tgpu: 1,000 jobs are being cancelled; then it went wrong\ntgpu: the database is away\n"
+    )
+    assert done.returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -57,7 +86,7 @@ def test_cancelling_all_of_nothing_is_no_error(server: FakeTgpu, tgpu: Tgpu) -> 
         (ended(exit_code=3), 3),
         (ended(cause="signalled", signal=11), 139),
         (ended(cause="out-of-memory", signal=9), 137),
-        (ended(cause="time-limit", signal=15), 124),
+        (ended(cause="time-limit", signal=15), 152),
         (ended(cause="could-not-start", reason="it could not be started: No such file or directory"), 127),
         (ended(cause="could-not-start", reason="it could not be started: x: command not found"), 127),
         (ended(cause="could-not-start", reason="it could not be started: Permission denied"), 126),
@@ -73,9 +102,9 @@ def test_wait_ends_as_the_job_did(server: FakeTgpu, tgpu: Tgpu, end: dict[str, A
 
 def test_waiting_for_many_counts_them_and_names_only_failures(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {n: a_job(n, **ended(exit_code=0)) for n in range(1, 31)}
-    server.jobs[7] |= ended(exit_code=2, reason="its program exited with code 2")
+    server.jobs[7] |= ended(exit_code=2, reason="exit code 2")
     done = tgpu("wait", "1-30")
-    assert done.stdout == "Job 7 failed: its program exited with code 2\n29 of 30 jobs completed\n"
+    assert done.stdout == "Job 7 failed: exit code 2\n29 of 30 jobs completed\n"
     assert done.returncode == 2
 
 
@@ -97,6 +126,43 @@ def test_wait_gives_up_with_124(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {1: a_job(1)}
     done = tgpu("wait", "1", "--timeout", "1s")
     assert (done.returncode, done.stderr) == (124, "tgpu: not ended in time: 1\n")
+
+
+@pytest.mark.parametrize("timeout", ["0.2s", "0.2", ".2"])
+def test_wait_takes_parts_of_a_second(server: FakeTgpu, tgpu: Tgpu, timeout: str) -> None:
+    server.jobs = {1: a_job(1)}
+    begun = time.monotonic()
+    assert tgpu("wait", "1", "--timeout", timeout).returncode == 124
+    assert time.monotonic() - begun < 0.9
+
+
+@pytest.mark.parametrize("timeout", ["0.2x", "1.2.3", ".", "-0.5", "soon"])
+def test_a_timeout_that_cannot_be_meant_is_refused(server: FakeTgpu, tgpu: Tgpu, timeout: str) -> None:
+    assert server.running
+    done = tgpu("wait", "1", f"--timeout={timeout}")
+    assert (done.returncode, "must be a duration such as 90s" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("flags", [[], ["--follow"], ["--json"]])
+def test_output_that_rotation_has_dropped_is_told_once_per_stream(
+    server: FakeTgpu, tgpu: Tgpu, flags: list[str]
+) -> None:
+    server.jobs = {1: a_job(1, **ended(exit_code=0))}
+    server.logs = {(1, "stdout"): b"x" * 2000 + b"kept\n", (1, "stderr"): b"y" * 2000}
+    server.kept_from = 2000
+    done = tgpu("logs", "1", *flags)
+    assert "xx" not in done.stdout
+    assert "kept" in done.stdout
+    assert sorted(done.stderr.splitlines()) == [
+        "tgpu: the first 2,000 bytes of stderr are no longer kept",
+        "tgpu: the first 2,000 bytes of stdout are no longer kept",
+    ]
+
+
+def test_a_tail_does_not_ask_for_what_was_dropped(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, **ended(exit_code=0))}
+    server.kept_from = 2000
+    assert tgpu("logs", "1", "--tail", "3").stderr == ""
 
 
 def test_logs_keep_stdout_and_stderr_apart(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -142,10 +208,10 @@ def starts_and_ends(server: FakeTgpu, **attempt: Any) -> None:
 
 
 def test_run_shows_the_output_and_ends_as_the_job(server: FakeTgpu, tgpu: Tgpu) -> None:
-    starts_and_ends(server, exit_code=7, reason="its program exited with code 7")
+    starts_and_ends(server, exit_code=7, reason="exit code 7")
     done = tgpu("run", "--gpus", "1", "--", "python", "train.py")
     assert (done.stdout, done.returncode) == ("out\n", 7)
-    assert done.stderr == "err\ntgpu: job 1 failed: its program exited with code 7\n"
+    assert done.stderr == "err\ntgpu: job 1 failed: exit code 7\n"
     assert server.submitted()[0]["gpu_request"] == 1
 
 
@@ -165,7 +231,7 @@ def interrupted(server: FakeTgpu, environ: dict[str, str], times: int) -> tuple[
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         if times == 1:
-            server.change(1, "cancelled", status="cancelled", cause="cancelled", reason="ann cancelled it")
+            server.change(1, "cancelled", status="cancelled", cause="cancelled", reason="cancelled by ann")
     _, said = process.communicate(timeout=10)
     return process.returncode, said
 
@@ -177,7 +243,7 @@ def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ:
         130,
         [
             "tgpu: cancelling job 1; Ctrl-C again leaves at once",
-            "tgpu: job 1 cancelled: ann cancelled it",
+            "tgpu: job 1 cancelled by ann",
         ],
     )
 
@@ -185,6 +251,18 @@ def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ:
 def test_a_second_ctrl_c_leaves_at_once(server: FakeTgpu, environ: dict[str, str]) -> None:
     code, said = interrupted(server, environ, times=2)
     assert (code, said) == (130, "tgpu: cancelling job 1; Ctrl-C again leaves at once\n")
+
+
+def test_sigterm_leaves_the_job_running_and_says_so(server: FakeTgpu, environ: dict[str, str]) -> None:
+    process = subprocess.Popen([*TGPU, "run", "--", "a"], env=environ, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 10
+    while not server.asked("GET", "/jobs/1") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.terminate()
+    _, said = process.communicate(timeout=10)
+    assert said == "tgpu: terminated; job 1 runs on: `tgpu logs -f 1` shows it\n"
+    assert process.returncode == 143
+    assert not server.asked("DELETE", "/jobs/1")
 
 
 def on_a_terminal(args: list[str], environ: dict[str, str], cwd: Path) -> str:
@@ -232,3 +310,16 @@ def test_colour_is_for_terminals_without_no_color(
     assert "…" in plain
     assert max(len(line) for line in plain.splitlines()) <= 90
     assert "n" * 200 in tgpu("list").stdout
+
+
+def test_a_terminal_sees_how_far_it_is_with_many_jobs(
+    server: FakeTgpu, environ: dict[str, str], tmp_path: Path
+) -> None:
+    assert server.running
+    command = ["submit", "--count", "10001", "--no-export-env", "--", "a"]
+    seen = on_a_terminal(command, environ | {"TERM": "xterm"}, tmp_path)
+    assert "submitted 10,000 of 10,001 jobs" in seen
+    assert "Submitted 10,001 jobs: 1-10001" in seen
+    cancelled = on_a_terminal(["cancel", "all"], environ | {"TERM": "xterm"}, tmp_path)
+    assert "5,000 jobs are being cancelled" in cancelled
+    assert cancelled.endswith("10,001 jobs are being cancelled\r\n")

@@ -12,6 +12,10 @@ from fake_tgpu import FakeTgpu, Refusal, a_job
 from tests.cli.cli_process import TGPU, Tgpu
 from tgpu.cli.catalogue import COMMANDS
 from tgpu.cli.commands.completion import whole_parser
+from tgpu.cli.fields import CLASSES
+from tgpu.cli.node_flags import POLICIES
+from tgpu.core.ordering import ORDERS
+from tgpu.domain.priority import PriorityClass
 
 HEAVY = {
     "asyncio", "dataclasses", "http.client", "inspect", "litestar", "logging", "msgspec", "numpy", "pathlib",
@@ -23,7 +27,14 @@ def test_without_arguments_it_prints_help_with_the_exit_codes(tgpu: Tgpu) -> Non
     bare, asked = tgpu(), tgpu("--help")
     assert bare.stdout == asked.stdout
     assert (bare.returncode, bare.stderr) == (0, "")
-    for part in (*COMMANDS, "exit codes:", "3  the server cannot be reached", "last-1"):
+    for part in (
+        *COMMANDS,
+        "exit codes:",
+        "3  the server cannot be reached",
+        "last-1",
+        "130 if it was",
+        "152 if it ran",
+    ):
         assert part in bare.stdout
 
 
@@ -41,6 +52,7 @@ def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
     ("args", "said"),
     [
         (["lst"], "there is no command 'lst'; did you mean 'list'?"),
+        (["bogus"], "there is no command 'bogus' (see `tgpu --help`)"),
         (["frobnicate"], "there is no command 'frobnicate' (see `tgpu --help`)"),
         (["--json"], "there is no option --json before the command (see `tgpu --help`)"),
         (["list", "--nope"], "unrecognized arguments: --nope (see `tgpu list --help`)"),
@@ -49,7 +61,10 @@ def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
             "argument --limit: must be a whole number from 0; got 'x' (see `tgpu list --help`)",
         ),
         (["token"], "the following arguments are required: create|list|revoke (see `tgpu token --help`)"),
-        (["up", "--policy", "x"], "policy must be one of priority, fifo; got 'x'"),
+        (
+            ["up", "--policy", "x"],
+            "argument --policy: invalid choice: 'x' (choose from 'priority', 'fifo') (see `tgpu up --help`)",
+        ),
     ],
 )
 def test_a_slip_is_told_in_one_line(tgpu: Tgpu, args: list[str], said: str) -> None:
@@ -91,6 +106,30 @@ def test_a_reader_that_leaves_early_is_no_error(server: FakeTgpu, environ: dict[
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["list", "list --json", "list --quiet", "list --help", "--help"])
+@pytest.mark.parametrize(
+    ("where", "why"), [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_output_that_cannot_be_written_is_an_error_of_one_line(
+    server: FakeTgpu, environ: dict[str, str], command: str, where: str, why: str
+) -> None:
+    server.jobs = {1: a_job(1)}
+    line = f"{' '.join(TGPU)} {command} {where}"
+    done = subprocess.run(
+        ["sh", "-c", line], env=environ, capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.returncode, done.stderr) == (1, f"tgpu: cannot write the output: {why}\n")
+
+
+def test_streams_that_are_closed_do_not_stop_a_command(server: FakeTgpu, environ: dict[str, str]) -> None:
+    server.jobs = {1: a_job(1)}
+    line = f"{' '.join(TGPU)} list --quiet 2>&- <&-"
+    done = subprocess.run(
+        ["sh", "-c", line], env=environ, capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n")
+
+
 def test_list_imports_nothing_heavy(server: FakeTgpu, environ: dict[str, str]) -> None:
     server.jobs = {1: a_job(1)}
     program = (
@@ -117,6 +156,28 @@ def test_completion_knows_commands_and_flags(tgpu: Tgpu, shell: str) -> None:
     assert done.returncode == 0, done.stderr
     for word in ("submit", "gpu-type", "completion"):
         assert word in done.stdout
+
+
+def test_completion_knows_the_values_of_flags(tgpu: Tgpu) -> None:
+    script = tgpu("completion", "bash").stdout
+    for flag, values in (("submit --class", CLASSES), ("up --policy", POLICIES)):
+        asked = f"COMP_WORDS=(tgpu {flag} ''); COMP_CWORD=3; _shtab_tgpu; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(
+            ["bash", "-s"], input=f"{script}\n{asked}", capture_output=True, text=True, check=True, timeout=20
+        )
+        assert done.stdout.split() == list(values)
+    assert set(ORDERS) == set(POLICIES)
+    assert set(PriorityClass) == set(CLASSES)
+
+
+def test_what_the_help_says_of_defaults_streams_and_services(tgpu: Tgpu) -> None:
+    for command in ("show", "logs", "why"):
+        assert "default: last" in tgpu(command, "--help").stdout
+    for command in ("run", "submit"):
+        assert "stdin is /dev/null" in tgpu(command, "--help").stdout
+    up = tgpu("up", "--help").stdout
+    assert "run/server.log" in up
+    assert "dashboard" not in up
 
 
 def test_a_bash_completion_script_is_valid_bash(tgpu: Tgpu) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
@@ -71,13 +72,18 @@ def test_a_name_cannot_steer_the_terminal(server: FakeTgpu, tgpu: Tgpu) -> None:
 
 def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> None:
     ended = an_attempt(
-        status="ended", cause="exited", exit_code=3, ended_at="2026-01-31T12:00:11.000Z", cpu_time_s=9.5
+        status="ended",
+        cause="exited",
+        reason="exit code 3",
+        exit_code=3,
+        ended_at="2026-01-31T12:00:11.000Z",
+        cpu_time_s=9.5,
     )
     server.jobs[1] = a_job(
         1,
         **RUNNING | {"status": "failed"},
         cause="exited",
-        reason="its program exited with code 3",
+        reason="exit code 3",
         exit_code=3,
         ended_at="2026-01-31T12:00:11.000Z",
         time_limit_s=3600,
@@ -86,7 +92,7 @@ def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> No
     )
     text = tgpu("show", "1").stdout
     assert text.startswith("Job 1  job1  failed\n")
-    for part in ("python train.py", "2 GPUs, 1 CPU", "runs 1h00m", "failed: its program exited with code 3"):
+    for part in ("python train.py", "2 GPUs, 1 CPU", "runs 1h00m", "failed: exit code 3"):
         assert part in text
     assert ["1", "ended", "n1", "0", "2026-01-31 12:00:01", "10s", "9s", "exit code 3"] in rows(text)
     assert "2026-01-31 12:00:00  submitted" in text
@@ -228,6 +234,36 @@ def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) 
     failed = [check for check in json.loads(ill.stdout) if check["level"] == "FAIL"]
     assert [check["name"] for check in failed] == ["server"]
     assert "`tgpu up` replaces it" in failed[0]["advice"]
+
+
+def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tgpu) -> None:
+    node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 3.0}
+    server.fixed["/nodes"] = {"nodes": [node]}
+    done = tgpu("doctor")
+    assert "warn  nodes     vm is not connected → start its agent with `tgpu up`\n" in done.stdout
+    assert done.returncode == 0
+
+
+def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    done = tgpu("doctor", TGPU_LISTEN="0.0.0.0:7480")
+    assert "FAIL  settings  listen must be a loopback address" in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "level"), [(b"SQLite format 3\0\x10\0", "ok"), (b"", "ok"), (b"\0" * 100, "FAIL")]
+)
+def test_doctor_looks_at_the_database_if_no_server_answers(
+    tgpu: Tgpu, tmp_path: Path, head: bytes, level: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "tgpu.db").write_bytes(head)
+    found = {check["name"]: check for check in json.loads(tgpu("doctor", "--json").stdout)}
+    assert found["database"]["level"] == level
+    assert ("move it away" in found["database"]["advice"]) == (level == "FAIL")
+    assert [path.name for path in home.iterdir()] == ["tgpu.db"]
 
 
 def test_doctor_lists_every_setting_with_its_source(tgpu: Tgpu) -> None:

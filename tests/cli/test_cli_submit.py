@@ -7,6 +7,8 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal
 
 from tests.cli.cli_process import Tgpu
+from tgpu.api.job_form import JobAsked
+from tgpu.cli.fields import LATER
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,8 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
     ("text", "said"),
     [
         ("comand: a", "-: unknown key 'comand'; did you mean 'command'?"),
+        ("command: a\nimage: x", "-: image is not supported by this version yet; leave it out"),
+        ("command: a\nmagic: x", "-: unknown key 'magic'; known are "),
         ("command: a\n---\nnum_gpu: 1", "-, job 2: unknown key 'num_gpu'; did you mean 'num_gpus'?"),
         (
             "command: a\ngpus: 1\nnum_gpus: 2",
@@ -197,6 +201,12 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
         (["stray", "--", "a"], "'stray' before `--`"),
         (["-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file"),
         (["--count", "0", "--", "a"], "--count must be at least 1"),
+        (
+            ["--count", "100001", "--", "a"],
+            "--count may be at most 100,000 here, for 100,000 jobs at once; got 100,001",
+        ),
+        (["--env", "A=1", "--env", "FOO", "--", "a"], "--env must be given as KEY=VALUE; got 'FOO'"),
+        (["--class", "urgent", "--", "a"], "--class: invalid choice: 'urgent'"),
     ],
 )
 def test_wrong_usage_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, args: list[str], said: str) -> None:
@@ -232,6 +242,57 @@ def test_a_refusal_is_the_server_s_sentence_and_a_code(
     server.fixed["/jobs"] = refusal
     done = tgpu("submit", "--", "a")
     assert (done.returncode, done.stderr) == (code, f"tgpu: {refusal}\n")
+
+
+INVALID = {"kind": "invalid-field", "field": "x"}
+
+
+@pytest.mark.parametrize(
+    ("args", "detail", "said"),
+    [
+        (["--time", "0"], "time_limit_s must be at least 1; got 0", "--time must be at least 1; got 0"),
+        (["--gpus", "1.5"], "gpu_request must be a fraction", "--gpus must be a fraction"),
+        (["--cwd", "/nope"], "cwd: no such directory", "--cwd: no such directory"),
+        (["--tenant", "x"], "tenant_id: there is no tenant x", "--tenant: there is no tenant x"),
+        (["--count", "3", "--cpus", "0"], "jobs[0].cpu_request must be more", "--cpus must be more"),
+        (["--count", "3"], "jobs[2] can never run here: too big", "can never run here: too big"),
+        ([], "max_wait_s may be at most 9", "max_wait may be at most 9"),
+        ([], "needs 9 GPUs; the largest node has 8", "needs 9 GPUs; the largest node has 8"),
+    ],
+)
+def test_a_refusal_names_the_flag_and_not_the_field(
+    server: FakeTgpu, tgpu: Tgpu, *, args: list[str], detail: str, said: str
+) -> None:
+    server.fixed["/jobs"] = Refusal(422, detail, **INVALID)
+    done = tgpu("submit", *args, "--", "a")
+    assert (done.returncode, done.stderr) == (2, f"tgpu: {said}\n")
+
+
+def test_a_refusal_of_a_file_s_job_names_its_place_and_its_key(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("command: a\n---\ncommand: b\ntime: 0\n")
+    server.fixed["/jobs"] = Refusal(422, "jobs[1].time_limit_s must be at least 1; got 0", **INVALID)
+    done = tgpu("submit", "-f", str(file))
+    assert done.stderr == f"tgpu: job 2 of {file}: time must be at least 1; got 0\n"
+
+
+def test_of_a_submission_that_breaks_off_it_is_told_what_was_recorded(server: FakeTgpu, tgpu: Tgpu) -> None:
+    def then_refuse(job: dict[str, object]) -> None:
+        if job["job_id"] == 10_000:
+            server.fixed["/jobs"] = Refusal(409, "the quota is used up", "quota-exceeded")
+
+    server.on_submit = then_refuse
+    done = tgpu("submit", "--count", "10001", "--no-export-env", "--", "a")
+    assert done.stderr == (
+        "tgpu: only 10,000 of 10,001 jobs were submitted: 1-10000\ntgpu: the quota is used up\n"
+    )
+    assert done.returncode == 6
+
+
+def test_what_this_version_lacks_is_what_the_api_says_it_lacks() -> None:
+    assert LATER == JobAsked.LATER
 
 
 def test_the_examples_are_valid(server: FakeTgpu, tgpu: Tgpu) -> None:

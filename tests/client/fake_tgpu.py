@@ -73,10 +73,11 @@ def an_attempt(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 class Refusal(Exception):  # noqa: N818  what a handler answers, not a fault
-    def __init__(self, status: int, detail: str, kind: str = "x") -> None:
+    def __init__(self, status: int, detail: str, kind: str = "x", **more: object) -> None:
         super().__init__(detail)
         self.status = status
         self.body = {
+            **more,
             "type": f"urn:tgpu:problem:{kind}",
             "title": "Refused",
             "status": status,
@@ -97,6 +98,7 @@ class FakeTgpu:
         self.path = path
         self.jobs: dict[int, dict[str, Any]] = {}
         self.logs: dict[tuple[int, str], bytes] = {}
+        self.kept_from = 0  # rotation has dropped the bytes of each stream before this
         self.fixed: dict[str, Any] = {"/whoami": {"user_id": ME}, "/healthz": {"status": "ok"}}
         self.requests: list[dict[str, Any]] = []
         self.deaf_to = 0  # so many requests are taken and never answered
@@ -219,9 +221,12 @@ class FakeTgpu:
                 if query.get("job_id") in (None, str(event["job_id"])):
                     yield f"id: {event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
 
+    def first_byte(self, query: dict[str, str]) -> int:
+        return max(int(query.get("offset", 0)), self.kept_from)
+
     def output(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
         """The job's bytes, and with follow what comes until it has ended."""
-        at = int(query.get("offset", 0))
+        at = self.first_byte(query)
         while self.running:
             ended = self.jobs[job_id]["status"] in FINAL
             data = self.logs.get((job_id, query["stream"]), b"")[at:]
@@ -281,7 +286,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if logs:
                 self.fake._job(int(logs[1]))
-                self._stream(self.fake.output(int(logs[1]), query), "text/plain", query.get("offset", "0"))
+                self._stream(
+                    self.fake.output(int(logs[1]), query), "text/plain", str(self.fake.first_byte(query))
+                )
             elif url.path == "/events":
                 self._stream(self.fake.events(query), "text/event-stream", "0")
             else:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 from tgpu.client import Client, TgpuError, WaitTimeoutError
+from tgpu.client.output import Output
 
 DONE = {"status": "completed", "exit_code": 0, "attempts": [an_attempt(status="ended", exit_code=0)]}
 
@@ -153,3 +154,38 @@ def test_events_go_on_after_a_restart(server: FakeTgpu) -> None:
     server.start()
     later(1.5, lambda: server.change(1, "started"))
     assert next(events)["kind"] == "started"
+
+
+def test_a_page_is_asked_for_only_when_the_one_before_was_dealt_with(server: FakeTgpu) -> None:
+    server.jobs = {n: a_job(n) for n in range(1, 26)}
+    with Client() as client:
+        pages = client.job_pages(size=10, user="me")
+        assert [job["job_id"] for job in next(pages)] == list(range(25, 15, -1))
+        assert len(server.asked("GET", "/jobs")) == 1
+        assert [len(page) for page in pages] == [10, 5]
+
+
+def test_each_part_of_a_large_submission_is_told_when_it_is_durable(server: FakeTgpu) -> None:
+    told: list[int] = []
+    with Client() as client:
+        ids = client.submit_many([{"command": "a"}] * 10_001, on_recorded=lambda some: told.append(len(some)))
+    assert (len(ids), told, len(server.submitted())) == (10_001, [10_000, 1], 2)
+
+
+def test_a_follower_hears_once_which_bytes_were_dropped_while_it_was_away(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running", attempts=[an_attempt()])}
+    server.logs = {(1, "stdout"): b"one\n"}
+    lost: list[tuple[int, int]] = []
+
+    def restart() -> None:
+        server.stop()
+        server.logs[1, "stdout"] += b"gone\nlast\n"
+        server.kept_from = len(b"one\ngone\n")
+        server.change(1, "succeeded", **DONE)
+        server.start()
+
+    later(0.4, restart)
+    with Client() as client:
+        output = Output(client, 1, "stdout", on_lost=lambda first, end: lost.append((first, end)))
+        assert b"".join(output.follow()) == b"one\nlast\n"
+    assert lost == [(4, 9)]

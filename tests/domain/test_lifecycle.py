@@ -73,3 +73,9 @@ def test_a_move_that_is_not_in_the_table_is_refused_in_words() -> None:
 
 def test_only_what_the_machine_did_is_tried_again() -> None:
     assert {cause for cause in Cause if cause.is_infrastructure} == {Cause.NODE_LOST, Cause.REBOOTED}
+
+
+def test_where_a_happening_leads_does_not_depend_on_where_it_came_from() -> None:
+    for happening in Happening:
+        targets = {move.target for move in TASK_MOVES if move.happening is happening}
+        assert len(targets) == 1, happening

@@ -123,7 +123,7 @@ def strays(home: Path) -> list[int]:
             continue
         try:
             text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            text += os.readlink(os.fsencode(entry / "cwd"))
+            text += os.fsencode((entry / "cwd").readlink())
         except OSError:
             continue
         if needle in text:

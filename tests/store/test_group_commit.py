@@ -18,7 +18,6 @@ from tests.store.store_story import a_job
 from tgpu.store.port import (
     JobFilter,
     Paging,
-    QuotaExceededError,
     StoreUnavailableError,
     Submitted,
     UnknownTenantError,
@@ -173,13 +172,15 @@ async def test_a_full_disk_refuses_whole_requests_and_recovers(database: Path, s
 
 
 class FailingCommit:
-    """A connection whose next COMMIT meets an I/O error."""
+    """A connection whose next COMMIT, apart from those it spares, meets an I/O error."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self.fails = connection, False
+        self._connection, self.fails, self.spares = connection, False, 0
 
     def execute(self, statement: str) -> object:
-        if statement == "COMMIT" and self.fails:
+        if statement == "COMMIT" and self.fails and self.spares:
+            self.spares -= 1
+        elif statement == "COMMIT" and self.fails:
             self.fails = False
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
@@ -207,10 +208,28 @@ async def test_a_refusal_in_a_commit_that_fails_is_not_believed(database: Path) 
     store = await SqliteStore.open(database)
     failing = FailingCommit(store._writer._connection)
     store._writer._connection = failing  # type: ignore[assignment]
-    failing.fails = True
-    with pytest.raises(StoreUnavailableError):
-        await store.submit([a_job(tenant_id="nobody")], 1)
+    held = threading.Event()
+    blocker = asyncio.ensure_future(store._write(lambda _: held.wait()))
+    await asyncio.sleep(0.05)
+    work = [asyncio.ensure_future(store.submit([a_job(tenant_id=name)], 1)) for name in ("default", "nobody")]
+    await asyncio.sleep(0.05)
+    failing.fails, failing.spares = True, 1  # the blocker's goes through
+    held.set()
+    await blocker
+    answers = await asyncio.gather(*work, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailableError] * 2
     with pytest.raises(UnknownTenantError):
         await store.submit([a_job(tenant_id="nobody")], 1)
-    assert not issubclass(QuotaExceededError, StoreUnavailableError)
+    await store.close()
+
+
+async def test_a_refusal_that_is_alone_needs_no_commit(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    failing = FailingCommit(store._writer._connection)
+    store._writer._connection = failing  # type: ignore[assignment]
+    failing.fails = True
+    with pytest.raises(UnknownTenantError):
+        await store.submit([a_job(tenant_id="nobody")], 1)
+    failing.fails = False
+    assert await store.submit([a_job()], 1) == Submitted([1])
     await store.close()

@@ -18,7 +18,7 @@ from tgpu.store.port import Store, Token
 
 TOKEN_PREFIX = "tgpu_"  # noqa: S105  the part that every token shares is no secret
 _TOKEN_BYTES = 32
-_KEEP_S = 1.0  # a revoked token may be believed this much longer
+_KEEP_S = 1.0  # a token that was revoked by another server may be believed this much longer
 _MOST_KEPT = 4096
 
 
@@ -71,6 +71,12 @@ class Identity:
         self._admins = frozenset(settings.admins)
         self._own_uid = os.geteuid()
         self._kept: dict[str, tuple[float, Token]] = {}
+        self._revocations = 0
+
+    def forget(self, digest: str) -> None:
+        """Called once the token is revoked: from then on nobody is believed for having it."""
+        self._kept.pop(digest, None)
+        self._revocations += 1
 
     def role_of(self, account: Account) -> Role:
         if account.uid in (0, self._own_uid) or account.name in self._admins:
@@ -110,13 +116,15 @@ class Identity:
         kept = self._kept.get(digest)
         if kept is not None and kept[0] > self._clock():
             return kept[1]
+        revocations = self._revocations
         token = await self._store.token_by_digest(digest)
         if token is None or token.revoked:
             self._kept.pop(digest, None)
             return None
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
-        self._kept[digest] = (self._clock() + _KEEP_S, token)
+        if revocations == self._revocations:  # else what was read may be older than a revocation
+            self._kept[digest] = (self._clock() + _KEEP_S, token)
         return token
 
 

@@ -126,12 +126,12 @@ def job_out(job: Job, sight: Sight) -> JobOut:
 
 def whole_job_out(job: Job, attempts: Sequence[Attempt], events: Sequence[Event], sight: Sight) -> JobOut:
     out = job_out(job, sight)
-    out.attempts = [attempt_out(attempt, sight) for attempt in attempts]
+    out.attempts = [attempt_out(attempt, sight, job.spec.time_limit_s) for attempt in attempts]
     out.events = [event_out(event, sight) for event in events]
     return out
 
 
-def attempt_out(attempt: Attempt, sight: Sight) -> AttemptOut:
+def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> AttemptOut:
     ended, known = attempt.exit, sight is not Sight.OUTLINE
     told = ended if known else None
     return AttemptOut(
@@ -144,7 +144,7 @@ def attempt_out(attempt: Attempt, sight: Sight) -> AttemptOut:
         started_at=optional_rfc3339(attempt.started_ms),
         ended_at=rfc3339(ended.ended_ms) if ended else None,
         cause=ended.cause if ended else attempt.stop_cause,
-        reason=reason_of_exit(told, attempt.stop_by) if told else None,
+        reason=reason_of_exit(told, attempt.stop_by, time_limit_s) if told else None,
         exit_code=told.exit_code if told else None,
         signal=told.signal if told else None,
         cpu_time_s=told.cpu_ms / 1000 if told else None,

@@ -1,19 +1,13 @@
-"""Why a job stands where it stands, as a sentence for people."""
-
-import signal
+"""Why a job stands where it stands, in words for people; the same as the control loop's for the same fact."""
 
 from tgpu.domain.job import Exit, Job
 from tgpu.domain.lifecycle import Cause, Status
 
 _PLAIN = {
-    Cause.OUT_OF_MEMORY: "it used more memory than it may and was stopped",
-    Cause.TIME_LIMIT: "it reached its time limit and was stopped",
-    Cause.NODE_LOST: "its node was lost",
-    Cause.REBOOTED: "its node was restarted",
-    Cause.SUPERVISOR_LOST: "its supervisor died, so that its end was not seen",
-    Cause.COULD_NOT_START: "it could not be started",
-    Cause.WAITED_TOO_LONG: "it waited longer than its max_wait_s",
-    Cause.PREEMPTED: "it gave way to a job of a higher class",
+    Cause.COULD_NOT_START: "could not be started",
+    Cause.REBOOTED: "its machine restarted",
+    Cause.NODE_LOST: "its node lost it",
+    Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
 }
 
 
@@ -23,12 +17,16 @@ def reason_of(job: Job) -> str | None:
         if job.cancel_by is not None and not job.status.is_final:
             return f"{job.cancel_by} asked to cancel it; it is being stopped"
         return None
-    return job.detail or _sentence(job.cause, job.exit_code, None, job.cancel_by)
+    if job.detail:
+        return job.detail
+    return reason_of_exit(Exit(job.cause, exit_code=job.exit_code), job.cancel_by, job.spec.time_limit_s)
 
 
-def reason_of_exit(ended: Exit, stop_by: str | None) -> str:
-    sentence = _sentence(ended.cause, ended.exit_code, ended.signal, stop_by)
-    return f"{sentence}: {ended.detail}" if ended.detail else sentence
+def reason_of_exit(ended: Exit, stop_by: str | None, time_limit_s: int | None) -> str:
+    words = _words(ended, stop_by, time_limit_s)
+    if ended.detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
+        return f"{words}: {ended.detail}"
+    return words
 
 
 def how_it_ended(job: Job) -> str:
@@ -40,20 +38,15 @@ def how_it_ended(job: Job) -> str:
     return f"it has failed ({job.cause})" if job.cause else "it has failed"
 
 
-def _sentence(cause: Cause, exit_code: int | None, signal_number: int | None, by: str | None) -> str:
-    if cause is Cause.EXITED:
-        return "its program exited" if exit_code is None else f"its program exited with code {exit_code}"
-    if cause is Cause.SIGNALLED:
-        return f"its program was ended by {_signal_name(signal_number)}"
-    if cause is Cause.CANCELLED:
-        return f"{by} cancelled it" if by else "it was cancelled"
-    return _PLAIN[cause]
-
-
-def _signal_name(number: int | None) -> str:
-    if number is None:
-        return "a signal"
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
+def _words(ended: Exit, by: str | None, time_limit_s: int | None) -> str:
+    match ended.cause:
+        case Cause.EXITED:
+            return "exited" if ended.exit_code is None else f"exit code {ended.exit_code}"
+        case Cause.SIGNALLED:
+            return "killed by a signal" if ended.signal is None else f"killed by signal {ended.signal}"
+        case Cause.TIME_LIMIT:
+            return "ran into its time limit" + ("" if time_limit_s is None else f" of {time_limit_s} s")
+        case Cause.CANCELLED:
+            return f"cancelled by {by}" if by else "cancelled"
+        case cause:
+            return _PLAIN.get(cause, str(cause).replace("-", " "))

@@ -48,9 +48,10 @@ def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None) -> 
 
 
 def add_jobs(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    unless_said = f" (default: {default}, your newest)" if default else ""
     parser.add_argument(
         "jobs", nargs="*" if default else "+", metavar="JOBS", default=[default] if default else None,
-        help="which jobs: 42, 42-45, 3,7-12, last, last-1, all",
+        help="which jobs: 42, 42-45, 3,7-12, last, last-1, all" + unless_said,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli import command_words
 from tgpu.cli.environment import exported
 from tgpu.cli.exits import UsageError
-from tgpu.cli.fields import job_fields, pairs
+from tgpu.cli.fields import CLASSES, field_of, job_fields, pairs
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -36,7 +36,8 @@ _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
 def add_job_flags(parser: ArgumentParser) -> None:
     for flag, dest, metavar, doc in _FLAGS:
-        parser.add_argument(flag, dest=dest, metavar=metavar, help=doc)
+        choices = CLASSES if dest == "class" else None  # which shells complete too
+        parser.add_argument(flag, dest=dest, metavar=metavar, help=doc, choices=choices)
     parser.add_argument("--env", action="append", metavar="K=V", help="a variable for the job; repeatable")
     parser.add_argument(
         "--export-env", action="store_true", default=True, help="send the caller's environment (default)"
@@ -69,6 +70,15 @@ def swallowed_flag(words: list[str]) -> str | None:
     """A flag of ours among a script's own arguments: perhaps meant for us."""
     known = {flag for flag, *_ in _FLAGS}
     return next((word for word in words[1:] if word.partition("=")[0] in known), None)
+
+
+def flag_for(field: str, args: Namespace) -> str | None:
+    """The flag that was typed for this field of the API, if one was."""
+    names = {dest: flag for flag, dest, *_ in _FLAGS} | {"node_selector": "--node-selector"}
+    return next(
+        (flag for dest, flag in names.items() if field_of(dest) == field and getattr(args, dest) is not None),
+        None,
+    )
 
 
 def _given(args: Namespace) -> dict[str, Any]:

@@ -110,12 +110,8 @@ def _attempt(attempt: dict[str, Any], now: float) -> list[str]:
 
 
 def _end(attempt: dict[str, Any]) -> str:
-    cause = attempt.get("cause")
-    if cause == "exited":
-        return f"exit code {attempt.get('exit_code')}"
-    if cause == "signalled":
-        return f"signal {attempt.get('signal')}"
-    return str(attempt.get("reason") or (cause or "").replace("-", " "))
+    """The server's words, or to those who may not have them the bare cause."""
+    return str(attempt.get("reason") or (attempt.get("cause") or "").replace("-", " "))
 
 
 def _data(data: object) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tgpu.cli import words
-from tgpu.client import Client, TgpuError, locate
+from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
+from tgpu.wiring import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _LOW_DISK_MIB = 1024
 _MOST_SKEW_S = 5
+_SQLITE = b"SQLite format 3\0"
 
 
 class Finding(NamedTuple):
@@ -49,7 +51,7 @@ def _python() -> Finding:
 
 def _settings() -> Finding:
     try:
-        config.load(os.environ)
+        addresses.check_listen(config.load(os.environ).listen)
     except config.SettingsError as error:
         return Finding("settings", FAIL, str(error), "correct it; `tgpu doctor --settings` lists them all")
     return Finding("settings", OK, "readable and consistent")
@@ -89,6 +91,8 @@ def _server() -> Iterator[Finding]:
             yield _nodes(client)
         except TgpuError as error:
             yield Finding("server", FAIL, str(error), _advice(client.session.address))
+            if isinstance(error, UnreachableError) and client.session.address.scheme == "unix":
+                yield from _database(Path(locate.home(os.environ)) / "tgpu.db")
 
 
 def _advice(address: locate.Address) -> str:
@@ -100,6 +104,20 @@ def _advice(address: locate.Address) -> str:
     if path.exists():
         return "its socket is left over from a server that died; `tgpu up` replaces it"
     return "start one with `tgpu up`, or say where one is with TGPU_SERVER"
+
+
+def _database(path: Path) -> Iterator[Finding]:
+    """Looks without touching: SQLite itself would already change files beside it. An empty one is new."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE))
+    except OSError:
+        return  # there is none yet, or it is another's
+    if head not in {b"", _SQLITE}:
+        advice = "restore it from a copy, or move it away, with its -wal and -shm, to begin with an empty one"
+        yield Finding("database", FAIL, f"{path} is not a SQLite database", advice)
+    else:
+        yield Finding("database", OK, f"{path} looks like one")
 
 
 def _clock(client: Client) -> Finding:
@@ -129,6 +147,11 @@ def _nodes(client: Client) -> Finding:
         return Finding(
             "nodes", FAIL, f"none of {len(nodes)} is ready", "start `tgpu up` or `tgpu agent` there"
         )
+    away = [str(node["node_id"]) for node in ready if node.get("silent_s") is not None]
+    if away:
+        verb = "is" if len(away) == 1 else "are"
+        text = f"{', '.join(away)} {verb} not connected"
+        return Finding("nodes", WARN, text, "start its agent with `tgpu up`")
     if sick:
         return Finding(
             "nodes", WARN, f"not given out: {', '.join(sick)}", "see the NOTE column of `tgpu nodes`"

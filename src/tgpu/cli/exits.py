@@ -14,6 +14,8 @@ REFUSED = 6
 TIMED_OUT = 124
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
+TIME_LIMIT = 152  # as if by SIGXCPU, so that it is not mistaken for the end of `wait --timeout`
 
 MEANINGS = """\
 exit codes:
@@ -21,7 +23,8 @@ exit codes:
   1  a job failed, or another error  5  not permitted
   2  wrong usage                     6  refused: quota, never fits, or conflict
   3  the server cannot be reached    124  the time given to `wait` is over
-`tgpu run` and `tgpu wait` end with the job's own exit code; 128+n if signal n killed it.
+`tgpu run` and `tgpu wait` end with the job's own exit code: 128+n if signal n killed it, 130 if it was
+cancelled, 152 if it ran into its time limit, 126 or 127 if it could not be started.
 """
 
 _BY_STATUS = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-_CLASSES = ("real-time", "high", "default", "low", "best-effort")
+CLASSES = ("real-time", "high", "default", "low", "best-effort")
 
 
 def _text(name: str, value: object) -> str:
@@ -53,14 +53,17 @@ def _priority(name: str, value: object) -> int:
 
 
 def _priority_class(name: str, value: object) -> str:
-    if value not in _CLASSES:
-        raise UsageError(f"{name} must be one of {', '.join(_CLASSES)}; got {value!r}")
+    if value not in CLASSES:
+        raise UsageError(f"{name} must be one of {', '.join(CLASSES)}; got {value!r}")
     return str(value)
 
 
 def pairs(name: str, value: object) -> dict[str, str]:
     """A mapping, or a list of `KEY=VALUE`."""
-    if isinstance(value, list) and all(isinstance(item, str) and "=" in item for item in value):
+    if isinstance(value, list):
+        for item in value:
+            if not isinstance(item, str) or item.find("=") < 1:
+                raise UsageError(f"{name} must be given as KEY=VALUE; got {item!r}")
         value = dict(item.split("=", 1) for item in value)
     if not isinstance(value, dict) or "" in value:
         raise UsageError(f"{name} must be given as KEY=VALUE; got {value!r}")
@@ -123,11 +126,44 @@ ALIASES = {
 }
 
 
+_FRIENDLY = {
+    "cpu_request": "cpus",
+    "mem_request_mb": "memory",
+    "disk_request_mb": "disk",
+    "gpu_request": "gpus",
+    "priority_class": "class",
+    "time_limit_s": "time",
+    "max_wait_s": "max_wait",
+    "grace_s": "grace",
+    "tenant_id": "tenant",
+}
+# What the API already knows by name and refuses: so that nobody looks for a typing error.
+LATER = frozenset(
+    {
+        "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "generic",
+        "tolerations", "cpu_limit", "mem_limit_mb", "array", "once", "pool",
+    }
+)  # fmt: skip
+_ALIKE = 0.7  # below, a guess is worse than none
+
+
+def field_of(key: str) -> str:
+    """The API's name for a key or a flag."""
+    return ALIASES.get(key, key)
+
+
+def friendly(field: str) -> str:
+    """The name that people use most for a field of the API."""
+    return _FRIENDLY.get(field, field)
+
+
 def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
     """The API's fields for what was given under friendly names. `where` leads the words of an error."""
     fields: dict[str, Any] = {}
     for key, value in given.items():
-        name = ALIASES.get(key, key)
+        name = field_of(key)
+        if name in LATER:
+            raise UsageError(f"{where}{key} is not supported by this version yet; leave it out")
         if name not in CONVERT:
             raise UsageError(f"{where}unknown key {key!r}{_did_you_mean(key)}")
         if name in fields:
@@ -142,7 +178,7 @@ def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
 def _did_you_mean(key: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  only a slip needs it
 
-    near = get_close_matches(key.lower().replace("-", "_"), [*CONVERT, *ALIASES], n=1)
+    near = get_close_matches(key.lower().replace("-", "_"), [*CONVERT, *ALIASES], n=1, cutoff=_ALIKE)
     return (
         f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted([*CONVERT, *ALIASES]))}"
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 
-from tgpu.cli import exits
+from tgpu.cli import exits, standard_streams
 from tgpu.cli.catalogue import COMMANDS, SELECTORS
 from tgpu.client.errors import TgpuError
 
@@ -14,9 +13,12 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_ALIKE = 0.7  # below, a guess is worse than none: `bogus` would be `logs`
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; only argparse's own `--help` leaves by SystemExit."""
+    """The exit code."""
+    standard_streams.replace_closed()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -26,10 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _say(exits.words_of(error), exits.code_of(error))
     except KeyboardInterrupt:
         code = exits.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has gone. Python would complain once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read the output has gone, and knows it
+        standard_streams.silence_stdout()
         code = exits.BROKEN_PIPE
+    except OSError as error:
+        standard_streams.silence_stdout()
+        what = error.filename or "cannot write the output"  # a write knows no name
+        code = _say(f"{what}: {error.strerror or error}", exits.FAILED)
     return code
 
 
@@ -46,7 +51,12 @@ def _dispatch(argv: list[str]) -> int:
     if name not in COMMANDS:
         raise exits.UsageError(_unknown(name))
     command = import_module(f"tgpu.cli.commands.{name}")
-    code: int = command.main(argv[1:])
+    try:
+        code: int = command.main(argv[1:])
+    except SystemExit as left:
+        if left.code:
+            raise
+        code = exits.OK  # argparse has printed its help
     return code
 
 
@@ -74,7 +84,7 @@ def _unknown(name: str) -> str:
         return f"there is no option {name} before the command (see `tgpu --help`)"
     from difflib import get_close_matches  # noqa: PLC0415  only a slip needs it
 
-    near = get_close_matches(name, COMMANDS, n=1)
+    near = get_close_matches(name, COMMANDS, n=1, cutoff=_ALIKE)
     return f"there is no command {name!r}" + (
         f"; did you mean {near[0]!r}?" if near else " (see `tgpu --help`)"
     )

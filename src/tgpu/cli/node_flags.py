@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _NODE = ("simulate_gpus", "simulate_gpu_model", "node_cpus", "node_memory", "node_name")
 _SERVER = ("listen", "policy")
+POLICIES = ("priority", "fifo")
 
 
 def add_node_flags(parser: ArgumentParser) -> None:
@@ -37,7 +38,9 @@ def add_server_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="address of the HTTP API; `off`: only the socket"
     )
-    parser.add_argument("--policy", metavar="NAME", help="order of the queue: priority or fifo")
+    parser.add_argument(
+        "--policy", metavar="NAME", choices=POLICIES, help="order of the queue: priority or fifo"
+    )
 
 
 def overrides(args: Namespace) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgpu.cli.exits import FAILED, INTERRUPTED, OK, TIMED_OUT
+from tgpu.cli.exits import FAILED, INTERRUPTED, OK, TIME_LIMIT
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _CANNOT_EXECUTE, _NO_SUCH_COMMAND, _SIGNALLED = 126, 127, 128
 _KILLED = _SIGNALLED + 9
 _BY_STATUS = {"completed": OK, "cancelled": INTERRUPTED}
-_BY_CAUSE = {"time-limit": TIMED_OUT, "out-of-memory": _KILLED}
+_BY_CAUSE = {"time-limit": TIME_LIMIT, "out-of-memory": _KILLED}
 
 
 def exit_status(job: dict[str, Any]) -> int:
@@ -31,9 +31,12 @@ def exit_status(job: dict[str, Any]) -> int:
 
 
 def in_words(job: dict[str, Any]) -> str:
-    """`completed`, `failed: its program exited with code 3`, `cancelled: ann cancelled it`."""
-    reason = _last_attempt(job).get("reason") or job.get("reason")
-    return str(job["status"]) if job["status"] == "completed" or not reason else f"{job['status']}: {reason}"
+    """`completed`, `failed: exit code 3`, `cancelled by ann`: the server's own words."""
+    status = str(job["status"])
+    reason = str(job.get("reason") or _last_attempt(job).get("reason") or "")
+    if status == "completed" or not reason:
+        return status
+    return reason if reason.startswith(status) else f"{status}: {reason}"
 
 
 def _last_attempt(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One line on the terminal that says how a job's waiting goes."""
+"""Waits for a job's start, and says on the terminal how that goes."""
 
 from __future__ import annotations
 
@@ -6,43 +6,18 @@ from typing import TYPE_CHECKING
 
 from tgpu.cli import words
 from tgpu.cli.away import AwayNotes
-from tgpu.cli.screen import Screen, clean
+from tgpu.cli.screen import clean
 from tgpu.client.errors import TgpuError
 from tgpu.client.waiting import is_passing, nudges
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Self, TextIO
+    from typing import Any
 
+    from tgpu.cli.progress_line import ProgressLine
     from tgpu.client import Client
 
 _LOOK_EVERY_S = 2.0
 _WAITING = frozenset({"pending", "preempted", "scheduled"})
-
-
-class ProgressLine:
-    """Rewritten in place on a terminal; elsewhere nothing is written. It leaves no trace."""
-
-    def __init__(self, stream: TextIO, *, silent: bool) -> None:
-        self._stream = stream
-        self._screen = Screen(stream)
-        self.active = self._screen.is_terminal and not silent
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._write("")
-
-    def say(self, text: str) -> None:
-        self._write(text[: (self._screen.width or 80) - 1])
-
-    def _write(self, text: str) -> None:
-        if self.active:
-            self._stream.write(f"\r\x1b[K{self._screen.paint(text, 'dim') if text else ''}")
-            self._stream.flush()
 
 
 def wait_for_start(client: Client, job_id: int, line: ProgressLine) -> bool:

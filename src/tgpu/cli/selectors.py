@@ -6,21 +6,42 @@ from tgpu.cli.exits import NOT_FOUND, CommandError, UsageError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tgpu.client import Client
 
 LIVE = "pending,scheduled,running,preempted"
 _MOST = 100_000
+_PART = 1000  # the most jobs that the server lists at once
 
 
 def resolve(client: Client, texts: Iterable[str]) -> list[int]:
     """Job ids in the order said, each once."""
-    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    parts = _parts(texts)
     ids = [job_id for part in parts for job_id in _ids(client, part)]
     if not parts:
         raise UsageError("say which job: 42, 42-45, last or all")
     return list(dict.fromkeys(ids))
+
+
+def names_all(texts: Iterable[str]) -> bool:
+    return "all" in _parts(texts)
+
+
+def all_in_parts(client: Client, texts: Iterable[str]) -> Iterator[list[int]]:
+    """What `resolve` finds for texts that name `all`, a page of it at a time, each asked for when wanted."""
+    named = [part for part in _parts(texts) if part != "all"]
+    ids = resolve(client, named) if named else []
+    yield from in_parts(ids)
+    seen = set(ids)
+    for page in client.job_pages(user="me", status=LIVE, order="newest", size=_PART):
+        fresh = [job["job_id"] for job in page if job["job_id"] not in seen]
+        if fresh:
+            yield fresh
+
+
+def in_parts(ids: list[int]) -> Iterator[list[int]]:
+    return (ids[start : start + _PART] for start in range(0, len(ids), _PART))
 
 
 def resolve_one(client: Client, text: str) -> int:
@@ -28,6 +49,10 @@ def resolve_one(client: Client, text: str) -> int:
     if len(ids) != 1:
         raise UsageError(f"one job is wanted here; {text!r} means {len(ids)}")
     return ids[0]
+
+
+def _parts(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
 def _ids(client: Client, part: str) -> list[int]:

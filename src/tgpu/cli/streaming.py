@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 
+from tgpu.cli.screen import note
 from tgpu.client import Client
 from tgpu.client.output import Output
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def copy(
@@ -18,13 +19,14 @@ def copy(
 ) -> None:
     """What there is now, one stream after the other."""
     for stream in streams:
-        _write(stream, Output(client, job_id, stream, attempt=attempt, tail=tail).read())
+        output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
+        _write(stream, output.read())
 
 
 def as_json(client: Client, job_id: int, *, attempt: int | None, tail: int | None) -> None:
     data: dict[str, object] = {"job_id": job_id}
     for stream in ("stdout", "stderr"):
-        output = Output(client, job_id, stream, attempt=attempt, tail=tail)
+        output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
         data[stream] = b"".join(output.read()).decode("utf-8", "replace")
     print(json.dumps(data))
 
@@ -40,7 +42,8 @@ def follow(
     def one(stream: str) -> None:
         try:
             with Client() as client:
-                _write(stream, Output(client, job_id, stream, attempt=attempt, tail=tail).follow())
+                output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
+                _write(stream, output.follow())
         except BaseException as error:  # noqa: BLE001  it is raised again below, in the main thread
             errors.append(error)
 
@@ -52,6 +55,14 @@ def follow(
             thread.join(timeout=0.05)  # short, so that Ctrl-C and an error are noticed at once
     if errors:
         raise errors[0]
+
+
+def _lost(stream: str) -> Callable[[int, int], None]:
+    def tell(first: int, end: int) -> None:
+        which = f"the first {end:,} bytes" if first == 0 else f"bytes {first:,} to {end:,}"
+        note(f"{which} of {stream} are no longer kept")
+
+    return tell
 
 
 def _write(stream: str, pieces: Iterable[bytes]) -> None:

@@ -63,6 +63,17 @@ def ordinal(position: int) -> str:
     return f"{position}{tail}"
 
 
+def ranges(ids: list[int]) -> str:
+    """`3,7-12`."""
+    parts: list[list[int]] = []
+    for job_id in ids:
+        if parts and parts[-1][-1] == job_id - 1:
+            parts[-1] = [parts[-1][0], job_id]
+        else:
+            parts.append([job_id])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
 def plural(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 

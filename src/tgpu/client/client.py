@@ -49,11 +49,19 @@ class Client:
         body = {"command": command if isinstance(command, str) else list(command), **fields}
         return self._dict("POST", "/jobs", body=body)
 
-    def submit_many(self, jobs: Sequence[Mapping[str, object]]) -> list[int]:
-        """Their ids, in the order given. Up to 10,000 jobs (32 MiB) are recorded whole or not at all."""
+    def submit_many(
+        self,
+        jobs: Sequence[Mapping[str, object]],
+        *,
+        on_recorded: Callable[[list[int]], None] = lambda _: None,
+    ) -> list[int]:
+        """Their ids, in the order given. Up to 10,000 jobs (32 MiB) are recorded whole or not at all; of
+        more, `on_recorded` hears the ids of each such part as soon as it is durable."""
         ids: list[int] = []
         for batch in _batches(jobs):
-            ids += self._dict("POST", "/jobs", body={"jobs": batch})["job_ids"]
+            recorded = self._dict("POST", "/jobs", body={"jobs": batch})["job_ids"]
+            on_recorded(recorded)
+            ids += recorded
         return ids
 
     def job(self, job_id: int) -> dict[str, Any]:
@@ -65,13 +73,20 @@ class Client:
         cursor: object = None
         left = limit
         while left is None or left > 0:
-            size = _PAGE if left is None else min(_PAGE, left)
-            page = self._dict("GET", "/jobs", query={**filters, "limit": size, "cursor": cursor})
-            yield from page["jobs"]
-            cursor = page.get("next_cursor")
+            jobs, cursor = self._page(filters, _PAGE if left is None else min(_PAGE, left), cursor)
+            yield from jobs
             if not cursor:
                 return
-            left = None if left is None else left - len(page["jobs"])
+            left = None if left is None else left - len(jobs)
+
+    def job_pages(self, *, size: int = _PAGE, **filters: object) -> Iterator[list[dict[str, Any]]]:
+        """The same, a page at a time: the next one is asked for only when this one has been dealt with."""
+        cursor: object = None
+        while True:
+            jobs, cursor = self._page(filters, size, cursor)
+            yield jobs
+            if not cursor:
+                return
 
     def jobs_by_id(self, job_ids: Collection[int]) -> list[dict[str, Any]]:
         """These jobs, in short form if there are several. Raises TgpuError 404 for one that is not there."""
@@ -160,6 +175,12 @@ class Client:
 
     def revoke_token(self, token_id: str) -> dict[str, Any]:
         return self._dict("DELETE", f"/tokens/{token_id}")
+
+    def _page(
+        self, filters: Mapping[str, object], size: int, cursor: object
+    ) -> tuple[list[dict[str, Any]], object]:
+        page = self._dict("GET", "/jobs", query={**filters, "limit": size, "cursor": cursor})
+        return page["jobs"], page.get("next_cursor")
 
     def _list(self, path: str, name: str) -> list[dict[str, Any]]:
         return list(self._dict("GET", path)[name])

@@ -9,7 +9,7 @@ from tgpu.client.waiting import FINAL, is_passing, nudges
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from tgpu.client.client import Client
@@ -20,10 +20,20 @@ _LONGEST_BACKOFF_S = 3.0
 
 
 class Output:
-    """One stream of one job. It knows where the next read begins, so a broken read goes on there."""
+    """One stream of one job. It knows where the next read begins, so a broken read goes on there.
+
+    `on_lost` hears, once, from which byte to which the output is no longer kept.
+    """
 
     def __init__(
-        self, client: Client, job_id: int, stream: str, *, attempt: int | None = None, tail: int | None = None
+        self,
+        client: Client,
+        job_id: int,
+        stream: str,
+        *,
+        attempt: int | None = None,
+        tail: int | None = None,
+        on_lost: Callable[[int, int], None] | None = None,
     ) -> None:
         self._client = client
         self._job_id = job_id
@@ -31,6 +41,7 @@ class Output:
         self._only = attempt
         self._tail = tail
         self._offset: int | None = None
+        self._on_lost = on_lost
 
     def read(self) -> Iterator[bytes]:
         """What there is now, of the attempt asked for or of the latest."""
@@ -93,7 +104,7 @@ class Output:
         connection, response = self._client.session.stream(f"/jobs/{self._job_id}/logs", query)
         try:
             begins = response.headers.get("x-tgpu-offset", "")
-            self._offset = int(begins) if begins.isdigit() else self._offset or 0
+            self._begin_at(int(begins) if begins.isdigit() else self._offset or 0)
             connection.set_timeout(_QUIET_S)
             while True:
                 try:
@@ -104,7 +115,15 @@ class Output:
                     continue  # a job may say nothing for hours; a lost server breaks the connection
                 if not piece:
                     return
-                self._offset += len(piece)
+                self._offset = (self._offset or 0) + len(piece)
                 yield piece
         finally:
             connection.close()
+
+    def _begin_at(self, offset: int) -> None:
+        """Later than asked if rotation has dropped the oldest part. Where a tail begins tells nothing."""
+        asked = 0 if self._offset is None and self._tail is None else self._offset
+        if self._on_lost is not None and asked is not None and offset > asked:
+            self._on_lost(asked, offset)
+            self._on_lost = None
+        self._offset = offset

@@ -100,14 +100,30 @@ class GroupCommit:
     def _commit(self, pieces: list[_Piece]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for _, neighbours in groupby(pieces, key=lambda piece: piece.together):
-                self._run_neighbours(list(neighbours))
+            if len(pieces) == 1:
+                if not self._run_alone(pieces[0]):
+                    return
+            else:
+                for _, neighbours in groupby(pieces, key=lambda piece: piece.together):
+                    self._run_neighbours(list(neighbours))
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  whatever it is, every caller is told
             self._roll_back()
             for piece in pieces:
                 piece.result, piece.error = None, unavailable(error, self._path)
                 piece.error.__cause__ = error
+
+    def _run_alone(self, piece: _Piece) -> bool:
+        """Without a savepoint: with nobody to share, the whole transaction can be undone."""
+        try:
+            (piece.result,) = piece.together(self._session, [piece.item])
+        except Exception as error:
+            if advice(error, self._path) is not None:
+                raise
+            self._connection.execute("ROLLBACK")
+            piece.error = error
+            return False
+        return True
 
     def _run_neighbours(self, pieces: list[_Piece]) -> None:
         error = self._run_together(pieces)

@@ -25,7 +25,9 @@ class _Framed(asyncio.Protocol, ABC, Generic[T]):
     def __init__(self, reader: Reader[T]) -> None:
         self._reader = reader
         self._transport: asyncio.Transport | None = None
-        self._over = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
@@ -47,10 +49,18 @@ class _Framed(asyncio.Protocol, ABC, Generic[T]):
             self._over.set_result(None)
 
     def send(self, message: FromAgent | FromServer) -> None:
-        if self._transport is not None:
-            self._transport.write(encode(message))
+        """What is said in one turn of the loop leaves together, and wakes the other side once."""
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(encode(message))
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None and unsent:
+            self._transport.write(b"".join(unsent))
 
     def close(self) -> None:
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 

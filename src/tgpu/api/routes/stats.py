@@ -14,7 +14,7 @@ from tgpu.api.reply import json_reply
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.views import NodeView
 
-_EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_EXPOSITION_TYPE = "text/plain; version=0.0.4"  # the framework adds the charset of a text
 
 
 class Use(msgspec.Struct, kw_only=True):

@@ -135,15 +135,25 @@ def _expiry_ms(asked: TokenAsked, caller: Caller, now_ms: int) -> int:
     return expiry_ms if caller.token_expires_ms is None else min(expiry_ms, caller.token_expires_ms)
 
 
-async def revoke_token(call: Call) -> Response[Any]:
+class TokenRevoker:
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def revoke(self, call: Call) -> Response[Any]:
+        token = await _own_token(call)
+        await call.services.store.revoke_token(token.token_id)
+        self._identity.forget(token.digest)
+        return Response(b"", status_code=204, media_type="application/json")
+
+
+async def _own_token(call: Call) -> Token:
     written, caller = call.path("token_id"), call.caller
     token_id = int(written) if written.isascii() and written.isdigit() and len(written) < 16 else _MAX_ID  # noqa: PLR2004  keeps int() cheap
     tokens = {token.token_id: token for token in await call.services.store.tokens()}
     token = tokens.get(token_id)
     if token is None or not (caller.is_admin or token.user == caller.user):
         raise not_found(f"you have no token {written[:40]!r}; GET /tokens lists them")
-    await call.services.store.revoke_token(token_id)
-    return Response(b"", status_code=204, media_type="application/json")
+    return token
 
 
 _TOKEN_EXAMPLE: dict[str, object] = {
@@ -177,8 +187,8 @@ def endpoints(identity: Identity) -> tuple[Endpoint, ...]:
             body=Body((TokenAsked,), {"for a notebook": {"note": "notebook", "expires_in_s": 86400}}),
         ),
         Endpoint(
-            "DELETE", "/tokens/{token_id}", revoke_token, Role.USER, "tokens",
-            "Revoke a token", "It is refused everywhere within a second.",
+            "DELETE", "/tokens/{token_id}", TokenRevoker(identity).revoke, Role.USER, "tokens",
+            "Revoke a token", "It is refused from now on.",
             {204: Answer("Revoked.")},
             errors=(404,), params=(token_id,),
         ),

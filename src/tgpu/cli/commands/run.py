@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING
 from tgpu.cli import asking, command_words, outcome, streaming
 from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.away import AwayNotes
-from tgpu.cli.exits import UsageError
-from tgpu.cli.progress import ProgressLine, wait_for_start
+from tgpu.cli.exits import TERMINATED, CommandError, UsageError
+from tgpu.cli.progress import wait_for_start
+from tgpu.cli.progress_line import ProgressLine
+from tgpu.cli.refusals import own_words
 from tgpu.cli.screen import note
 from tgpu.client import Client, TgpuError
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import NoReturn
 
 _EXAMPLES = """\
 examples:
   tgpu run --gpus 1 -- python train.py
   tgpu run --cpus 8 make test
-Ctrl-C cancels the job; a second Ctrl-C leaves at once. A terminal that is closed leaves the job running.
-The exit code is the job's own.
+Ctrl-C cancels the job; a second Ctrl-C leaves at once. A closed terminal or SIGTERM leaves the job
+running. The job's stdin is /dev/null. The exit code is the job's own.
 """
 
 
@@ -43,8 +46,10 @@ def main(argv: list[str]) -> int:
     if len(jobs) != 1:
         raise UsageError("`run` takes one job; submit the others of the file with `tgpu submit -f`")
     with Client() as client:
-        job_id = client.submit(**jobs[0])["job_id"]
+        with own_words(args):
+            job_id = client.submit(**jobs[0])["job_id"]
         signal.signal(signal.SIGINT, _Canceller(job_id))
+        signal.signal(signal.SIGTERM, _Leaver(job_id))
         with ProgressLine(sys.stderr, silent=args.quiet) as line:
             started = wait_for_start(client, job_id, line)
         if started:
@@ -68,6 +73,17 @@ def _show_output(job_id: int) -> None:
         note(f"its output cannot be shown: {error}")
 
 
+class _Leaver:
+    """SIGTERM is for this command, not for the job: a logout or a time limit around it must not end that."""
+
+    def __init__(self, job_id: int) -> None:
+        self._job_id = job_id
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        text = f"terminated; job {self._job_id} runs on: `tgpu logs -f {self._job_id}` shows it"
+        raise CommandError(text, TERMINATED)
+
+
 class _Canceller:
     """The first Ctrl-C cancels the job and goes on until it has ended; the second leaves."""
 
@@ -76,6 +92,7 @@ class _Canceller:
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it does not run on now
         note(f"cancelling job {self._job_id}; Ctrl-C again leaves at once")
         try:
             # A connection of its own: the one of the main thread may be in the middle of an answer.

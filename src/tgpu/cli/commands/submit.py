@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from tgpu.cli import asking, command_words
+from tgpu.cli import asking, command_words, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK, UsageError
+from tgpu.cli.progress_line import ProgressLine
+from tgpu.cli.refusals import own_words
 from tgpu.cli.screen import note
-from tgpu.client import Client
+from tgpu.client import Client, TgpuError
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Iterator
     from typing import Any
 
     from tgpu.cli.screen import Screen
 
+_MOST = 100_000
 _EXAMPLES = """\
 examples:
   tgpu submit --gpus 2 --time 4h -- python train.py --lr 3e-4
@@ -24,13 +29,16 @@ examples:
   tgpu submit --memory 16G train.sh
   tgpu submit -f job.yaml --priority 5
 A script is read when the job starts, not now. Words after the script or after `--` belong to the job.
+The job's stdin is /dev/null.
 """
 
 
 def parser() -> Parser:
     made = command_parser("submit", "Put a job into the queue.", _EXAMPLES)
     add_output(made, quiet="print only the job's id")
-    made.add_argument("--count", type=count, default=1, metavar="N", help="submit N such jobs at once")
+    made.add_argument(
+        "--count", type=count, default=1, metavar="N", help=f"submit N such jobs, at most {_MOST:,}"
+    )
     asking.add_job_flags(made)
     return made
 
@@ -40,16 +48,23 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(flags)
     if args.count < 1:
         raise UsageError("--count must be at least 1")
-    jobs = asking.jobs(args, after) * args.count
+    described = asking.jobs(args, after)
+    if len(described) * args.count > _MOST:
+        raise UsageError(
+            f"--count may be at most {_MOST // len(described):,} here, for {_MOST:,} jobs at once; "
+            f"got {args.count:,}"
+        )
     if after is None and (swallowed := asking.swallowed_flag(args.words)):
         note(f"{swallowed} stands after the script and goes to it; flags for tgpu come before")
     with Client() as client:
-        show(_one(client, jobs[0]) if len(jobs) == 1 else _many(client, jobs), args)
+        alone = len(described) * args.count == 1
+        show(_one(client, described[0], args) if alone else _many(client, described, args), args)
     return OK
 
 
-def _one(client: Client, fields: dict[str, Any]) -> Answer:
-    job = client.submit(**fields)
+def _one(client: Client, fields: dict[str, Any], args: Namespace) -> Answer:
+    with own_words(args):
+        job = client.submit(**fields)
     job_id = job["job_id"]
 
     def people(screen: Screen) -> Iterator[str]:
@@ -60,14 +75,34 @@ def _one(client: Client, fields: dict[str, Any]) -> Answer:
     return Answer(job, people, [job_id])
 
 
-def _many(client: Client, jobs: list[dict[str, Any]]) -> Answer:
-    ids = client.submit_many(jobs)
-    whole = ids == list(range(ids[0], ids[0] + len(ids)))
-    said = f"{ids[0]}-{ids[-1]}" if whole else ",".join(map(str, ids))
+def _many(client: Client, described: list[dict[str, Any]], args: Namespace) -> Answer:
+    ids = _recorded(client, described, args)
+    said = words.ranges(ids)
 
     def people(screen: Screen) -> Iterator[str]:
-        yield f"Submitted {len(ids)} jobs: {said}"
+        yield f"Submitted {len(ids):,} jobs: {said}"
         if screen.is_terminal:
             yield screen.paint(f"wait for them with: tgpu wait {said}", "dim")
 
     return Answer({"job_ids": ids}, people, ids)
+
+
+def _recorded(client: Client, described: list[dict[str, Any]], args: Namespace) -> list[int]:
+    """More than one request needs may be recorded in part: then it is told which part."""
+    jobs = described * args.count
+    ids: list[int] = []
+    with ProgressLine(sys.stderr, silent=args.quiet) as line:
+
+        def on_recorded(some: list[int]) -> None:
+            ids.extend(some)
+            if len(ids) < len(jobs):
+                line.say(f"submitted {len(ids):,} of {len(jobs):,} jobs")
+
+        try:
+            with own_words(args, of=len(described), recorded=ids):
+                client.submit_many(jobs, on_recorded=on_recorded)
+        except TgpuError:
+            if ids:
+                note(f"only {len(ids):,} of {len(jobs):,} jobs were submitted: {words.ranges(ids)}")
+            raise
+    return ids

@@ -6,17 +6,20 @@ from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.node_flags import add_node_flags, add_server_flags, overrides, settings
 
 _MORE = """\
-Without --detach it stays in the foreground and logs here; Ctrl-C stops it, and jobs go on.
+Without --detach it stays in the foreground; Ctrl-C stops it, and jobs go on. The logs are in TGPU_HOME,
+run/server.log and run/agent.log.
 Every other setting: `tgpu doctor --settings`.
 """
 
 
 def parser() -> Parser:
-    made = command_parser("up", "Start tgpu on this machine: server, agent, socket and dashboard.", _MORE)
+    made = command_parser("up", "Start tgpu on this machine: its server and its agent.", _MORE)
     how = made.add_mutually_exclusive_group()
     how.add_argument("--detach", action="store_true", help="return when it is ready")
     how.add_argument(
-        "--install-service", action="store_true", help="install and start it as a systemd service"
+        "--install-service",
+        action="store_true",
+        help="write a systemd unit, and say what to type to start it",
     )
     how.add_argument(
         "--reload", action="store_true", help="start anew when its source changes (for developers)"

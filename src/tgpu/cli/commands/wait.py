@@ -24,7 +24,9 @@ def parser() -> Parser:
         "wait", "Wait until jobs have ended. The exit code is the job's; of several jobs, the highest."
     )
     add_jobs(made)
-    made.add_argument("--timeout", metavar="DURATION", help="give up after this, with exit code 124")
+    made.add_argument(
+        "--timeout", metavar="DURATION", help="give up after this, such as 0.5s or 2h, with exit code 124"
+    )
     add_output(made, quiet="print nothing")
     return made
 
@@ -61,7 +63,13 @@ def _whole(client: Client, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timeout(said: str | None) -> float | None:
+    """Parts of a second make sense here, unlike for a job's limits."""
+    if said is None:
+        return None
+    whole, dot, part = said.strip().removesuffix("s").partition(".")
+    if dot and (whole + part).isascii() and (whole + part).isdigit():
+        return float(f"{whole or 0}.{part or 0}")
     try:
-        return None if said is None else float(seconds("--timeout", said))
+        return float(seconds("--timeout", said))
     except BadQuantityError as error:
         raise UsageError(str(error)) from None

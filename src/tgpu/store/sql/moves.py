@@ -1,7 +1,8 @@
 """The statements that move a task, its attempt and its job: each names the state it leaves."""
 
-from sqlalchemy import exists, insert, null, select, update
+from sqlalchemy import BigInteger, ColumnElement, exists, func, insert, null, select, update
 
+from tgpu.domain.lifecycle import AttemptHappening, Happening, attempt_sources, task_sources
 from tgpu.store.sql.session import Query, constant, value
 from tgpu.store.tables import attempts, jobs, tasks
 
@@ -12,30 +13,36 @@ _THIS_ATTEMPT = (
     attempts.c.number == value("which"),
 )
 _THIS_JOB = jobs.c.job_id == value("job")
+ENDINGS = (
+    Happening.SUCCEEDED,
+    Happening.FAILED,
+    Happening.CANCELLED,
+    Happening.REQUEUED,
+    Happening.PREEMPTED,
+)
+"""What the end of an attempt may mean for its task."""
 
 TASK = Query(
     "Where a task stands, and what it reserves for whom.",
-    select(tasks.c.status, tasks.c.request, jobs.c.user, jobs.c.tenant_id, jobs.c.spec)
+    select(tasks.c.status, tasks.c.request, jobs.c.user, jobs.c.tenant_id)
     .join_from(tasks, jobs, tasks.c.job_id == jobs.c.job_id)
     .where(*_THIS_TASK),
 )
 ATTEMPT = Query(
-    "Where an attempt and its task stand, and what they hold for whom.",
-    select(
-        attempts.c.state,
-        attempts.c.node_id,
-        attempts.c.devices,
-        attempts.c.started_ms,
-        tasks.c.status,
-        tasks.c.request,
-        jobs.c.user,
-        jobs.c.tenant_id,
-    )
+    "Where an attempt and its task stand, and whose they are.",
+    select(attempts.c.state, attempts.c.node_id, tasks.c.status, jobs.c.user)
     .select_from(attempts)
     .join(tasks, (tasks.c.job_id == attempts.c.job_id) & (tasks.c.task_index == attempts.c.task_index))
     .join(jobs, jobs.c.job_id == attempts.c.job_id)
     .where(*_THIS_ATTEMPT),
 )
+
+
+def _moved_by(happening: Happening) -> ColumnElement[bool]:
+    """The task stands where this may happen to it."""
+    return tasks.c.status.in_([constant(status) for status in sorted(task_sources(happening))])
+
+
 MOVE_TASK = Query(
     "Moves a task on from the status it was seen in.",
     update(tasks)
@@ -48,7 +55,7 @@ ASSIGN_TASK = Query(
     .values(status=value("new_status"), attempts=value("new_number"))
     .where(
         *_THIS_TASK,
-        tasks.c.status == value("old_status"),
+        _moved_by(Happening.ASSIGNED),
         tasks.c.attempts == value("old_number"),
         exists().where(_THIS_JOB, jobs.c.cancel_by.is_(None)),
     ),
@@ -58,6 +65,23 @@ ADD_ATTEMPT = Query(
     insert(attempts),
     ["job_id", "task_index", "number", "state", "node_id", "devices", "assigned_ms"],
 )
+END_TASK = {
+    happening: Query(
+        f"Moves a task on because its attempt, still live, has ended: it is {happening}.",
+        update(tasks)
+        .values(status=value("new_status"))
+        .where(
+            *_THIS_TASK,
+            _moved_by(happening),
+            exists().where(
+                *_THIS_ATTEMPT,
+                attempts.c.state.in_([constant(s) for s in sorted(attempt_sources(AttemptHappening.ENDED))]),
+            ),
+        )
+        .returning(tasks.c.request),
+    )
+    for happening in ENDINGS
+}
 START_ATTEMPT = Query(
     "Records when an attempt began to run, once.",
     update(attempts)
@@ -73,8 +97,13 @@ STOP_ATTEMPT = Query(
 END_ATTEMPT = Query(
     "Records how an attempt ended.",
     update(attempts)
-    .values(state=value("new_state"), started_ms=value("begun"), exit=value("result"))
-    .where(*_THIS_ATTEMPT, attempts.c.state == value("old_state")),
+    .values(
+        state=value("new_state"),
+        started_ms=func.coalesce(attempts.c.started_ms, value("begun", BigInteger())),
+        exit=value("result"),
+    )
+    .where(*_THIS_ATTEMPT)
+    .returning(attempts.c.node_id, attempts.c.devices, attempts.c.started_ms),
 )
 ASSIGN_JOB = Query(
     "Shows on the job where its task is to run.",
@@ -85,7 +114,8 @@ ASSIGN_JOB = Query(
         node_id=value("where_to"),
         devices=value("on_devices"),
     )
-    .where(_THIS_JOB),
+    .where(_THIS_JOB)
+    .returning(jobs.c.user, jobs.c.spec),
 )
 START_JOB = Query(
     "Shows on the job that its task runs.",
@@ -102,11 +132,13 @@ END_JOB = Query(
         started_ms=value("begun"),
         ended_ms=value("at"),
     )
-    .where(_THIS_JOB),
+    .where(_THIS_JOB)
+    .returning(jobs.c.user, jobs.c.tenant_id),
 )
 PUT_JOB_BACK = Query(
     "Shows on the job that its task waits again, nowhere.",
     update(jobs)
     .values(status=value("new_status"), node_id=null(), devices=constant("[]"), started_ms=null())
-    .where(_THIS_JOB),
+    .where(_THIS_JOB)
+    .returning(jobs.c.user, jobs.c.tenant_id),
 )

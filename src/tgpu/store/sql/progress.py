@@ -1,7 +1,8 @@
 """What was decided and reported: each change is taken if the tables of moves and the current rows allow it.
 
-A change reads its rows, asks the tables where they lead, and moves them by an update that names the state it
-saw; the row count decides. The task's row is moved first: whoever moved it may write the rest.
+A change moves its task by an update that names the states it may leave; the row count decides. The task's row
+is moved first: whoever moved it may write the rest. The two that every task goes through, its assignment and
+its end, read nothing beforehand: what they have to know comes back from the updates.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from tgpu.domain.lifecycle import (
     Status,
     attempt_after,
     task_after,
+    task_sources,
 )
 from tgpu.store import event_data
 from tgpu.store.demand import demand_by_tenant
@@ -45,18 +47,17 @@ class _Task(NamedTuple):
     request: str
     user: str
     tenant_id: str
-    spec: str
 
 
 class _Attempt(NamedTuple):
     state: str
     node_id: str
-    devices: str
-    started_ms: int | None
     status: str
-    request: str
     user: str
-    tenant_id: str
+
+
+_AFTER_END = {happening: task_after(min(task_sources(happening)), happening) for happening in moves.ENDINGS}
+"""Where each ending leads: the same from everywhere, as the table of moves has it."""
 
 
 def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
@@ -138,26 +139,32 @@ class _Progress:
 
     def end(self, change: AttemptEnded) -> None:
         attempt_id, ended = change.attempt_id, change.exit
-        now = self._attempt(attempt_id)
-        state = attempt_after(AttemptState(now.state), AttemptHappening.ENDED)
-        status = task_after(Status(now.status), change.happening)
-        if status.holds_resources:
+        if change.happening not in moves.END_TASK:
             raise RefusedError  # nothing is held by an attempt that is over
-        self._move_task(attempt_id.task_id, now.status, status)
-        started_ms = ended.started_ms if now.started_ms is None else now.started_ms
-        moved = self._move_attempt(
+        job_id, task_index, number = attempt_id
+        status = _AFTER_END[change.happening]
+        held = self._session.row(
+            moves.END_TASK[change.happening],
+            job=job_id,
+            task=task_index,
+            which=number,
+            new_status=status.value,
+        )
+        if held is None:
+            raise RefusedError
+        node_id, devices, started_ms = self._session.the_row(
             moves.END_ATTEMPT,
-            attempt_id,
-            old_state=now.state,
-            new_state=state.value,
-            begun=started_ms,
+            job=job_id,
+            task=task_index,
+            which=number,
+            new_state=AttemptState.ENDED.value,
+            begun=ended.started_ms,
             result=codec.text_of(ended),
         )
-        assert moved, "whoever moved the task may move its attempt"
         if status.is_final:
-            self._session.change(
+            user, tenant_id = self._session.the_row(
                 moves.END_JOB,
-                job=attempt_id.job_id,
+                job=job_id,
                 new_status=status.value,
                 why=ended.cause.value,
                 told=change.detail or ended.detail,
@@ -165,11 +172,11 @@ class _Progress:
                 begun=started_ms,
                 at=ended.ended_ms or self._at_ms,
             )
-            self._over.append((now.tenant_id, codec.request_from(now.request)))
+            self._over.append((tenant_id, codec.request_from(held[0])))
         else:
-            self._session.change(moves.PUT_JOB_BACK, job=attempt_id.job_id, new_status=status.value)
-        data = event_data.on_ended(change, now.node_id, codec.devices_from(now.devices))
-        self._record(change.happening, attempt_id.task_id, data, now.user)
+            user, _ = self._session.the_row(moves.PUT_JOB_BACK, job=job_id, new_status=status.value)
+        data = event_data.on_ended(change, node_id, codec.devices_from(devices))
+        self._record(change.happening, attempt_id.task_id, data, user)
 
     def close(self, change: TaskClosed) -> None:
         now = self._task(change.task_id)
@@ -192,15 +199,12 @@ class _Progress:
 
     def assign(self, change: Assigned) -> None:
         job_id, task_index, number = change.attempt_id
-        now = self._task(change.attempt_id.task_id)
-        status = task_after(Status(now.status), Happening.ASSIGNED)
         where = {"node_id": change.node_id, "devices": codec.text_of(change.devices)}
         if not self._session.change(
             moves.ASSIGN_TASK,
             job=job_id,
             task=task_index,
-            old_status=now.status,
-            new_status=status.value,
+            new_status=Status.SCHEDULED.value,
             old_number=number - 1,
             new_number=number,
         ):
@@ -210,21 +214,21 @@ class _Progress:
             job_id=job_id,
             task_index=task_index,
             number=number,
-            state=attempt_after(None, AttemptHappening.ASSIGNED).value,
+            state=AttemptState.ASSIGNED.value,
             assigned_ms=self._at_ms,
             **where,
         )
-        self._session.change(
+        user, spec = self._session.the_row(
             moves.ASSIGN_JOB,
             job=job_id,
-            new_status=status.value,
+            new_status=Status.SCHEDULED.value,
             new_number=number,
             where_to=where["node_id"],
             on_devices=where["devices"],
         )
-        self._specs[job_id] = codec.spec_from(now.spec)
+        self._specs[job_id] = codec.spec_from(spec)
         data = event_data.on_assigned(change)
-        self._record(Happening.ASSIGNED, change.attempt_id.task_id, data, now.user)
+        self._record(Happening.ASSIGNED, change.attempt_id.task_id, data, user)
 
     def _task(self, task_id: TaskId) -> _Task:
         row = self._session.row(moves.TASK, job=task_id.job_id, task=task_id.task_index)

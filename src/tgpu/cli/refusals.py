@@ -1,0 +1,35 @@
+"""A refused job in the words of who described it: their flag or their key, not the API's field."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tgpu.cli.asking import flag_for
+from tgpu.cli.fields import friendly
+from tgpu.client.errors import TgpuError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sized
+
+_LEAD = re.compile(r"(?:jobs\[(?P<index>\d+)\](?:\.|:? ))?(?P<field>[a-z_]+)")
+
+
+@contextmanager
+def own_words(args: Namespace, *, of: int = 1, recorded: Sized = ()) -> Iterator[None]:
+    """`of` jobs were described, and submitted so often as was asked; `recorded` are those already taken."""
+    try:
+        yield
+    except TgpuError as error:
+        match = _LEAD.match(error.detail)
+        if not error.problem or match is None:
+            raise
+        field = match["field"]
+        said = flag_for(field, args) or friendly(field)
+        where = ""
+        if match["index"] and of > 1:
+            where = f"job {(len(recorded) + int(match['index'])) % of + 1} of {args.file}: "
+        detail = f"{where}{said}{error.detail[match.end() :]}"
+        raise TgpuError(error.status, error.title, detail, error.problem) from None
