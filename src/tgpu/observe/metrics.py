@@ -37,6 +37,18 @@ class Recent:
         return {"count": self._count, **quantiles}
 
 
+class _ByLabel(dict[str, Histogram]):
+    """A histogram's children by their label, looked up without the library's lock."""
+
+    def __init__(self, parent: Histogram) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def __missing__(self, label: str) -> Histogram:
+        child = self[label] = self._parent.labels(label)
+        return child
+
+
 class Metrics:
     """Observations are pushed by whoever sees them happen; gauges are filled when somebody looks."""
 
@@ -95,6 +107,8 @@ class Metrics:
         self._device_memory = Gauge(
             "tgpu_device_memory_used_mib", "Memory of a GPU in use, measured.", device, registry=registry
         )
+        self._wait_of, self._run_of = _ByLabel(self._wait), _ByLabel(self._run)
+        self._completion_of = _ByLabel(self._completion)
         self._waits, self._runs, self._completions, self._decisions = Recent(), Recent(), Recent(), Recent()
 
     def _fast(self, name: str, text: str) -> Histogram:
@@ -110,15 +124,15 @@ class Metrics:
         self._drift.inc(number)
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
-        self._wait.labels(priority_class).observe(seconds)
+        self._wait_of[priority_class].observe(seconds)
         self._waits.add(seconds)
 
     def observe_run(self, outcome: str, seconds: float) -> None:
-        self._run.labels(outcome).observe(seconds)
+        self._run_of[outcome].observe(seconds)
         self._runs.add(seconds)
 
     def observe_completion(self, outcome: str, seconds: float) -> None:
-        self._completion.labels(outcome).observe(seconds)
+        self._completion_of[outcome].observe(seconds)
         self._completions.add(seconds)
 
     def observe_decision(self, seconds: float) -> None:
