@@ -1,6 +1,7 @@
 """How inner integers look outside: decimals with at most 3 digits, and RFC 3339 times in UTC."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from tgpu.domain.quantities import MILLI
 
@@ -19,7 +20,12 @@ def optional_decimal(milli: int | None) -> int | float | None:
 
 def rfc3339(ms: int) -> str:
     seconds, millis = divmod(ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{millis:03d}Z"
+    return f"{_to_the_second(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=1024)  # most times that are shown together are close together
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def optional_rfc3339(ms: int | None) -> str | None:

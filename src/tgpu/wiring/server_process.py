@@ -1,6 +1,7 @@
 """The server: store, control loop, agents' hub and API in one process."""
 
 import asyncio
+import gc
 import signal
 import sys
 import time
@@ -34,6 +35,7 @@ from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import HubLogs, LiveAnswers
 
 GOODBYE_S = 2
+GC_THRESHOLDS = (20_000, 20, 50)
 SWITCH_S = 0.0005
 """How long a busy thread may keep others waiting; the writer lets the interpreter go at every statement."""
 
@@ -58,6 +60,10 @@ def main(settings: Settings) -> int:
 
 async def serve(settings: Settings) -> None:
     store = await SqliteStore.open(settings.database)
+    # What is here now stays: the collector need not look at it again, nor after every few hundred objects.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         await Server(settings, store).run()
     finally:

@@ -105,13 +105,11 @@ class Submitter:
         return spec
 
     async def _check_fit(self, specs: Sequence[JobSpec], *, many: bool) -> None:
-        kinds = list(dict.fromkeys(spec.groups[0].request for spec in specs))
         try:
-            verdicts = dict(zip(kinds, await self._services.live.never_fits(kinds), strict=True))
+            verdicts = await self._services.live.never_fits([spec.groups[0].request for spec in specs])
         except NoLeaderError:
             return  # a job may be left while nobody schedules; `why` will tell if it cannot run
-        for index, spec in enumerate(specs):
-            why_not = verdicts[spec.groups[0].request]
+        for index, why_not in enumerate(verdicts):
             if why_not is not None:
                 at = f"jobs[{index}] " if many else ""
                 raise ProblemError(422, "never-fits", f"{at}can never run here: {why_not}")
