@@ -40,7 +40,7 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 
 test: $(VENV)/.installed-dev check ## Install what the tests need and run them all
 	@./scripts/install-debian gcc libc6-dev systemd passwd
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations 15 $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --durations 15 $(ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, types, layers
 	$(BIN)/ruff check $(SOURCES)

@@ -1,5 +1,7 @@
 """Several people on one machine: each is who the kernel says, and touches only what is theirs."""
 
+import contextlib
+import fcntl
 import grp
 import json
 import os
@@ -7,6 +9,7 @@ import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,25 +19,31 @@ from tgpu.client import Client, TgpuError
 from tgpu.config import settings as configuration
 from tgpu.wiring import up as wiring_up
 
-USERS = ("tgpu-ann", "tgpu-bob")
-pytestmark = [
-    pytest.mark.xdist_group("accounts"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others"),
-]
+# Tests run side by side, and accounts belong to the whole machine: each worker has its own two.
+USERS = tuple(f"tgpu-{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}" for name in ("ann", "bob"))
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
+
+
+@contextlib.contextmanager
+def accounts_locked() -> Iterator[None]:
+    """useradd gives up at once when somebody else is changing the accounts."""
+    with Path("/tmp/tgpu-test-accounts.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def people() -> Iterator[None]:
     """Two accounts of their own; ann is in an extra group."""
-    made = [
-        name for name in USERS if subprocess.run(["id", name], capture_output=True, check=False).returncode
-    ]
-    for name in made:
-        subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True)
-    subprocess.run(["usermod", "--append", "--groups", "audio", USERS[0]], check=True)
+    with accounts_locked():
+        for name in USERS:
+            subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
+            subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True)
+        subprocess.run(["usermod", "--append", "--groups", "audio", USERS[0]], check=True)
     yield
-    for name in made:
-        subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
+    with accounts_locked():
+        for name in USERS:
+            subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
 
 
 def as_user(name: str, work: Callable[[], Any]) -> Any:

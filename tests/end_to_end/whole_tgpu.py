@@ -1,5 +1,6 @@
 """A whole tgpu, driven as a person would: real processes, real SQLite, a home of its own."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -96,7 +97,7 @@ class Installation:
         """Nothing of before lives, and the records are from another life of the machine."""
         for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody sees another die, and records it
             for pid in strays(self.home):
-                os.kill(pid, number)
+                send(pid, number)
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
         for journal in self.home.glob("agent/*/exits.*"):
             journal.write_bytes(journal.read_bytes().replace(boot_id, b"0" * len(boot_id)))
@@ -108,10 +109,15 @@ class Installation:
         for part in ("up", "agent", "server"):
             pid = self.pid(part)
             if pid is not None:
-                os.kill(pid, signal.SIGKILL)
+                send(pid, signal.SIGKILL)
         for pid in strays(self.home):
-            os.kill(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
         shutil.rmtree(self.home.parent, ignore_errors=True)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has gone by itself
+        os.kill(pid, number)
 
 
 def strays(home: Path) -> list[int]:
