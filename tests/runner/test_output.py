@@ -105,8 +105,8 @@ def test_old_output_is_swept_but_not_that_of_a_running_task(machine: Machine) ->
     old = time.time() - 3 * 86400
     for path in (machine.home / "logs").rglob("*"):
         os.utime(path, (old, old))
-    assert machine.runner.sweep_logs(4) == 0
-    assert machine.runner.sweep_logs(2) == 1
+    assert machine.loop.run_until_complete(machine.runner.sweep_logs(4)) == 0
+    assert machine.loop.run_until_complete(machine.runner.sweep_logs(2)) == 1
     assert not (machine.home / "logs" / over).exists()
     assert machine.output(running) == b"b\n"
     machine.runner.stop(running, Cause.CANCELLED, "")

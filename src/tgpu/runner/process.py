@@ -139,11 +139,11 @@ class ProcessRunner:
             return None
         return logs.read(folder, stream, offset, max_bytes)
 
-    def sweep_logs(self, older_than_days: float) -> int:
+    async def sweep_logs(self, older_than_days: float) -> int:
         """Removes the output of attempts that ended before then; returns of how many."""
         before_s = self._now_ms() / 1000 - older_than_days * logs.DAY_S
         running = {attempt for attempt, tracked in self._known.attempts.items() if not tracked.ended}
-        return logs.sweep(self._logs, before_s, running)
+        return await asyncio.to_thread(logs.sweep, self._logs, before_s, running)
 
     def _order_stop(self, attempt: str) -> None:
         """The stop is written first and the claim looked for afterwards; a supervisor does it the other

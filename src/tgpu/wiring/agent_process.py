@@ -19,6 +19,7 @@ from tgpu.observe.logs import configure, logger
 from tgpu.runner.process import ProcessRunner
 from tgpu.wiring import home, pidfile
 from tgpu.wiring.links import UnixDial
+from tgpu.wiring.log_sweeper import sweep_for_ever
 
 
 def main(settings: Settings) -> int:
@@ -58,13 +59,17 @@ def _identity(settings: Settings) -> NodeIdentity:
 async def _run(settings: Settings) -> None:
     inventory = Inventory(settings)
 
+    runners: list[ProcessRunner] = []
+
     def runner_for(cluster_id: str) -> ProcessRunner:
-        return ProcessRunner(
+        runner = ProcessRunner(
             records_dir=settings.agent_dir / cluster_id,
-            logs_dir=settings.logs_dir,
+            logs_dir=settings.logs_dir / cluster_id,
             cluster_id=cluster_id,
             cgroups=settings.cgroups == "auto",
         )
+        runners.append(runner)
+        return runner
 
     agent = Agent(
         identity=_identity(settings),
@@ -78,6 +83,7 @@ async def _run(settings: Settings) -> None:
         random=random.Random(),  # noqa: S311  jitter, not a secret
     )
     working = asyncio.create_task(agent.run())
+    sweeping = asyncio.create_task(sweep_for_ever(runners, settings.log_keep_days))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, working.cancel)
@@ -85,3 +91,5 @@ async def _run(settings: Settings) -> None:
         await working
     except asyncio.CancelledError:
         logger("agent").info("stopped; what runs here runs on")
+    finally:
+        sweeping.cancel()
