@@ -12,9 +12,12 @@ from tgpu.wiring import log_sweeper
 class Runner:
     def __init__(self) -> None:
         self.asked: list[float] = []
+        self.enough = asyncio.Event()
 
     async def sweep_logs(self, older_than_days: float) -> int:
         self.asked.append(older_than_days)
+        if len(self.asked) == 3:
+            self.enough.set()
         if len(self.asked) == 1:
             raise OSError("the disk is in trouble")
         return 3
@@ -26,8 +29,7 @@ def test_it_sweeps_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def story() -> None:
         sweeping = asyncio.create_task(log_sweeper.sweep_for_ever([cast("ProcessRunner", runner)], 30.0))
-        while len(runner.asked) < 3:
-            await asyncio.sleep(0.01)
+        await runner.enough.wait()
         sweeping.cancel()
 
     asyncio.run(asyncio.wait_for(story(), 10))
