@@ -1,6 +1,7 @@
 """Starting and stopping: one at a time, clear words, and running jobs run on."""
 
 import signal
+import socket
 import sqlite3
 import subprocess
 
@@ -142,3 +143,18 @@ def test_a_job_finds_the_server_that_runs_it(up: Installation) -> None:
     job_id = up.submit("--", TGPU, "list", "--json")
     up.wait_status(job_id, "completed", "failed")
     assert f'"job_id": {job_id}' in up.tgpu("logs", str(job_id)).stdout
+
+
+def test_flags_with_which_nothing_came_up_are_not_taken_up_again(installation: Installation) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        failed = installation.tgpu("up", "--detach", "--listen", listen, check=False)
+        assert failed.returncode == 1
+        assert "choose another port" in failed.stderr
+        run = installation.home / "run"
+        assert [path.name for path in run.iterdir() if path.is_socket()] == []
+        assert (run / "server.pid").read_text() == ""
+        said = installation.tgpu("up", "--detach").stdout
+    assert "again" not in said
+    beyond = installation.tgpu("up", "--detach", "--listen", "0.0.0.0:1", check=False)
+    assert beyond.returncode == 1

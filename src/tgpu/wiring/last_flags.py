@@ -3,12 +3,14 @@
 A clean stop forgets them; what is to last stands in the settings file.
 """
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tgpu.config.settings import KEYS, Settings
+from tgpu.wiring.processes import StartError
 
 
 def _path(settings: Settings) -> Path:
@@ -17,6 +19,21 @@ def _path(settings: Settings) -> Path:
 
 def remember(settings: Settings, flags: Mapping[str, Any]) -> None:
     _path(settings).write_text(json.dumps(dict(flags)), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def kept_if_it_starts(settings: Settings, flags: Mapping[str, Any]) -> Iterator[None]:
+    """Flags with which nothing came up must not be taken up again."""
+    before = recall(settings)
+    remember(settings, flags)
+    try:
+        yield
+    except StartError:
+        if before:
+            remember(settings, before)
+        else:
+            forget(settings)
+        raise
 
 
 def forget(settings: Settings) -> None:

@@ -30,7 +30,7 @@ from tgpu.observe.metrics import Metrics
 from tgpu.store.port import DeposedError, Store, StoreUnusableError
 from tgpu.store.sqlite import SqliteStore
 from tgpu.wiring import home, pidfile
-from tgpu.wiring.addresses import tcp_listener, url_of
+from tgpu.wiring.addresses import check_listen, tcp_listener, url_of
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import HubLogs, LiveAnswers
 
@@ -48,13 +48,16 @@ def main(settings: Settings) -> int:
     configure(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
     try:
+        check_listen(settings.listen)
         home.prepare(settings)
         lock = pidfile.claim(settings.run_dir / "server.pid", "server")
-        uvloop.run(serve(settings))
+        try:
+            uvloop.run(serve(settings))
+        finally:
+            pidfile.release(lock)
     except (pidfile.AlreadyRunningError, home.HomeError, SettingsError, StoreUnusableError) as error:
         print(f"tgpu: {error}", file=sys.stderr)
         return 1
-    pidfile.release(lock)
     return 0
 
 
@@ -99,11 +102,11 @@ class Server:
         """Until told to stop, or until a part fails: then the whole process ends and says why."""
         settings = self._settings
         everybody = home.serves_everybody()
+        tcp = tcp_listener(settings.listen)  # first: it is the one that may fail
         sockets = [home.unix_listener(settings.socket, 0o666 if everybody else 0o600)]
         public = home.public_socket(settings)
         if public is not None:
             sockets.append(home.unix_listener(public, 0o666))
-        tcp = tcp_listener(settings.listen)
         if tcp is not None:
             sockets.append(tcp)
         (settings.run_dir / "address").write_text(url_of(tcp) + "\n" if tcp else "")

@@ -14,6 +14,7 @@ from typing import Any
 from tgpu.config import settings as configuration
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.wiring import home, last_flags, pidfile, processes, service_unit
+from tgpu.wiring.addresses import check_listen
 
 RESTART_S = 1.0
 NOT_PERMITTED = 5
@@ -31,11 +32,12 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         _warn_of_the_machines_own(settings)
         given = _with_last_flags(settings, given)
         settings = configuration.load(os.environ, given)
-        last_flags.remember(settings, given)
+        check_listen(settings.listen)
         environ = {**os.environ, **_as_environ(given)}
-        if detach:
-            return _detached(settings, environ, alive)
-        return _attached(settings, environ, alive, reload=reload)
+        with last_flags.kept_if_it_starts(settings, given):
+            if detach:
+                return _detached(settings, environ, alive)
+            return _attached(settings, environ, alive, reload=reload)
     except (SettingsError, home.HomeError, processes.StartError, pidfile.AlreadyRunningError) as error:
         return _fail(str(error))
     except PermissionError as error:
@@ -61,7 +63,7 @@ def _warn_of_the_machines_own(settings: Settings) -> None:
             return
     print(
         f"tgpu: beware: this machine has a tgpu of its own, at {configuration.SYSTEM_SOCKET}; both would "
-        "give out the same GPUs. To use that one, leave TGPU_HOME unset and type `tgpu submit`.",
+        "give out the same GPUs. To use that one: `tgpu down`, leave TGPU_HOME unset, `tgpu submit`.",
         file=sys.stderr,
     )
 

@@ -152,7 +152,8 @@ async def _own_token(call: Call) -> Token:
     tokens = {token.token_id: token for token in await call.services.store.tokens()}
     token = tokens.get(token_id)
     if token is None or not (caller.is_admin or token.user == caller.user):
-        raise not_found(f"you have no token {written[:40]!r}; GET /tokens lists them")
+        # What was written may be the token itself: a secret is not repeated.
+        raise not_found("you have no token with that id; `tgpu token list` shows yours")
     return token
 
 
