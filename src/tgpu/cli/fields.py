@@ -168,8 +168,9 @@ def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
             raise UsageError(f"{where}unknown key {key!r}{_did_you_mean(key)}")
         if name in fields:
             raise UsageError(f"{where}{key!r} says {name} a second time; keep one of them")
+        said = f"{where}{key.replace('_', '-')}" if where == "--" else f"{where}{key}"
         try:
-            fields[name] = CONVERT[name](f"{where}{key}", value)
+            fields[name] = CONVERT[name](said, value)
         except BadQuantityError as error:
             raise UsageError(str(error)) from None
     return fields
