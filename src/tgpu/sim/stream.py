@@ -1,6 +1,7 @@
 """The two ends of one stream: real frames, cut anywhere, in a buffer until their process gets round to it."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -42,7 +43,7 @@ class Server:
     accept: Callable[[Link], Session]
 
 
-class End:
+class End(ABC):
     """Belongs to one life of one process; what arrives after that is lost."""
 
     def __init__(self, network: Carrier, owner: Incarnation, node_id: str) -> None:
@@ -82,11 +83,11 @@ class End:
             for part in (data[:cut], data[cut:]):
                 self.on_bytes(part)
 
-    def on_bytes(self, data: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_bytes(self, data: bytes) -> None: ...
 
-    def on_over(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_over(self) -> None: ...
 
 
 class AgentEnd(End):

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec
-from tgpu.domain.job import TaskBrief as TaskBrief  # noqa: PLC0414  re-exported
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import Amounts, Limits, Tenant
