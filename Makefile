@@ -23,11 +23,17 @@ $(VENV)/.installed: requirements/runtime.lock pyproject.toml | $(BIN)/python
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Compiled once here, so that no server of a cluster has to: its source decides whether it is still good.
+$(VENV)/.kernel: $(VENV)/.installed $(wildcard src/tgpu/core/kernel/*.py) src/tgpu/core/engine.py
+	@echo "compiling the planner's kernel, once"
+	@$(BIN)/python -m tgpu.wiring.kernel_cache
+	@touch $@
+
 $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed
 	$(PIP) install --require-hashes -r requirements/dev.lock
 	@touch $@
 
-install: $(VENV)/.installed ## Make .venv with .venv/bin/tgpu in it
+install: $(VENV)/.kernel ## Make .venv with .venv/bin/tgpu in it
 
 up: install ## Install and start tgpu on this machine; Ctrl-C stops it, running jobs run on
 	@$(BIN)/tgpu up $(ARGS)
@@ -38,7 +44,7 @@ dev: $(VENV)/.installed-dev ## Like up, in a home of its own, restarting when th
 demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after itself
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.installed-dev check ## Install what the tests need and run them all
+test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
 	@./scripts/install-debian gcc libc6-dev systemd passwd
 	$(BIN)/python -m pytest -q -n 2 --durations 15 $(ARGS)
 
@@ -51,7 +57,7 @@ check: $(VENV)/.installed-dev ## Lint, types, layers
 simulate: $(VENV)/.installed-dev ## Many more seeds of the fault simulation than the tests run
 	$(BIN)/python -m tgpu.sim --seeds $(or $(SEEDS),0-4999)
 
-bench: $(VENV)/.installed-dev ## Every benchmark, as a table
+bench: $(VENV)/.installed-dev $(VENV)/.kernel ## Every benchmark, as a table
 	@$(BIN)/python bench/run_all.py $(ARGS)
 
 docs: $(VENV)/.installed-dev ## Draw what is drawn from the code

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tgpu.config.settings import KEYS
+from tgpu.config.settings import KEYS, POOL_KEYS
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 INTRODUCTION = """# Settings
@@ -18,6 +18,25 @@ with `TGPU_TOKEN`.
 | key | variable | default | meaning |
 |---|---|---|---|
 """
+POOLS = f"""
+## Pools
+
+A pool may have its own {", ".join(f"`{key}`" for key in POOL_KEYS)}.
+What it does not say is as above. Only the file can hold them, one table per pool:
+
+```toml
+[pools.training]
+policy = "fair-tree"
+default_limit = "3d"
+cpu_overcommit = 1.5
+```
+
+## Plug-ins
+
+An installed Python package adds names for `policy` and `scorer`, and rules for where a task may run, by
+entry points in the groups `tgpu.orders`, `tgpu.scorers` and `tgpu.rules`; the types are in
+`src/tgpu/core/policy.py`. One that cannot be imported is told in the server's log and left out.
+"""
 
 
 def page() -> str:
@@ -25,7 +44,7 @@ def page() -> str:
         f"| `{item.name}` | `TGPU_{item.name.upper()}` | `{item.default!r}` | {item.metadata['doc']} |"
         for item in KEYS
     ]
-    return INTRODUCTION + "\n".join(rows) + "\n"
+    return INTRODUCTION + "\n".join(rows) + "\n" + POOLS
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def start_agent(
         return NodeUse()
 
     agent = Agent(
-        identity=NodeIdentity(node_id="n1", boot_id="b", pool="default", labels={}, serves="*"),
+        identity=NodeIdentity(
+            node_id="n1", boot_id="b", pool="default", labels={}, serves="*", taints=("spot",)
+        ),
         dial=server.dial,
         runner_for=lambda _cluster_id: runner(machine),
         discover=discover,
@@ -142,6 +144,7 @@ def test_a_greeting_is_answered_with_everything_the_node_has() -> None:
         await asyncio.sleep(2)
         (hello,) = server.streams[0].said(Hello)
         assert [(report.attempt, report.phase) for report in hello.attempts] == [("1.0.1", Phase.RUNNING)]
+        assert hello.taints == ("spot",)
 
     play(story())
 

@@ -33,7 +33,7 @@ from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts
-from tgpu.domain.views import DeviceView, Holder, NodeView, QueueView, Reason, Why
+from tgpu.domain.views import Advice, DeviceView, Holder, NodeView, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.store.memory import MemoryStore
 
@@ -58,16 +58,28 @@ class FakeLive:
         self._check()
         holder = Holder(1, "alice", "train", 1000, (0,), "ws1", 10.0, None)
         reasons = (Reason("gpu-taken", "All 2 GPUs are taken."),)
-        return Why(job_id, True, "Waits for a GPU.", reasons, (holder,), position=1)
+        advice = Advice("gpu_milli", 2000, 1500, "with --gpus 1.5 it would start now on ws1")
+        return Why(
+            job_id,
+            True,
+            "Waits for a GPU.",
+            reasons,
+            (holder,),
+            position=1,
+            starts_at_ms=NOW_MS,
+            estimate="not before 17:46 UTC",
+            advice=advice,
+        )
 
     async def queues(self) -> Sequence[QueueView]:
         self._check()
-        return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25)]
+        return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25, 0.5)]
 
     async def nodes(self) -> Sequence[NodeView]:
         self._check()
-        devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
-        node = Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices), labels={"zone": "a"})
+        devices = tuple(Device(index, f"GPU-{index}", "A100", 81920, island=0) for index in range(2))
+        capacity = Capacity(32_000, 131072, 512000, devices, {"licence": 2})
+        node = Node("ws1", NodeState.READY, capacity, labels={"zone": "a"}, taints=("spot",))
         views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000), DeviceView(1, 0))
         return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
 

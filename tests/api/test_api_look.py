@@ -148,6 +148,13 @@ def test_why_is_answered_by_the_live_scheduler(server: ServerUnderTest, other: h
     assert (why["waiting"], why["summary"], why["position"]) == (True, "Waits for a GPU.", 1)
     assert why["reasons"][0]["code"] == "gpu-taken"
     assert (why["holders"][0]["user"], why["holders"][0]["gpu"]) == ("alice", 1)
+    assert (why["starts_at"], why["estimate"]) == ("2030-03-17T17:46:40.000Z", "not before 17:46 UTC")
+    assert why["advice"] == {
+        "field": "gpu_request",
+        "now": 2,
+        "instead": 1.5,
+        "text": "with --gpus 1.5 it would start now on ws1",
+    }
     assign(server, 1)
     end(server, 1, Happening.SUCCEEDED, Cause.EXITED, exit_code=0)
     assert other.get("/jobs/1/why").json()["summary"] == "It does not wait: it has completed."
@@ -168,6 +175,8 @@ def test_nodes_and_queues_are_shown(quiet_client: httpx.Client) -> None:
     (node,) = quiet_client.get("/nodes").json()["nodes"]
     assert node == quiet_client.get("/nodes/ws1").json()
     assert quiet_client.get("/executors").json()["nodes"] == [node]
+    assert (node["taints"], node["generic_total"]) == (["spot"], {"licence": 2})
+    assert [device["island"] for device in node["devices"]] == [0, 0]
     assert (node["cpu_total"], node["gpu_total"], node["gpu_allocated"]) == (32, 2, 0.5)
     assert (node["mem_total_mb"], node["mem_allocated_mb"], node["cpu_used"]) == (131072, 16384, 1.7)
     assert node["devices"][0]["holders"] == [{"job_id": 42, "user_id": "alice"}]
@@ -181,6 +190,7 @@ def test_nodes_and_queues_are_shown(quiet_client: httpx.Client) -> None:
         "depth": 3,
         "head_job_id": 42,
         "weighted_share": 0.25,
+        "dominant_share": 0.5,
     }
 
 

@@ -34,8 +34,13 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
             "disk_request_mb": 10,
             "gpu_request": 0.25,
             "gpu_type": "A100",
+            "gpu_memory_mb": 40960,
             "exclusive": True,
+            "generic": {"port": 2, "licence": 1},
+            "pool": "training",
             "node_selector": {"zone": "a"},
+            "node_rules": ["rack in (r1,r2)", "disk == ssd", "!spot", "gpu-memory>=40"],
+            "tolerations": ["team=vision", "spot"],
             "priority_class": "high",
             "priority": -5,
             "time_limit_s": 3600,
@@ -60,8 +65,13 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "disk_request_mb": 10,
         "gpu_request": 0.25,
         "gpu_type": "A100",
+        "gpu_memory_mb": 40960,
         "exclusive": True,
+        "generic": {"licence": 1, "port": 2},
+        "pool": "training",
         "node_selector": {"zone": "a"},
+        "node_rules": ["rack in (r1, r2)", "disk=ssd", "!spot", "gpu-memory >= 40"],
+        "tolerations": ["spot", "team=vision"],
         "priority_class": "high",
         "priority": -5,
         "time_limit_s": 3600,
@@ -85,6 +95,24 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
     assert shown.pop("attempts") == []
     assert [event["kind"] for event in shown.pop("events")] == ["submitted"]
     assert shown == expected
+
+
+def test_gpu_memory_may_be_asked_for_alone_with_whole_gpus_and_with_a_part(client: httpx.Client) -> None:
+    for gpus in (0, 0.5, 2):
+        job = client.post("/jobs", json={"command": "x", "gpu_request": gpus, "gpu_memory_mb": 1024}).json()
+        assert (job["gpu_request"], job["gpu_memory_mb"]) == (gpus, 1024)
+
+
+def test_a_wrong_term_is_named_as_the_field_of_the_problem(quiet_client: httpx.Client) -> None:
+    for field, value in (
+        ("pool", ""),
+        ("generic", {"licence": 0}),
+        ("tolerations", ["="]),
+        ("node_rules", ["="]),
+        ("gpu_memory_mb", -1),
+    ):
+        told = problem(quiet_client.post("/jobs", json={"command": "x", field: value}), 422)
+        assert (told["field"], told["type"]) == (field, "urn:tgpu:problem:invalid-field")
 
 
 def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
@@ -137,6 +165,22 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ({"command": "x", "tenant_id": "nowhere"}, "there is no tenant 'nowhere'"),
         ({"command": "x", "gpu_type": ""}, "gpu_type must be 1 to 253 printable characters"),
         ({"command": "x", "node_selector": {"a": "\n"}}, "node_selector must be 1 to 253 printable"),
+        ({"command": "x", "pool": ""}, "pool must be 1 to 253 printable characters"),
+        ({"command": "x", "pool": 3}, "pool must be a string; got a whole number"),
+        ({"command": "x", "gpu_memory_mb": 0.5}, "gpu_memory_mb must be a whole number; got 0.5"),
+        ({"command": "x", "gpu_memory_mb": -1}, "gpu_memory_mb must not be negative"),
+        ({"command": "x", "gpu_memory_mb": 2**62}, "gpu_memory_mb may be at most"),
+        ({"command": "x", "generic": {"licence": 0}}, "generic licence must be at least 1; got 0"),
+        ({"command": "x", "generic": {"licence": "a"}}, "generic must be a number; got a string"),
+        ({"command": "x", "generic": {"gpu": 1}}, "generic must not name 'gpu'"),
+        ({"command": "x", "generic": ["licence=1"]}, "generic must be an object; got a list"),
+        ({"command": "x", "tolerations": ["a b"]}, "tolerations must be given as key or key=value, or *"),
+        ({"command": "x", "tolerations": "spot"}, "tolerations must be a list; got a string"),
+        ({"command": "x", "tolerations": ["a"] * 65}, "tolerations may have at most 64 entries; got 65"),
+        ({"command": "x", "node_rules": ["a b"]}, "node_rules must be rules such as `zone in (a, b)`"),
+        ({"command": "x", "node_rules": ["a >= b"]}, "node_rules must compare with a number"),
+        ({"command": "x", "node_rules": ["a"] * 65}, "node_rules may have at most 64 rules; got 65"),
+        ({"command": "x", "node_rules": [3]}, "node_rules[0] must be a string; got a whole number"),
         ({"command": "x", "user_id": "no-such-user"}, "there is no account 'no-such-user'"),
         ({"command": "x", "image": "pytorch"}, "image is not supported by this version yet; leave it out"),
         ({"command": "x", "completions": 3}, "completions is not supported by this version yet"),
@@ -187,6 +231,7 @@ def test_many_jobs_are_submitted_together_in_their_order(client: httpx.Client) -
         ({}, "jobs[1].command is missing"),
         ({"command": "x", "nam": "a"}, "unknown field 'jobs[1].nam'; did you mean name?"),
         ({"command": "x", "image": "a"}, "jobs[1].image is not supported by this version yet"),
+        ({"command": "x", "node_rules": ["a b"]}, "jobs[1].node_rules must be rules such as"),
         ({"command": "x", "gpu_request": 100}, "jobs[1] can never run here"),
         ({"command": "x", "jobs": []}, "unknown field 'jobs[1].jobs'"),
         (7, "jobs[1] must be an object; got a whole number"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
-MODULES = {"installation.py", "report.py"}
+MODULES = {"big_cluster.py", "installation.py", "numpy_scan.py", "report.py"}
 SCRIPTS = sorted(path.name for path in BENCH.glob("*.py") if path.name not in MODULES)
 
 

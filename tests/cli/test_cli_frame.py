@@ -14,7 +14,7 @@ from tgpu.cli.catalogue import COMMANDS
 from tgpu.cli.commands.completion import whole_parser
 from tgpu.cli.fields import CLASSES
 from tgpu.cli.node_flags import POLICIES
-from tgpu.core.ordering import ORDERS
+from tgpu.core.policy import ORDERS
 from tgpu.domain.priority import PriorityClass
 
 HEAVY = {
@@ -63,7 +63,7 @@ def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
         (["token"], "the following arguments are required: create|list|revoke (see `tgpu token --help`)"),
         (
             ["up", "--policy", "x"],
-            "argument --policy: invalid choice: 'x' (choose from 'priority', 'fifo') (see `tgpu up --help`)",
+            "there is no policy 'x'; take one of drf, fair-tree, priority, fifo",
         ),
     ],
 )

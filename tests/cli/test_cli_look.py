@@ -99,6 +99,24 @@ def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> No
     assert json.loads(tgpu("show", "1", "--json").stdout) == server.jobs[1]
 
 
+def test_show_tells_what_was_asked_of_the_node(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {
+        1: a_job(
+            1,
+            gpu_request=2,
+            gpu_memory_mb=40960,
+            generic={"licence": 1},
+            pool="training",
+            node_rules=["!spot"],
+            tolerations=["team=a"],
+        ),
+        2: a_job(2, gpu_memory_mb=8192),
+    }
+    asked = "2 GPUs, 1 CPU, 40G GPU memory on each GPU, 1 licence, pool training, !spot, tolerates team=a"
+    assert asked in tgpu("show", "1").stdout
+    assert "1 CPU, 8G GPU memory\n" in tgpu("show", "2").stdout
+
+
 def test_show_json_of_several_is_a_list_of_them(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {n: a_job(n) for n in (1, 2, 3)}
     shown = json.loads(tgpu("show", "1,3", "--json").stdout)
@@ -148,16 +166,38 @@ def test_why_tells_the_reasons_and_who_has_what_it_needs(server: FakeTgpu, tgpu:
             }
         ],
         "position": 2,
+        "starts_at": "2026-01-31T14:05:00.000Z",
+        "estimate": "not before 14:05 UTC",
+        "advice": {
+            "field": "gpu_request",
+            "now": 2,
+            "instead": 1,
+            "text": "with --gpus 1 it would start now on n1",
+        },
     }
     server.fixed["/jobs/7/why"] = answer
     text = tgpu("why", "7").stdout
-    assert text.splitlines()[:3] == [
+    assert text.splitlines()[:5] == [
         "Job 7: Waits for 2 GPUs; 1 of 4 is free.",
         "  - 3 GPUs are taken.",
         "  2nd in line",
+        "  not before 14:05 UTC",
+        "  Advice: with --gpus 1 it would start now on n1",
     ]
     assert rows(text)[-1] == ["3", "bob", "big", "2 (0,1)", "n1", "2m05s", "no time limit"]
     assert json.loads(tgpu("why", "7", "--json").stdout) == answer
+
+
+def test_why_says_the_place_in_line_once(server: FakeTgpu, tgpu: Tgpu) -> None:
+    in_line = {"code": "in-line", "text": "2nd in line in class default", "data": {"ahead": 1}}
+    server.fixed["/jobs/7/why"] = {
+        "job_id": 7,
+        "waiting": True,
+        "summary": "waits: 2nd in line in class default",
+        "reasons": [in_line],
+        "position": 2,
+    }
+    assert tgpu("why", "7").stdout == "Job 7: waits: 2nd in line in class default\n"
 
 
 def test_nodes_show_who_has_which_gpu(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -270,8 +310,15 @@ def test_doctor_lists_every_setting_with_its_source(tgpu: Tgpu) -> None:
     text = tgpu("doctor", "--settings", TGPU_POLICY="fifo").stdout
     assert "policy = 'fifo'  (TGPU_POLICY)" in text
     assert "log_level = 'info'  (default)" in text
-    bad = tgpu("doctor", "--settings", TGPU_POLICY="x")
-    assert (bad.returncode, bad.stderr) == (2, "tgpu: policy must be one of priority, fifo; got 'x'\n")
+    bad = tgpu("doctor", "--settings", TGPU_PREEMPTION="x")
+    assert (bad.returncode, bad.stderr) == (2, "tgpu: preemption must be one of on, off; got 'x'\n")
+
+
+def test_doctor_lists_what_a_pool_has_of_its_own(tgpu: Tgpu, tmp_path: Path) -> None:
+    file = tmp_path / "pools.toml"
+    file.write_text('[pools.training]\npolicy = "fair-tree"\nreserve = 3\n')
+    text = tgpu("doctor", "--settings", TGPU_CONFIG=str(file)).stdout
+    assert "pools.training = {'policy': 'fair-tree', 'reserve': 3}  (the TOML file)" in text
 
 
 def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:

@@ -55,7 +55,10 @@ def test_every_flag_reaches_its_field(server: FakeTgpu, tgpu: Tgpu) -> None:
         "--max-wait 10m --name x --grace 30s --tenant org/team --node-selector zone=a --exclusive "
         "--no-requeue --cwd /data --no-export-env --env A=1 --env B=x=y"
     )
-    done = tgpu("submit", *flags.split(), "--", "hostname")
+    flags += (
+        " --pool training --tolerate spot --tolerate team=a --resource licence=2 --gpu-memory 40G --where !a"
+    )
+    done = tgpu("submit", *flags.split(), "--where", "zone in (a, b)", "--", "hostname")
     assert done.returncode == 0, done.stderr
     assert server.submitted()[0] == {
         "command": ["hostname"],
@@ -72,6 +75,11 @@ def test_every_flag_reaches_its_field(server: FakeTgpu, tgpu: Tgpu) -> None:
         "grace_s": 30,
         "tenant_id": "org/team",
         "node_selector": {"zone": "a"},
+        "pool": "training",
+        "tolerations": ["spot", "team=a"],
+        "generic": {"licence": 2},
+        "gpu_memory_mb": 40960,
+        "node_rules": ["!a", "zone in (a, b)"],
         "exclusive": True,
         "requeue": False,
         "cwd": "/data",
@@ -147,6 +155,33 @@ def test_a_file_may_use_friendly_names_and_flags_override_it(
     }
 
 
+def test_a_file_may_ask_for_nodes_of_a_kind(server: FakeTgpu, tgpu: Tgpu) -> None:
+    text = (
+        "command: a\npool: p\ntolerations: ['*']\ngeneric: {licence: 2}\ngpu_memory_mb: 40G\n"
+        "node_rules: [zone in (a), '!spot']\n---\n"
+        "command: b\ntolerate: spot\nresources: {port: 1}\ngpu_memory: 1024\nwhere: ssd\n"
+    )
+    assert tgpu("submit", "-f", "-", stdin=text).returncode == 0
+    first, second = (
+        {k: v for k, v in job.items() if k not in ("env", "cwd")} for job in server.submitted()[0]["jobs"]
+    )
+    assert first == {
+        "command": "a",
+        "pool": "p",
+        "tolerations": ["*"],
+        "generic": {"licence": 2},
+        "gpu_memory_mb": 40960,
+        "node_rules": ["zone in (a)", "!spot"],
+    }
+    assert second == {
+        "command": "b",
+        "tolerations": ["spot"],
+        "generic": {"port": 1},
+        "gpu_memory_mb": 1024,
+        "node_rules": ["ssd"],
+    }
+
+
 def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgpu) -> None:
     text = "command: [a, 1]\ngpus: 0.25\n---\ncommand: b\n---\n"
     assert tgpu("submit", "-f", "-", stdin=text).stdout == "Submitted 2 jobs: 1-2\n"
@@ -173,6 +208,9 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
         ("command: a\ngpus: -1", "-: gpus must not be negative; got -1"),
         ("command: a\nclass: urgent", "class must be one of real-time, high, default, low, best-effort"),
         ("command: a\nrequeue: perhaps", "-: requeue must be true or false; got 'perhaps'"),
+        ("command: a\ngeneric: {licence: x}", "-: generic licence must be a number"),
+        ("command: a\ngeneric: licence", "-: generic must be given as KEY=VALUE; got 'licence'"),
+        ("command: a\nwhere: {zone: a}", "-: where must be text; got {'zone': 'a'}"),
         ("- a\n- b", "-: a job is written as `key: value` lines"),
         ("", "- holds 0 jobs"),
         ("name: x", "nothing to run"),
@@ -206,6 +244,9 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
             "--count may be at most 100,000 here, for 100,000 jobs at once; got 100,001",
         ),
         (["--env", "A=1", "--env", "FOO", "--", "a"], "--env must be given as KEY=VALUE; got 'FOO'"),
+        (["--resource", "licence", "--", "a"], "--resource must be given as KEY=VALUE; got 'licence'"),
+        (["--resource", "licence=x", "--", "a"], "--resource licence must be a number"),
+        (["--gpu-memory", "much", "--", "a"], "--gpu-memory must be a size such as 512M or 16G"),
         (["--class", "urgent", "--", "a"], "--class: invalid choice: 'urgent'"),
     ],
 )
@@ -254,6 +295,9 @@ INVALID = {"kind": "invalid-field", "field": "x"}
         (["--gpus", "1.5"], "gpu_request must be a fraction", "--gpus must be a fraction"),
         (["--cwd", "/nope"], "cwd: no such directory", "--cwd: no such directory"),
         (["--tenant", "x"], "tenant_id: there is no tenant x", "--tenant: there is no tenant x"),
+        (["--where", "a b"], "node_rules must be rules such as", "--where must be rules such as"),
+        (["--tolerate", "="], "tolerations must be given as key", "--tolerate must be given as key"),
+        (["--resource", "gpu=1"], "generic must not name 'gpu'", "--resource must not name 'gpu'"),
         (["--count", "3", "--cpus", "0"], "jobs[0].cpu_request must be more", "--cpus must be more"),
         (["--count", "3"], "jobs[2] can never run here: too big", "can never run here: too big"),
         ([], "max_wait_s may be at most 9", "max_wait may be at most 9"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tgpu.config.settings import KEYS, SettingsError, load
+from tgpu.config.settings import KEYS, PoolSettings, SettingsError, load
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
@@ -27,7 +27,32 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("colour = 1", "unknown setting 'colour'"),
-        ("policy = 'best'", "policy must be one of priority, fifo"),
+        ("preemption = 'sometimes'", "preemption must be one of on, off"),
+        ("default_limit = 'long'", "default_limit must be a duration such as 90s"),
+        ("default_limit = '0s'", "default_limit must be at least 1s; got 0s"),
+        ("aging_step = 0", "aging_step must be at least 1s"),
+        ("fair_half_life = '0'", "fair_half_life must be at least 1s"),
+        ("reserve = 1001", "reserve may be at most 1000; got 1001"),
+        ("reserve = 1.5", "reserve must be a whole number; got 1.5"),
+        ("reserve = inf", "reserve must be a number; got inf"),
+        ("reserve = -1", "reserve must not be negative"),
+        ("aging_most = -1", "aging_most must not be negative"),
+        ("cpu_overcommit = 0.9", "cpu_overcommit must be at least 1; got 0.9"),
+        ("cpu_overcommit = 100.1", "cpu_overcommit may be at most 100"),
+        ("memory_overcommit = 1.2345", "memory_overcommit may have at most 3 decimals"),
+        ("memory_overcommit = nan", "memory_overcommit must be a finite number"),
+        ("cluster_generic = ['licence']", "cluster_generic must be given as licence=4; got 'licence'"),
+        ("node_generic = ['licence=none']", "node_generic licence must be a number"),
+        ("node_taints = ['*']", "node_taints must be given as key or key=value"),
+        ("node_labels = ['zone']", "node_labels must be given as zone=a"),
+        ("node_pool = ''", "node_pool must be 1 to 253 printable characters"),
+        ("pools = 3", "tgpu.toml: pools must be written as tables, such as"),
+        ("[pools]\na = 3", "tgpu.toml: pools must be written as tables"),
+        ("[pools.a]\nspeed = 3", "tgpu.toml: pools.a: unknown key 'speed'; a pool has policy, scorer"),
+        ("[pools.a]\nreserve = 'x'", "tgpu.toml: pools.a.reserve must be a number"),
+        ("[pools.a]\nreserve = 1001", "tgpu.toml: pools.a.reserve may be at most 1000"),
+        ("[pools.a]\ndefault_limit = 'x'", "tgpu.toml: pools.a.default_limit must be a duration"),
+        ("[pools.'']\nreserve = 1", "tgpu.toml: pools. must be 1 to 253 printable characters"),
         ("simulate_gpus = 'many'", "simulate_gpus must be a number"),
         ("simulate_gpus = -1", "between 0 and 1024"),
         ("others_may = ['kill']", "others_may takes"),
@@ -40,6 +65,23 @@ def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, says: str) -> 
     (tmp_path / "tgpu.toml").write_text(text)
     with pytest.raises(SettingsError, match=says):
         load({"TGPU_HOME": str(tmp_path)})
+
+
+def test_pools_have_settings_of_their_own_from_the_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "tgpu.toml").write_text("reserve = 2\n[pools.a]\ncpu_overcommit = 2\n[pools.b]\n")
+    settings = load({"TGPU_HOME": str(tmp_path), "TGPU_POOLS": "x"})
+    assert settings.reserve == 2
+    assert settings.pools == (PoolSettings(name="a", cpu_overcommit=2.0), PoolSettings(name="b"))
+
+
+def test_lists_are_read_from_variables_too(tmp_path: Path) -> None:
+    environ = {
+        "TGPU_HOME": str(tmp_path),
+        "TGPU_NODE_TAINTS": "spot, team=vision",
+        "TGPU_NODE_GENERIC": "licence=2",
+    }
+    settings = load(environ)
+    assert (settings.node_taints, settings.node_generic) == (("spot", "team=vision"), ("licence=2",))
 
 
 def test_a_config_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def picture_with(
     *waiting: TaskBrief, placed: Sequence[TaskBrief] = (), nodes: Sequence[str] = ("n1",)
 ) -> Picture:
     """Each placed task has the device of its place in the list, on the first node."""
-    picture = Picture(POLICY.order)
+    picture = Picture(POLICY)
     for node_id in nodes:
         picture.set_node(Node(node_id, NodeState.READY, capacity(gpus=4)))
         picture.set_reachable(node_id, reachable=True)

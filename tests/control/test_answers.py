@@ -15,7 +15,7 @@ from tgpu.protocol.messages import Heartbeat, NodeUse
 
 
 def answers_of(leader: Leader) -> Answers:
-    return Answers(leader.control, leader.hub, leader.store)
+    return Answers(leader.control, leader.hub)
 
 
 def test_nothing_can_be_told_before_anybody_leads() -> None:
@@ -96,8 +96,8 @@ def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
             spec(gpus=2, priority_class=PriorityClass.LOW),
         )
         assert await answers_of(leader).queues() == [
-            QueueView("default", PriorityClass.LOW, 1, 4, 0.0),
-            QueueView("lab", PriorityClass.DEFAULT, 2, 1, 0.5),
+            QueueView("default", PriorityClass.LOW, 1, 4, 0.0, 0.0),
+            QueueView("lab", PriorityClass.DEFAULT, 2, 1, 0.5, 1.0),
         ]
 
     play(story())

@@ -260,7 +260,7 @@ def test_an_assignment_that_a_cancel_overtook_is_handed_back() -> None:
         assert job is not None
         assert (job.status, job.detail, job.attempts) == (Status.CANCELLED, "cancelled by bob", 0)
         assert node.launched() == []
-        assert leader.control.picture.places["n1"].room.gpu_free == [1000, 1000]
+        assert leader.control.picture.left("n1").gpu_free == (1000, 1000)
 
     play(story())
 
@@ -276,7 +276,7 @@ def test_a_device_that_vanishes_under_a_task_is_given_back_to_nobody() -> None:
         assert known.capacity == capacity(gpus=1)
         node.reports(says("1.0.1", Phase.ENDED, DONE))
         await asyncio.sleep(0.05)
-        assert leader.control.picture.places["n1"].room.gpu_free == [1000]
+        assert leader.control.picture.left("n1").gpu_free == (1000,)
 
     play(story())
 

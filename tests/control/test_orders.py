@@ -7,7 +7,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.orders import REPEAT_AFTER_S, OrderBook, launch_order
 from tgpu.domain.ids import TaskId
-from tgpu.domain.lifecycle import AttemptState, Cause
+from tgpu.domain.lifecycle import Cause
 from tgpu.domain.priority import PriorityClass
 from tgpu.protocol.messages import Launch, Orders, Stop
 
@@ -66,8 +66,8 @@ def test_a_stop_replaces_the_launch_and_is_repeated_until_it_is_over() -> None:
         node.says_hello()
         picture = picture_with(placed=[task(1, cancel_by="bob")])
         placed = picture.placed[TaskId(1, 0)]
-        placed.state = AttemptState.STOPPING
-        book.stop(placed, Cause.CANCELLED, 0.0)
+        picture.stopping(placed, Cause.CANCELLED)
+        book.stop(placed, 0.0)
         book.send()
         book.say_again(picture, REPEAT_AFTER_S)
         book.send()
@@ -89,7 +89,8 @@ def test_all_that_a_node_is_to_hear_goes_into_one_message_and_nothing_to_one_tha
         node.says_hello()
         picture = picture_with(placed=[task(1), task(2)])
         book.launch(picture.placed[TaskId(1, 0)], spec(), 0.0)
-        book.stop(picture.placed[TaskId(2, 0)], Cause.CANCELLED, 0.0)
+        picture.stopping(picture.placed[TaskId(2, 0)], Cause.CANCELLED)
+        book.stop(picture.placed[TaskId(2, 0)], 0.0)
         book.forget("n1", "9.0.1")
         book.forget("n2", "9.0.1")
         book.send()

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from tests.control.control_story import DONE, capacity, hello, picture_with, running, says, task
 from tgpu.control import reports
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
@@ -55,7 +57,7 @@ def test_an_end_frees_the_room_and_brings_its_start_with_it() -> None:
     assert turn.batch == Batch(0, ended=[AttemptEnded(ATTEMPT, DONE, Happening.SUCCEEDED)])
     assert turn.waits == [("default", 1.0)]
     assert picture.placed == {}
-    assert picture.places["n1"].room.gpu_free == [1000] * 4
+    assert picture.left("n1").gpu_free == tuple([1000] * 4)
 
 
 def test_an_end_that_is_told_twice_is_taken_once_and_then_forgotten() -> None:
@@ -87,8 +89,9 @@ def test_an_attempt_that_nobody_here_knows_is_to_be_forgotten() -> None:
 def test_a_new_node_joins_with_what_it_has() -> None:
     picture = picture_with(nodes=[])
     picture.now_ms = 5
-    node = Node("n1", NodeState.READY, capacity(), boot_id="b", joined_ms=5, heard_ms=5)
-    assert after(picture, NodeSaidHello(7, hello())).batch == Batch(0, nodes=[node])
+    node = Node("n1", NodeState.READY, capacity(), boot_id="b", joined_ms=5, heard_ms=5, taints=("spot",))
+    said = msgspec.structs.replace(hello(), taints=("spot",))
+    assert after(picture, NodeSaidHello(7, said)).batch == Batch(0, nodes=[node])
     assert picture.places["n1"].takes_tasks
 
 
@@ -150,7 +153,7 @@ def test_a_device_that_falls_ill_is_known_and_what_runs_stays() -> None:
     ill = replace(capacity(), devices=tuple(devices))
     turn = after(picture, NodeChanged("n1", ill), NodeChanged("stranger", ill))
     assert [node.capacity for node in turn.batch.nodes] == [ill]
-    assert picture.places["n1"].room.gpu_free == [0, 1000, 1000, 1000]
+    assert picture.left("n1").gpu_free == (0, 1000, 1000, 1000)
 
 
 def test_a_node_that_leaves_takes_nothing_new() -> None:

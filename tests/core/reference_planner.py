@@ -1,128 +1,156 @@
-"""The same decisions, slowly and plainly: every waiting task in turn, every node, nothing clever."""
+"""The rule of docs/scheduling.md as slow, plain code: one cycle, nothing clever."""
 
-from copy import deepcopy
+from dataclasses import replace
 
+from tests.core.reference.backfill import reserve
+from tests.core.reference.order import (
+    Unit,
+    admits,
+    block,
+    is_blocked,
+    next_unit,
+    order_of,
+    place_in_queue,
+    queue_of,
+    units_of,
+)
+from tests.core.reference.place import start_now
+from tests.core.reference.preempt import preempt
+from tests.core.reference.room import needs
+from tests.core.reference.world import World, world_of
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Hold, Start
-from tgpu.domain.job import Request
-from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Device, Node
+from tgpu.core.plan import Admission, Plan, Start
+from tgpu.core.policy import Policy
+from tgpu.domain.priority import TERMS, PriorityClass
 
 
-class Bench:
-    """One node with what is left of it."""
+def reference_plan(picture: Picture, policy: Policy) -> Plan:
+    world = world_of(picture, policy)
+    start_claims(world)
+    units = units_of(picture)
+    holders = {id(unit): place for unit in units if (place := place_among_holders(picture, unit)) is not None}
+    tried: set[int] = set()
+    for priority_class in PriorityClass:
+        rank = TERMS[priority_class].rank
+        mine = [unit for unit in units if unit.rank == rank]
+        repairs = sorted((unit for unit in mine if unit.damaged), key=lambda unit: unit.head.task_id)
+        first = sorted((unit for unit in mine if id(unit) in holders), key=lambda unit: holders[id(unit)])
+        for unit in [*repairs, *(unit for unit in first if not unit.damaged)]:
+            if not unit.held or admits(world, unit, burst=False):
+                attempt(world, unit, holder=id(unit) in holders)
+                tried.add(id(unit))
+        for order in policy.order_names:
+            rest = [u for u in mine if id(u) not in tried and not u.damaged and order_of(u, policy) == order]
+            tried |= serve(world, rest, burst=False)
+    for priority_class in PriorityClass:
+        if TERMS[priority_class].may_burst:
+            rank = TERMS[priority_class].rank
+            held = [u for u in units if u.rank == rank and u.held and id(u) not in tried and not u.damaged]
+            for order in policy.order_names:
+                serve(world, [unit for unit in held if order_of(unit, policy) == order], burst=True)
+    return Plan(picture.version, tuple(world.starts), tuple(world.preempts), tuple(world.reservations))
 
-    def __init__(self, node: Node, reachable: bool) -> None:
-        self.node = node
-        self.open = reachable and node.state is NodeState.READY
-        self.cpu, self.memory = node.capacity.cpu_milli, node.capacity.memory_mib
-        self.free = {device.index: 1000 for device in node.capacity.devices}
-        self.tasks = 0
-        self.closed = False
 
-    def suits(self, device: Device, request: Request) -> bool:
-        wanted = (request.gpu_type or "").lower()
-        return device.healthy and wanted in device.model.lower()
+def start_claims(world: World) -> None:
+    """Whose last victim is gone starts where its claim is."""
+    picture = world.picture
+    for each in picture.preempts:
+        takes = all(picture.places[claim.node_id].takes_tasks for claim in each.claims)
+        if not takes or any(picture.live(victim) is not None for victim in each.victims):
+            continue
+        for claim in each.claims:
+            task = picture.waiting[claim.task_id]
+            devices = world.positions(claim.node_id, claim.devices)
+            world.holders[claim.task_id] = world.new_holder(task, claim.node_id, devices)
+            admission = Admission.NOW if task.held else Admission.CHARGED
+            world.starts.append(Start(claim.task_id, claim.node_id, claim.devices, admission))
 
-    def could_ever(self, request: Request) -> bool:
-        whole = self.node.capacity
-        suiting = [device for device in whole.devices if self.suits(device, request)]
-        enough = not request.gpu_milli or len(suiting) >= max(1, request.gpu_milli // 1000)
-        return (
-            self.open
-            and enough
-            and request.cpu_milli <= whole.cpu_milli
-            and request.memory_mib <= whole.memory_mib
-        )
 
-    def devices_for(self, request: Request) -> list[int] | None:
-        """Whose indices it would get, or None: there is no room now."""
-        if self.closed or (request.exclusive and self.tasks):
-            return None
-        if request.cpu_milli > self.cpu or request.memory_mib > self.memory:
-            return None
-        suiting = [device for device in self.node.capacity.devices if self.suits(device, request)]
-        if not request.gpu_milli:
-            return []
-        if request.gpu_milli < 1000:
-            fitting = [device for device in suiting if self.free[device.index] >= request.gpu_milli]
-            fitting.sort(key=lambda device: self.free[device.index])
-            return [device.index for device in fitting[:1]] or None
-        idle = [device for device in suiting if self.free[device.index] == 1000]
-        count = request.gpu_milli // 1000
-        if len(idle) < count:
-            return None
-        islands = [[d for d in idle if d.numa_node == numa] for numa in {d.numa_node: None for d in idle}]
-        islands = sorted((island for island in islands if len(island) >= count), key=len)
-        return [device.index for device in (islands[0] if islands else idle)[:count]]
+def place_among_holders(picture: Picture, unit: Unit) -> int | None:
+    ids = {task.task_id for task in unit.tasks}
+    for place, reservation in enumerate(picture.reservations):
+        if ids & set(reservation.task_ids):
+            return place
+    return None
 
-    def take(self, request: Request, devices: list[int]) -> None:
-        self.cpu -= request.cpu_milli
-        self.memory -= request.memory_mib
-        for index in devices:
-            self.free[index] -= min(1000, request.gpu_milli)
-        self.tasks += 1
-        self.closed = self.closed or request.exclusive
 
-    def score(self, request: Request) -> float:
-        left = sum(self.free.values())
-        score = request.cpu_milli / self.cpu if self.cpu else 0.0
-        score += request.memory_mib / self.memory if self.memory else 0.0
-        if request.gpu_milli:
-            return score + (request.gpu_milli / left if left else 0.0)
-        return score - left / 1000
+def slot_of(unit: Unit) -> tuple[int, str | None]:
+    return unit.rank, unit.head.request.pool
 
-    def usable(self, request: Request) -> list[int]:
-        if not request.gpu_milli:
-            return []
-        free = [
-            (-self.free[d.index], at, d.index)
-            for at, d in enumerate(self.node.capacity.devices)
-            if self.suits(d, request)
-            and (self.free[d.index] == 1000 if request.gpu_milli >= 1000 else self.free[d.index] > 0)
+
+def serve(world: World, units: list[Unit], *, burst: bool) -> set[int]:
+    """Everybody of one class under one order; returns who was tried."""
+    policy = world.policy
+    left = sorted(units, key=lambda unit: place_in_queue(unit, policy, world.now_ms))
+    stopped: set[str] = set()
+    tried: set[int] = set()
+    while True:
+        left = [
+            u for u in left if not is_blocked(world, u) and not (u.held and queue_of(u, policy) in stopped)
         ]
-        return [index for _, _, index in sorted(free)[: max(1, request.gpu_milli // 1000)]]
-
-    def missing(self, request: Request) -> float:
-        gpus = sum(self.free[index] for index in self.usable(request))
-        wants = (
-            (request.cpu_milli, self.cpu),
-            (request.memory_mib, self.memory),
-            (request.gpu_milli, gpus),
-        )
-        return sum(max(0, asked - free) / asked for asked, free in wants if asked)
-
-    def keep(self, request: Request) -> None:
-        self.cpu -= min(self.cpu, request.cpu_milli)
-        self.memory -= min(self.memory, request.memory_mib)
-        for index in self.usable(request):
-            self.free[index] = 0
-        self.closed = self.closed or request.exclusive
+        if not left:
+            return tried
+        unit = next_unit(world, left)
+        left.remove(unit)
+        if unit.held and not admits(world, unit, burst=burst):
+            stopped.add(queue_of(unit, policy))
+            continue
+        attempt(world, unit, burst=burst)
+        tried.add(id(unit))
 
 
-def reference_plan(picture: Picture) -> tuple[list[Start], Hold | None]:
-    benches = [_bench(place.node, place.reachable, picture) for place in picture.places.values()]
-    starts: list[Start] = []
-    hold: Hold | None = None
-    for task_id in picture.in_order():
-        request = picture.waiting[task_id].request
-        suitable = [bench for bench in benches if bench.could_ever(request)]
-        fitting = [bench for bench in suitable if bench.devices_for(request) is not None]
-        if fitting:
-            best = max(fitting, key=lambda bench: bench.score(request))
-            devices = best.devices_for(request) or []
-            starts.append(Start(task_id, best.node.node_id, tuple(devices)))
-            best.take(request, devices)
-        elif suitable and hold is None:
-            nearest = min(suitable, key=lambda bench: (bench.missing(request), bench.node.node_id))
-            hold = Hold(task_id, nearest.node.node_id)
-            nearest.keep(request)
-    return starts, hold
+def attempt(world: World, unit: Unit, *, burst: bool = False, holder: bool = False) -> None:
+    """It starts; or it preempts; or it gets a reservation; or it waits, and all who are alike with it."""
+    trial = world.copy()
+    has_room = start_now(trial, unit)
+    if has_room and has_licences(world, unit):
+        world.become(trial)
+        write_down_starts(world, unit, burst=burst)
+        return
+    if not burst and has_licences(world, unit) and preempt(world, unit):
+        if unit.held:
+            world.admitted_here += unit.tasks
+        return
+    taken, most = world.slots_taken.count(slot_of(unit)), world.policy.of(slot_of(unit)[1]).reserve
+    if not burst and (holder or taken < most):
+        if has_room:
+            keep_licences(world, unit)
+            world.slots_taken.append(slot_of(unit))
+            return
+        if reserve(world, unit):
+            world.slots_taken.append(slot_of(unit))
+            return
+    if not unit.damaged:
+        block(world, unit)
 
 
-def _bench(node: Node, reachable: bool, picture: Picture) -> Bench:
-    bench = Bench(deepcopy(node), reachable)
-    for placed in picture.placed.values():
-        if placed.node_id == node.node_id:
-            bench.take(placed.task.request, list(placed.devices))
-    return bench
+def write_down_starts(world: World, unit: Unit, *, burst: bool) -> None:
+    admission = Admission.CHARGED
+    if unit.held:
+        admission = Admission.BURST if burst else Admission.NOW
+    if admission is Admission.NOW:
+        world.admitted_here += unit.tasks
+    for task in unit.tasks:
+        holder = world.holders[task.task_id]
+        if burst:
+            world.holders[task.task_id] = replace(holder, burst=True)
+        devices = world.indices(holder.node_id, holder.devices)
+        world.starts.append(Start(task.task_id, holder.node_id, devices, admission))
+
+
+def licences_needed(world: World, unit: Unit) -> dict[str, int]:
+    return {
+        name: sum(needs(task.request).get(name, 0) for task in unit.tasks)
+        for name in world.policy.cluster_generic
+    }
+
+
+def has_licences(world: World, unit: Unit) -> bool:
+    needed = licences_needed(world, unit)
+    return all(need <= world.licences_free(name) for name, need in needed.items() if need)
+
+
+def keep_licences(world: World, unit: Unit) -> None:
+    """It lacks only licences: nobody behind it gets those that are free."""
+    for name, need in licences_needed(world, unit).items():
+        world.kept[name] = world.kept.get(name, 0) + max(0, min(need, world.licences_free(name)))

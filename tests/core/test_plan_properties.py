@@ -1,102 +1,117 @@
-"""On any picture: a plan keeps every promise, and it is the one that the plain reference makes."""
+"""On any picture: a plan is the one that the plain reference makes, and it keeps every promise."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, note, settings
 
-from tests.core.core_story import PRIORITY, asks, device, node, picture_of, task
+from tests.core.core_story import carry_out
 from tests.core.reference_planner import reference_plan
-from tgpu.control.committer import assume
-from tgpu.control.turn import Turn
+from tests.core.strategies import SEEDS, Story, policies, some_job, stories
 from tgpu.core.invariants import violations
 from tgpu.core.picture import Picture
+from tgpu.core.plan import Plan
 from tgpu.core.planner import plan
-from tgpu.domain.job import Request, TaskBrief
-from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Node
-from tgpu.domain.priority import PriorityClass
-from tgpu.store.port import Assigned, Batch
+from tgpu.core.policy import named
 
-MODELS = ("NVIDIA A100", "Tesla T4")
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
-@st.composite
-def nodes(draw: st.DrawFn, node_id: str) -> Node:
-    devices = [
-        device(
-            index,
-            draw(st.sampled_from(MODELS)),
-            draw(st.sampled_from((None, 0, 1))),
-            healthy=draw(st.integers(0, 5)) > 0,
-        )
-        for index in range(draw(st.integers(0, 4)))
+def in_lines(made: Plan) -> list[str]:
+    """One line per decision, so that a difference can be read."""
+    found = [
+        f"start {each.task_id} on {each.node_id} {each.devices} {each.admission}" for each in made.starts
     ]
-    state = draw(st.sampled_from((NodeState.READY, NodeState.READY, NodeState.READY, NodeState.DRAINING)))
-    return node(node_id, draw(st.integers(1, 8)), draw(st.sampled_from((512, 4096))), devices, state)
+    for stop in made.preempts:
+        victims = ", ".join(map(str, stop.victims))
+        claims = ", ".join(f"{each.task_id} on {each.node_id} {each.devices}" for each in stop.claims)
+        found.append(f"stop {victims} for {claims}")
+    for each in made.reservations:
+        tasks = ", ".join(map(str, each.task_ids))
+        places = ", ".join(f"{node_id} {devices}" for node_id, devices in each.places)
+        found.append(f"reserve for {tasks} at {each.at_ms} on {places}")
+    return found
 
 
-def requests() -> st.SearchStrategy[Request]:
-    return st.builds(
-        asks,
-        gpus=st.sampled_from((0, 0, 0.25, 0.5, 0.75, 1, 2, 4)),
-        cpus=st.sampled_from((0, 0.5, 1, 2, 4, 8)),
-        memory_mib=st.sampled_from((0, 128, 512, 4096)),
-        gpu_type=st.sampled_from((None, None, "a100", "t4")),
-        exclusive=st.sampled_from((False, False, False, True)),
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@given(stories())
+def test_every_plan_is_the_one_that_the_plain_reference_makes(story: Story) -> None:
+    picture, policy = story.picture, story.policy
+    note(story.in_lines())
+    assert in_lines(plan(picture, policy, whole=True)) == in_lines(reference_plan(picture, policy))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@given(stories(named("fair-tree"), fresh=True))
+def test_where_nothing_has_ever_run_fair_tree_goes_by_name_as_in_the_reference(story: Story) -> None:
+    picture, policy = story.picture, story.policy
+    note(story.in_lines())
+    assert in_lines(plan(picture, policy, whole=True)) == in_lines(reference_plan(picture, policy))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
+@given(stories())
+def test_every_plan_keeps_every_promise_once_it_is_carried_out(story: Story) -> None:
+    picture, policy = story.picture, story.policy
+    waited = set(picture.waiting)
+    note(story.in_lines())
+    made = plan(picture, policy, whole=True)
+    started = {each.task_id for each in made.starts}
+    carry_out(picture, made)
+    assert violations(picture) == []
+    assert waited - set(picture.waiting) == started
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@given(stories())
+def test_planning_changes_nothing_and_two_plans_of_one_picture_are_equal(story: Story) -> None:
+    picture, policy = story.picture, story.policy
+    before = facts(picture)
+    first = plan(picture, policy, whole=True)
+    assert plan(picture, policy, whole=True) == first
+    assert facts(picture) == before
+
+
+def facts(picture: Picture) -> tuple[object, ...]:
+    return (
+        picture.version,
+        dict(picture.waiting),
+        repr(picture.placed),
+        dict(picture.claims),
+        picture.reservations,
+        [picture.left(node_id) for node_id in picture.places],
     )
 
 
-@st.composite
-def tasks(draw: st.DrawFn, first_id: int, most: int) -> list[TaskBrief]:
-    return [
-        task(
-            first_id + number,
-            draw(requests()),
-            draw(st.sampled_from(tuple(PriorityClass))),
-            draw(st.integers(-1, 1)),
-            submitted_ms=draw(st.integers(0, 3)),
-        )
-        for number in range(draw(st.integers(0, most)))
-    ]
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
+@given(policies(preemption=False).flatmap(stories))
+def test_a_second_plan_at_once_starts_nobody_and_keeps_every_reservation(story: Story) -> None:
+    """Without preemption: victims that leave early can bring a reservation forward."""
+    picture, policy = story.picture, story.policy
+    note(story.in_lines())
+    first = plan(picture, policy, whole=True)
+    carry_out(picture, first)
+    second = plan(picture, policy, whole=True)
+    assert second.starts == ()
+    assert second.preempts == ()
+    assert [each for each in held_by(second) if each in held_by(first)] == held_by(first)
 
 
-@st.composite
-def pictures(draw: st.DrawFn) -> Picture:
-    """A first plan fills some of it, so that what is placed is placed as a scheduler would."""
-    named = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(0, 3)))]
-    picture = picture_of(named, draw(tasks(1, 8)))
-    assume(picture, plan(picture, PRIORITY), Turn(Batch(0)))
-    for waiting in draw(tasks(100, 10)):
-        picture.add_waiting(waiting)
-    for place in picture.places.values():
-        picture.set_reachable(place.node.node_id, reachable=draw(st.integers(0, 5)) > 0)
-    return picture
+def held_by(made: Plan) -> list[tuple[object, ...]]:
+    """Which nodes and devices they are may still change: others have started since."""
+    return [(each.task_ids, each.at_ms) for each in made.reservations]
 
 
-@settings(max_examples=150, deadline=None)
-@given(pictures())
-def test_every_plan_keeps_every_promise_once_it_is_assumed(picture: Picture) -> None:
-    made, turn = plan(picture, PRIORITY), Turn(Batch(0))
-    waited = set(picture.waiting)
-    assume(picture, made, turn)
-    assert violations(picture) == []
-    assert waited - set(picture.waiting) == {start.task_id for start in made.starts}
-    assert turn.batch.assigned == [
-        Assigned(start.task_id.attempt(1), start.node_id, start.devices) for start in made.starts
-    ]
+@settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
+@given(stories(settled=True), SEEDS)
+def test_one_who_arrives_when_all_is_settled_is_decided_as_in_a_whole_plan(story: Story, seed: int) -> None:
+    picture, policy = story.picture, story.policy
+    carry_out(picture, plan(picture, policy, whole=True))
+    for each in some_job(seed, story.next_id, picture.now_ms):
+        picture.add_waiting(each)
+    note(story.in_lines())
+    new = story.next_id
+    assert about(plan(picture, policy), new) == about(plan(picture, policy, whole=True), new)
 
 
-@settings(max_examples=150, deadline=None)
-@given(pictures())
-def test_every_plan_is_the_one_that_the_plain_reference_makes(picture: Picture) -> None:
-    made = plan(picture, PRIORITY)
-    assert (list(made.starts), made.hold) == reference_plan(picture)
-
-
-@settings(max_examples=60, deadline=None)
-@given(pictures())
-def test_a_second_plan_finds_nothing_more_to_start_than_the_hold_allowed(picture: Picture) -> None:
-    """Once a plan is assumed, the next one keeps room for the same head."""
-    first = plan(picture, PRIORITY)
-    assume(picture, first, Turn(Batch(0)))
-    second = plan(picture, PRIORITY)
-    assert (second.starts, second.hold) == ((), first.hold)
+def about(made: Plan, job_id: int) -> list[object]:
+    """What happens to one job now; reservations are given out again in the next full cycle."""
+    starts = [each for each in made.starts if each.task_id.job_id == job_id]
+    return [*starts, *(each for each in made.preempts if each.claims[0].task_id.job_id == job_id)]

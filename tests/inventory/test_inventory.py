@@ -87,6 +87,35 @@ def test_a_gpu_that_was_lost_from_the_start_is_ill(nvml: dict[str, str]) -> None
     assert devices[1]["healthy"]
 
 
+def islands(nvml: dict[str, str], count: int, links: str, **more: str) -> list[int | None]:
+    devices, *_ = ask({**nvml, "NVML_STUB_COUNT": str(count), "NVML_STUB_LINKS": links, **more})
+    return [known["island"] for known in devices]
+
+
+def test_gpus_that_are_linked_form_an_island(nvml: dict[str, str]) -> None:
+    assert islands(nvml, 3, "0-1") == [0, 0, None]
+    assert islands(nvml, 6, "3-5 1-3 0-2") == [0, 1, 0, 1, None, 1]
+    assert islands(nvml, 8, "0-1 0-1 2-3 4-5 6-7 1-2 5-6") == [0, 0, 0, 0, 4, 4, 4, 4]
+
+
+def test_all_gpus_behind_switches_are_one_island(nvml: dict[str, str]) -> None:
+    assert islands(nvml, 5, "4-s 1-s 1-s 2-s") == [None, 1, 1, None, 1]
+
+
+def test_a_link_that_leads_elsewhere_makes_no_island(nvml: dict[str, str]) -> None:
+    assert islands(nvml, 3, "0-8") == [None, None, None]
+
+
+def test_a_library_that_does_not_tell_switches_from_gpus_still_names_neighbours(nvml: dict[str, str]) -> None:
+    assert islands(nvml, 3, "0-1 2-s", NVML_STUB_OLD="1") == [0, 0, None]
+
+
+def test_a_gpu_that_is_lost_keeps_its_island_and_splits_none(nvml: dict[str, str]) -> None:
+    before, after, *_ = ask({**nvml, "NVML_STUB_LINKS": "0-1 1-2"}, then_lost="1")
+    assert [known["island"] for known in before] == [0, 0, 0]
+    assert [known["island"] for known in after] == [0, 0, 0]
+
+
 def smi(folder: Path, script: str) -> dict[str, str]:
     (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "nvidia-smi").chmod(0o755)
@@ -140,11 +169,17 @@ def test_what_is_not_there_cannot_be_offered(tmp_path: Path, said: str, sentence
 
 def test_what_is_offered_is_what_the_settings_say(tmp_path: Path) -> None:
     settings = Settings(
-        home=tmp_path, node_cpus=1.5, node_memory="8G", node_disk="1T", simulate_gpus=1, node_gpus="none"
+        home=tmp_path,
+        node_cpus=1.5,
+        node_memory="8G",
+        node_disk="1T",
+        simulate_gpus=1,
+        node_gpus="none",
+        node_generic=("port=1", "licence=2"),
     )
     capacity = Inventory(settings).capacity()
     assert (capacity.cpu_milli, capacity.memory_mib, capacity.disk_mib) == (1500, 8192, 1 << 20)
-    assert capacity.devices == ()
+    assert (capacity.devices, capacity.generic) == ((), {"licence": 2, "port": 1})
 
 
 def test_without_settings_it_is_what_the_machine_has(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from tgpu.control.hub import Hub, Session
 from tgpu.control.inbox import NodeLeft
 from tgpu.control.loop import Control
 from tgpu.control.turn import Turn
+from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
-from tgpu.core.room import Room
-from tgpu.domain.job import Event, Exit, JobSpec, Request, TaskBrief
+from tgpu.domain.job import Event, Exit, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Happening, Status
 from tgpu.protocol.messages import Acknowledge, Launch
 from tgpu.runner.port import LaunchSpec
@@ -107,11 +108,12 @@ def a_committer_that_keeps_what_was_refused(patch: Patch) -> None:
 
 
 def a_planner_that_does_not_count_gpus(patch: Patch) -> None:
-    def move(self: Room, request: Request, _positions: tuple[int, ...], sign: int) -> None:
-        self.cpu_milli += sign * request.cpu_milli
-        self.memory_mib += sign * request.memory_mib
+    original = NodeColumns.move
 
-    patch.setattr(Room, "_move", move)
+    def move(self: NodeColumns, row: int, need: Ints, _devices: int, milli: int, sign: int) -> None:
+        original(self, row, need, 0, milli, sign)
+
+    patch.setattr(NodeColumns, "move", move)
     patch.setattr(committer, "violations", lambda _picture, _nodes: [])
 
 

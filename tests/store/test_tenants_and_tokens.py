@@ -131,6 +131,111 @@ async def test_huge_quantities_stay_exact(store: Store) -> None:
     assert await used(store, "default") == Amounts(1001 * 1000, 1001 * 10**12, 1001 * 10**12, 0)
 
 
+async def told(store: Store, after_seq: int) -> list[Tenant]:
+    return (await store.changes(after_seq)).tenants
+
+
+async def test_the_world_has_every_tenant_s_weight_and_limits(store: Store) -> None:
+    await store.create_tenant(Tenant("lab", 3, Limits(gpu_milli=5000)))
+    await store.submit([a_job(tenant_id="lab")], 1)
+    assert (await store.load()).tenants == [Tenant("default"), Tenant("lab", 3, Limits(gpu_milli=5000))]
+
+
+async def test_changes_tell_of_tenants_that_are_new_or_were_changed(store: Store) -> None:
+    await store.submit([a_job()], 1)
+    seq = (await store.load()).seq
+    assert await told(store, seq) == []
+    await store.create_tenant(Tenant("lab", 3))
+    await store.create_tenant(Tenant("lab/ann"))
+    assert await told(store, seq) == [Tenant("lab", 3), Tenant("lab/ann")]
+    await store.submit([a_job(tenant_id="lab/ann")], 2)
+    changes = await store.changes(seq)
+    assert changes.tenants == [Tenant("lab", 3), Tenant("lab/ann")]
+    assert await told(store, changes.seq) == []
+    await store.update_tenant("lab", weight=5)
+    await store.update_tenant("default", limits=Limits(cpu_milli=9))
+    assert await told(store, changes.seq) == [
+        Tenant("default", limits=Limits(cpu_milli=9), version=2),
+        Tenant("lab", 5, version=2),
+    ]
+
+
+async def test_what_a_tenant_uses_does_not_change_it(store: Store) -> None:
+    await store.create_tenant(Tenant("lab"))
+    epoch = await running(store, a_job(tenant_id="lab"))
+    seq = await store.last_seq()
+    await store.submit([a_job(tenant_id="lab")], 2)
+    await store.commit(epoch, Batch(30, ended=[end(Happening.SUCCEEDED)]))
+    assert await told(store, seq) == []
+
+
+async def test_a_refused_change_of_a_tenant_is_no_change(store: Store) -> None:
+    await store.submit([a_job()], 1)
+    with pytest.raises(StaleVersionError):
+        await store.update_tenant("default", weight=5, if_version=7)
+    with pytest.raises(TenantExistsError):
+        await store.create_tenant(Tenant("default", 9))
+    assert await told(store, 1) == []
+
+
+async def test_no_change_of_a_tenant_is_missed_between_submissions(store: Store) -> None:
+    """Whoever looks again and again, each time from where the last look ended, knows all in the end."""
+    seen: dict[str, Tenant] = {}
+    seq, going_on = 0, True
+
+    async def look() -> None:
+        nonlocal seq
+        changes = await store.changes(seq, limit=3)
+        seq = changes.seq
+        seen.update({tenant.tenant_id: tenant for tenant in changes.tenants})
+        for brief in changes.submitted:
+            assert brief.tenant_id in seen, "a task came before its tenant"
+
+    async def keep_looking() -> None:
+        while going_on:
+            await look()
+
+    async def work(name: str) -> None:
+        await store.create_tenant(Tenant(name))
+        for weight in range(2, 12):
+            await store.submit([a_job(tenant_id=name)], 1)
+            await store.update_tenant(name, weight=weight)
+
+    looking = asyncio.create_task(keep_looking())
+    await asyncio.gather(*(work(f"lab{n}") for n in range(5)))
+    going_on = False
+    await looking
+    while seq < await store.last_seq():
+        await look()
+    await look()
+    assert {name: tenant.weight for name, tenant in seen.items()} == {
+        "default": 1,
+        **{f"lab{n}": 11 for n in range(5)},
+    }
+
+
+async def test_whoever_subscribed_is_woken_when_a_tenant_changes(store: Store) -> None:
+    wakes: list[int] = []
+    store.subscribe(lambda: wakes.append(1))
+    await store.create_tenant(Tenant("lab"))
+    await asyncio.sleep(0)
+    assert len(wakes) == 1
+    await store.update_tenant("lab", weight=2)
+    await asyncio.sleep(0)
+    assert len(wakes) == 2
+    with pytest.raises(UnknownTenantError):
+        await store.update_tenant("nobody", weight=2)
+    await asyncio.sleep(0)
+    assert len(wakes) == 2
+
+
+async def test_gpu_memory_alone_charges_no_gpus(store: Store) -> None:
+    await store.create_tenant(Tenant("lab", limits=Limits(gpu_milli=0)))
+    by_memory = JobSpec("ann", (Group("true", Request(gpu_memory_mib=4096)),), tenant_id="lab")
+    await store.submit([by_memory], 1)
+    assert await used(store, "lab") == Amounts(cpu_milli=1000)
+
+
 async def test_tokens_are_numbered_found_by_digest_and_revoked_once(store: Store) -> None:
     token = Token(0, "ann", "user", "d1", "laptop", 5, None)
     assert await store.create_token(token) == replace(token, token_id=1)

@@ -45,6 +45,7 @@ class NodeIdentity:
     pool: str
     labels: Mapping[str, str]
     serves: str
+    taints: tuple[str, ...] = ()
 
 
 class Agent:
@@ -179,6 +180,7 @@ class Agent:
                 labels=self._identity.labels,
                 serves=self._identity.serves,
                 attempts=self._machine.greeted(greeting.session),
+                taints=self._identity.taints,
             )
         )
         self._report_soon()

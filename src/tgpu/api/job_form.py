@@ -5,6 +5,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
+from tgpu.domain.node_terms import MAX_TERMS
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_GPU_MILLI, MAX_MIB, MAX_PRIORITY, MAX_SECONDS, MILLI
 from tgpu.domain.tenant import DEFAULT_TENANT
@@ -28,6 +30,16 @@ Gpus = Annotated[
     Number,
     _number("GPUs to reserve: a fraction below 1, or a whole number.", 0, MAX_GPU_MILLI // MILLI, 0.5),
 ]
+GpuMemory = Annotated[
+    Number,
+    _number(
+        "MiB of GPU memory. With gpu_request: the least that each GPU must have. Alone: so much of one GPU, "
+        "which others may share.",
+        0,
+        MAX_MIB,
+        40960,
+    ),
+]
 Mebibytes = Annotated[Number, _number("MiB to reserve, a whole number.", 0, MAX_MIB, 16384)]
 Seconds = Annotated[Number, _number("Whole seconds.", 0, MAX_SECONDS, 3600)]
 
@@ -37,8 +49,8 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     LATER: ClassVar[frozenset[str]] = frozenset(
         {
-            "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "generic",
-            "tolerations", "cpu_limit", "mem_limit_mb", "array", "once", "pool",
+            "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
+            "mem_limit_mb", "array", "once",
         }
     )  # fmt: skip
     SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
@@ -78,11 +90,37 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     gpu_type: Annotated[
         str | None, Meta(description="A GPU model that will do.", examples=["NVIDIA A100-SXM4-80GB"])
     ] = None
+    gpu_memory_mb: GpuMemory = 0
     exclusive: Annotated[bool, Meta(description="Take a whole node.")] = False
+    generic: Annotated[
+        dict[str, Number],
+        Meta(
+            description="Named resources of a node, or of the cluster (licences), and how many of each.",
+            extra_json_schema={"examples": [{}], "maxProperties": MAX_TERMS},
+        ),
+    ] = {}
+    pool: Annotated[
+        str | None, Meta(description="Only nodes of this pool.", extra_json_schema={"maxLength": MAX_LABEL})
+    ] = None
     node_selector: Annotated[
         dict[str, str],
         Meta(description="Labels that the node must have.", extra_json_schema={"examples": [{}]}),
     ] = {}
+    node_rules: Annotated[
+        list[str],
+        Meta(
+            description="What the node's labels must be like: `zone in (a, b)`, `zone notin (a)`, `zone=a`, "
+            "`zone!=a`, `ssd`, `!spot`, `gpu-memory >= 40`; all of them hold.",
+            extra_json_schema={"examples": [[]], "maxItems": MAX_RULES},
+        ),
+    ] = []
+    tolerations: Annotated[
+        list[str],
+        Meta(
+            description="Taints that it puts up with: `key`, `key=value`, or `*` for all.",
+            extra_json_schema={"examples": [["spot"]], "maxItems": MAX_TERMS},
+        ),
+    ] = []
     priority_class: PriorityClass = PriorityClass.DEFAULT
     priority: Annotated[
         int,

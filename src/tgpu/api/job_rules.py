@@ -11,6 +11,8 @@ from tgpu.api.job_form import MAX_GRACE_S, MAX_NAME, JobAsked
 from tgpu.api.problems import ProblemError, unprocessable
 from tgpu.config.settings import Settings
 from tgpu.domain.job import Group, JobSpec, Request
+from tgpu.domain.label_rules import label, label_rules
+from tgpu.domain.node_terms import generic, tolerations
 from tgpu.domain.quantities import (
     MAX_CPU_MILLI,
     MAX_GPU_MILLI,
@@ -28,7 +30,6 @@ from tgpu.domain.tenant import TENANT_ID
 _MAX_COMMAND = 128 * 1024
 _MAX_ENV = 256 * 1024
 _MAX_STRING = 128 * 1024 - 1  # the longest single string that Linux passes to a program
-_MAX_LABEL = 253
 _MAX_SELECTORS = 64
 
 
@@ -91,10 +92,15 @@ def _request(asked: JobAsked, user: str, defaults: Defaults) -> Request:
         memory_mib=defaults.memory_mib if memory is None else whole("mem_request_mb", memory, MAX_MIB),
         disk_mib=whole("disk_request_mb", asked.disk_request_mb, MAX_MIB) if asked.disk_request_mb else 0,
         gpu_milli=_gpu_milli(asked.gpu_request) if asked.gpu_request else 0,
-        gpu_type=_label("gpu_type", asked.gpu_type) if asked.gpu_type is not None else None,
+        gpu_type=label("gpu_type", asked.gpu_type) if asked.gpu_type is not None else None,
         exclusive=asked.exclusive,
+        pool=label("pool", asked.pool) if asked.pool is not None else None,
         user=user,
         node_selector=_selector(asked.node_selector) if asked.node_selector else (),
+        node_rules=label_rules("node_rules", asked.node_rules) if asked.node_rules else (),
+        tolerations=tolerations("tolerations", asked.tolerations) if asked.tolerations else (),
+        generic=generic("generic", asked.generic) if asked.generic else (),
+        gpu_memory_mib=whole("gpu_memory_mb", asked.gpu_memory_mb, MAX_MIB) if asked.gpu_memory_mb else 0,
     )
 
 
@@ -155,18 +161,8 @@ def _selector(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     if len(labels) > _MAX_SELECTORS:
         raise unprocessable("node_selector", f"node_selector may have at most {_MAX_SELECTORS} labels")
     return tuple(
-        sorted(
-            (_label("node_selector", key), _label("node_selector", value)) for key, value in labels.items()
-        )
+        sorted((label("node_selector", key), label("node_selector", value)) for key, value in labels.items())
     )
-
-
-def _label(field: str, text: str) -> str:
-    if not text or len(text) > _MAX_LABEL or not text.isprintable():
-        raise unprocessable(
-            field, f"{field} must be 1 to {_MAX_LABEL} printable characters; got {text[:80]!r}"
-        )
-    return text
 
 
 def _name(name: str | None, command: tuple[str, ...] | str) -> str:

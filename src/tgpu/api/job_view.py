@@ -10,6 +10,7 @@ from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.reasons import reason_of, reason_of_exit
 from tgpu.domain.job import Attempt, Event, Job
+from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
 
@@ -61,8 +62,13 @@ class JobOut(msgspec.Struct, kw_only=True):
     disk_request_mb: int
     gpu_request: int | float
     gpu_type: str | None
+    gpu_memory_mb: int
     exclusive: bool
+    generic: Mapping[str, int]
+    pool: str | None
     node_selector: Mapping[str, str]
+    node_rules: Sequence[str]
+    tolerations: Sequence[str]
     priority_class: PriorityClass
     priority: int
     time_limit_s: int | None
@@ -102,8 +108,13 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         disk_request_mb=request.disk_mib,
         gpu_request=decimal(request.gpu_milli),
         gpu_type=request.gpu_type,
+        gpu_memory_mb=request.gpu_memory_mib,
         exclusive=request.exclusive,
+        generic=dict(request.generic),
+        pool=request.pool,
         node_selector=dict(request.node_selector),
+        node_rules=[written(rule) for rule in request.node_rules],
+        tolerations=request.tolerations,
         priority_class=spec.priority_class,
         priority=spec.priority,
         time_limit_s=spec.time_limit_s,

@@ -4,6 +4,7 @@ from tgpu.domain.job import Exit, Job
 from tgpu.domain.lifecycle import Cause, Status
 
 _PLAIN = {
+    Cause.PREEMPTED: "gave way to a task of a higher class",
     Cause.COULD_NOT_START: "could not be started",
     Cause.REBOOTED: "its machine restarted",
     Cause.NODE_LOST: "its node lost it",

@@ -1,14 +1,15 @@
 """The answer to "why does my job wait?" as callers see it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tgpu.api.edge import decimal
+from tgpu.api.edge import decimal, optional_rfc3339
 from tgpu.api.reasons import how_it_ended
 from tgpu.domain.job import Job
-from tgpu.domain.views import Why
+from tgpu.domain.label_rules import written
+from tgpu.domain.views import Advice, Why
 
 
 class ReasonOut(msgspec.Struct, kw_only=True):
@@ -32,6 +33,16 @@ class HolderOfNeeded(msgspec.Struct, kw_only=True):
     remaining_s: float | None
 
 
+class AdviceOut(msgspec.Struct, kw_only=True):
+    """The smallest change to the job with which it would start now."""
+
+    field: str
+    """As a submission names it; `topology` and `per_node` are a gang's."""
+    now: Any
+    instead: Any
+    text: str
+
+
 class WhyOut(msgspec.Struct, kw_only=True):
     """What stands between a job and its start."""
 
@@ -41,6 +52,10 @@ class WhyOut(msgspec.Struct, kw_only=True):
     reasons: list[ReasonOut] = []
     holders: list[HolderOfNeeded] = []
     position: int | None = None
+    starts_at: str | None = None
+    estimate: str | None = None
+    """The same for people, and how sure it is."""
+    advice: AdviceOut | None = None
 
 
 def why_out(why: Why) -> WhyOut:
@@ -63,7 +78,37 @@ def why_out(why: Why) -> WhyOut:
             for holder in why.holders
         ],
         position=why.position,
+        starts_at=optional_rfc3339(why.starts_at_ms),
+        estimate=why.estimate,
+        advice=_advice_out(why.advice) if why.advice is not None else None,
     )
+
+
+def _advice_out(advice: Advice) -> AdviceOut:
+    name, outside = _OUTSIDE.get(advice.field, (advice.field, _as_it_is))
+    return AdviceOut(field=name, now=outside(advice.now), instead=outside(advice.instead), text=advice.text)
+
+
+def _as_it_is(value: Any) -> object:  # noqa: ANN401  each field has its own type
+    return value
+
+
+def _rules(value: Any) -> object:  # noqa: ANN401
+    return [written(rule) for rule in value]
+
+
+_OUTSIDE: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "gpu_milli": ("gpu_request", decimal),
+    "cpu_milli": ("cpu_request", decimal),
+    "memory_mib": ("mem_request_mb", _as_it_is),
+    "disk_mib": ("disk_request_mb", _as_it_is),
+    "gpu_memory_mib": ("gpu_memory_mb", _as_it_is),
+    "generic": ("generic", dict),
+    "node_selector": ("node_selector", dict),
+    "node_rules": ("node_rules", _rules),
+    "tolerations": ("tolerations", list),
+}
+"""Under which name, and how, callers know a field."""
 
 
 def why_of_a_job_that_is_not_live(job: Job) -> WhyOut:

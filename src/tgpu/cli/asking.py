@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _FLAGS = (
     ("--gpus", "gpus", "N", "GPUs; 0.25 is a quarter of one"),
     ("--gpu-type", "gpu_type", "MODEL", "only GPUs of this model, such as A100"),
+    ("--gpu-memory", "gpu_memory", "SIZE", "each GPU has so much; without --gpus: so much of one, shared"),
     ("--cpus", "cpus", "N", "CPUs (default: 1)"),
     ("--memory", "memory", "SIZE", "memory, such as 16G"),
     ("--disk", "disk", "SIZE", "disk, such as 10G"),
@@ -29,7 +30,19 @@ _FLAGS = (
     ("--grace", "grace", "DURATION", "from SIGTERM to SIGKILL when it is stopped"),
     ("--name", "name", "NAME", "a name to find it by"),
     ("--tenant", "tenant", "TENANT", "on whose account"),
+    ("--pool", "pool", "POOL", "only nodes of this pool"),
     ("--cwd", "cwd", "DIR", "where it runs (default: here)"),
+)
+_REPEATED = (
+    ("--node-selector", "node_selector", "K=V", "only nodes with this label; repeatable"),
+    (
+        "--where",
+        "where",
+        "EXPR",
+        "only nodes with labels like `zone in (a,b)`, `!spot`, `mem>=40`; repeatable",
+    ),
+    ("--tolerate", "tolerate", "KEY[=VALUE]", "nodes with this taint will do, `*`: with any; repeatable"),
+    ("--resource", "resource", "NAME=N", "so many of a named resource, such as a licence; repeatable"),
 )
 _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
@@ -43,9 +56,8 @@ def add_job_flags(parser: ArgumentParser) -> None:
         "--export-env", action="store_true", default=True, help="send the caller's environment (default)"
     )
     parser.add_argument("--no-export-env", dest="export_env", action="store_false", help=_NOT_EXPORTED_HINT)
-    parser.add_argument(
-        "--node-selector", action="append", metavar="K=V", help="only nodes with this label; repeatable"
-    )
+    for flag, dest, metavar, doc in _REPEATED:
+        parser.add_argument(flag, dest=dest, action="append", metavar=metavar, help=doc)
     parser.add_argument("--exclusive", action="store_true", default=None, help="a whole node for it alone")
     parser.add_argument(
         "--no-requeue", dest="requeue", action="store_false", default=None, help="never try it again"
@@ -68,13 +80,13 @@ def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]
 
 def swallowed_flag(words: list[str]) -> str | None:
     """A flag of ours among a script's own arguments: perhaps meant for us."""
-    known = {flag for flag, *_ in _FLAGS}
+    known = {flag for flag, *_ in (*_FLAGS, *_REPEATED)}
     return next((word for word in words[1:] if word.partition("=")[0] in known), None)
 
 
 def flag_for(field: str, args: Namespace) -> str | None:
     """The flag that was typed for this field of the API, if one was."""
-    names = {dest: flag for flag, dest, *_ in _FLAGS} | {"node_selector": "--node-selector"}
+    names = {dest: flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}
     return next(
         (flag for dest, flag in names.items() if field_of(dest) == field and getattr(args, dest) is not None),
         None,
@@ -82,8 +94,8 @@ def flag_for(field: str, args: Namespace) -> str | None:
 
 
 def _given(args: Namespace) -> dict[str, Any]:
-    names = [dest for _, dest, _, _ in _FLAGS]
-    names += ["exclusive", "requeue", "node_selector"]
+    names = [dest for _, dest, _, _ in (*_FLAGS, *_REPEATED)]
+    names += ["exclusive", "requeue"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return job_fields(given, "--") if given else {}
 

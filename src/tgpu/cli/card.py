@@ -79,8 +79,15 @@ def _asked(job: dict[str, Any]) -> str:
     for name, label in (("mem_request_mb", "memory"), ("disk_request_mb", "disk")):
         if job.get(name):
             parts.append(f"{words.size(job[name])} {label}")
+    if job.get("gpu_memory_mb"):
+        each = " on each GPU" if job.get("gpu_request") else ""
+        parts.append(f"{words.size(job['gpu_memory_mb'])} GPU memory{each}")
+    parts += [f"{number} {name}" for name, number in (job.get("generic") or {}).items()]
     parts += ["a whole node"] if job.get("exclusive") else []
+    parts += [f"pool {job['pool']}"] if job.get("pool") else []
     parts += [f"{key}={value}" for key, value in (job.get("node_selector") or {}).items()]
+    parts += job.get("node_rules") or []
+    parts += [f"tolerates {taint}" for taint in job.get("tolerations") or []]
     return ", ".join(part for part in parts if part)
 
 

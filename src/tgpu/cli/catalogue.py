@@ -8,7 +8,7 @@ COMMANDS = {
     "list": "jobs that wait or run: whose, on which GPUs, since when",
     "show": "all about a job",
     "logs": "a job's output",
-    "why": "why a job waits, and who has what it needs",
+    "why": "why a job waits, when it starts, and what would start it now",
     "cancel": "stop jobs, or take them out of the queue",
     "wait": "wait until jobs have ended",
     "nodes": "machines and their GPUs: who has which",

@@ -77,6 +77,20 @@ def _pair_text(name: str, value: object) -> str:
     return "" if value is None else _text(name, value)
 
 
+def _words(name: str, value: object) -> list[str]:
+    """A list of texts, or one alone."""
+    given = value if isinstance(value, list) else [value]
+    return [_text(name, item) for item in given]
+
+
+def _amounts(name: str, value: object) -> dict[str, int]:
+    """Named amounts: a mapping, or a list of `NAME=N`."""
+    return {
+        key: quantities.whole(f"{name} {key}", text, quantities.MAX_GENERIC)
+        for key, text in pairs(name, value).items()
+    }
+
+
 def _command(name: str, value: object) -> list[str] | str:
     if isinstance(value, str) and value.strip():
         return value
@@ -95,8 +109,13 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "disk_request_mb": _mebibytes,
     "gpu_request": _thousandths(quantities.MAX_GPU_MILLI),
     "gpu_type": _text,
+    "gpu_memory_mb": _mebibytes,
     "exclusive": _flag,
+    "generic": _amounts,
+    "pool": _text,
     "node_selector": pairs,
+    "node_rules": _words,
+    "tolerations": _words,
     "priority_class": _priority_class,
     "priority": _priority,
     "time_limit_s": _seconds,
@@ -117,6 +136,11 @@ ALIASES = {
     "gpus": "gpu_request",
     "num_gpus": "gpu_request",
     "gpu_model": "gpu_type",
+    "gpu_memory": "gpu_memory_mb",
+    "resource": "generic",
+    "resources": "generic",
+    "where": "node_rules",
+    "tolerate": "tolerations",
     "class": "priority_class",
     "time": "time_limit_s",
     "time_limit": "time_limit_s",
@@ -131,6 +155,7 @@ _FRIENDLY = {
     "mem_request_mb": "memory",
     "disk_request_mb": "disk",
     "gpu_request": "gpus",
+    "gpu_memory_mb": "gpu_memory",
     "priority_class": "class",
     "time_limit_s": "time",
     "max_wait_s": "max_wait",
@@ -140,8 +165,8 @@ _FRIENDLY = {
 # What the API already knows by name and refuses: so that nobody looks for a typing error.
 LATER = frozenset(
     {
-        "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "generic",
-        "tolerations", "cpu_limit", "mem_limit_mb", "array", "once", "pool",
+        "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
+        "mem_limit_mb", "array", "once",
     }
 )  # fmt: skip
 _ALIKE = 0.7  # below, a guess is worse than none

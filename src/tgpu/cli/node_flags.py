@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 _NODE = ("simulate_gpus", "simulate_gpu_model", "node_cpus", "node_memory", "node_name")
 _SERVER = ("listen", "policy")
-POLICIES = ("priority", "fifo")
+
+
+class _Suggestions(tuple[str, ...]):
+    """What shells complete; other words are taken too, for plug-ins add names that only the server knows."""
+
+    __slots__ = ()
+
+    def __contains__(self, _word: object) -> bool:
+        return True
+
+
+POLICIES = _Suggestions(("drf", "fair-tree", "priority", "fifo"))
 
 
 def add_node_flags(parser: ArgumentParser) -> None:
@@ -39,7 +50,10 @@ def add_server_flags(parser: ArgumentParser) -> None:
         "--listen", metavar="HOST:PORT", help="address of the HTTP API; `off`: only the socket"
     )
     parser.add_argument(
-        "--policy", metavar="NAME", choices=POLICIES, help="order of the queue: priority or fifo"
+        "--policy",
+        metavar="NAME",
+        choices=POLICIES,
+        help="order of the queue: drf, fair-tree, priority, fifo, or a plug-in's",
     )
 
 
@@ -56,4 +70,15 @@ def settings(args: Namespace) -> Settings:
     try:
         return load(os.environ, overrides(args))
     except SettingsError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_policy(chosen: Settings) -> None:
+    """Which policies there are is known only once plug-ins were looked for."""
+    from tgpu.core.policy import UnknownPolicyError  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.wiring.policy_of_settings import policy_of  # noqa: PLC0415
+
+    try:
+        policy_of(chosen)
+    except UnknownPolicyError as error:
         raise UsageError(str(error)) from None

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from tgpu.config.bounds import BOUNDS
+from tgpu.domain.quantities import BadQuantityError
+
 SYSTEM_SOCKET = Path("/run/tgpu/tgpu.sock")
 SYSTEM_CONFIG = Path("/etc/tgpu/tgpu.toml")
 MAX_SOCKET_PATH = 107  # sun_path, less its closing NUL
@@ -20,6 +23,22 @@ def _setting(default: Any, doc: str) -> Any:  # noqa: ANN401  dataclass.field is
     if isinstance(default, tuple | str | int | float | bool) or default is None:
         return field(default=default, metadata={"doc": doc})
     return field(default_factory=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """What one pool has otherwise than the settings of the same names say; None: as they say."""
+
+    name: str
+    policy: str | None = None
+    scorer: str | None = None
+    default_limit: str | None = None
+    reserve: int | None = None
+    cpu_overcommit: float | None = None
+    memory_overcommit: float | None = None
+
+
+POOL_KEYS = tuple(item.name for item in fields(PoolSettings) if item.name != "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +58,44 @@ class Settings:
         "default home. `off`: none.",
     )
     policy: str = _setting(
-        "priority", "Order of the queue: `priority` (class, priority, time) or `fifo` (time alone)."
+        "drf",
+        "Order of the queue inside a class: `drf` (fair shares of what is in use), `fair-tree` (fair shares "
+        "of past use), `priority` (priority, then time), `fifo` (time alone), or one from a plug-in.",
+    )
+    scorer: str = _setting(
+        "tightest",
+        "Which of the nodes with room is taken: `tightest` (keeps large gaps whole), `spread` (evens the "
+        "load), `fragmentation` (keeps GPUs usable for what was asked lately), or one from a plug-in.",
+    )
+    default_limit: str = _setting("24h", "How long a job without a time limit is taken to run.")
+    reserve: int = _setting(
+        1, "How many jobs that cannot start get a reservation, in each class; at most 1000. 0: none."
+    )
+    aging_step: str = _setting("1h", "A job gains one point of priority for every such time it has waited.")
+    aging_most: int = _setting(24, "The most points of priority that a job can gain by waiting.")
+    preemption: str = _setting(
+        "on", "`on`: urgent classes may stop jobs of lower ones that give way. `off`: nobody is stopped."
+    )
+    min_run: str = _setting("0s", "How long a job runs before it may be stopped for a more urgent one.")
+    preemption_backoff: str = _setting(
+        "10s", "How long a job that was stopped for another waits at least; doubled every time."
+    )
+    fair_half_life: str = _setting(
+        "7d", "After which time past use counts half (for the policy `fair-tree`)."
+    )
+    cpu_overcommit: float = _setting(
+        1.0, "How many times a node's CPUs may be given out, 1 to 100 with at most 3 decimals."
+    )
+    memory_overcommit: float = _setting(
+        1.0, "How many times a node's memory may be given out, 1 to 100 with at most 3 decimals."
+    )
+    cluster_generic: tuple[str, ...] = _setting(
+        (), "Named resources of the cluster as a whole (licences), each `name=N`."
+    )
+    kernel: str = _setting(
+        "auto",
+        "How plans are computed: `plain` (by Python), `compiled` (by machine code, which is loaded at the "
+        "start), `auto`: compiled from 32 nodes on.",
     )
     admins: tuple[str, ...] = _setting(
         (), "Unix users who are administrators, besides root and the user that runs the server."
@@ -56,6 +112,10 @@ class Settings:
     node_gpus: str = _setting("all", "GPUs this node offers: `all`, `none`, or indices such as `0,2,3`.")
     node_pool: str = _setting("default", "The pool this node belongs to.")
     node_labels: tuple[str, ...] = _setting((), "Labels of this node, each `key=value`.")
+    node_taints: tuple[str, ...] = _setting(
+        (), "Taints of this node, each `key` or `key=value`: only jobs that tolerate all of them start here."
+    )
+    node_generic: tuple[str, ...] = _setting((), "Named resources that this node offers, each `name=N`.")
     simulate_gpus: int = _setting(
         0, "Pretend that this node has so many GPUs, and 4 CPUs for each (for a machine without)."
     )
@@ -73,6 +133,8 @@ class Settings:
     log_level: str = _setting(
         "info", "How much the server and the agent log: `debug`, `info`, `warning` or `error`."
     )
+    pools: tuple[PoolSettings, ...] = ()
+    """From the file's tables `[pools.NAME]`; no variable and no flag says it."""
 
     @property
     def run_dir(self) -> Path:
@@ -99,13 +161,13 @@ class Settings:
         return self.home / "logs"
 
 
-KEYS = tuple(item for item in fields(Settings) if item.name != "home")
+KEYS = tuple(item for item in fields(Settings) if item.name not in ("home", "pools"))
 _CHOICES = {
-    "policy": ("priority", "fifo"),
+    "preemption": ("on", "off"),
     "cgroups": ("auto", "off"),
+    "kernel": ("auto", "plain", "compiled"),
     "log_level": ("debug", "info", "warning", "error"),
 }
-_OTHERS_MAY = ("details", "logs", "cancel")
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
@@ -142,11 +204,38 @@ def _file_values(environ: Mapping[str, str], home: Path) -> Mapping[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    pools = _pools(table.pop("pools", {}), path)
     known = {item.name for item in KEYS}
     for key in table:
         if key not in known:
             raise SettingsError(f"{path}: unknown setting {key!r}; `tgpu doctor --settings` lists them all")
-    return {key: _parse(key, value, f"{path}: {key}") for key, value in table.items()}
+    return {key: _parse(key, value, f"{path}: {key}") for key, value in table.items()} | {"pools": pools}
+
+
+def _pools(tables: object, path: Path) -> tuple[PoolSettings, ...]:
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise SettingsError(f"{path}: pools must be written as tables, such as [pools.training]")
+    return tuple(_pool(name, table, path) for name, table in tables.items())
+
+
+def _pool(name: str, table: Mapping[str, object], path: Path) -> PoolSettings:
+    where = f"{path}: pools.{name}"
+    _bounded("node_pool", name, where)
+    values = {}
+    for key, value in table.items():
+        if key not in POOL_KEYS:
+            raise SettingsError(f"{where}: unknown key {key!r}; a pool has {', '.join(POOL_KEYS)}")
+        values[key] = _parse(key, value, f"{where}.{key}")
+        if key in BOUNDS:
+            _bounded(key, values[key], f"{where}.{key}")
+    return PoolSettings(name=name, **values)
+
+
+def _bounded(name: str, value: object, where: str) -> None:
+    try:
+        BOUNDS[name](where, value)
+    except BadQuantityError as error:
+        raise SettingsError(str(error)) from None
 
 
 _HINTS = get_type_hints(Settings)
@@ -163,8 +252,10 @@ def _parse(name: str, value: object, where: str) -> Any:  # noqa: ANN401  each s
     if kind in (int, float) and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = kind(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise SettingsError(f"{where} must be a number; got {value!r}") from None
+        if kind is int and isinstance(value, float) and number != value:
+            raise SettingsError(f"{where} must be a whole number; got {value!r}")
         return number
     if kind is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
@@ -177,9 +268,8 @@ def _check(settings: Settings) -> None:
             raise SettingsError(
                 f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}"
             )
-    for word in settings.others_may:
-        if word not in _OTHERS_MAY:
-            raise SettingsError(f"others_may takes {', '.join(_OTHERS_MAY)}; got {word!r}")
+    for name in BOUNDS:
+        _bounded(name, getattr(settings, name), name)
     if not 0 <= settings.simulate_gpus <= 1024:  # noqa: PLR2004
         raise SettingsError(f"simulate_gpus must be between 0 and 1024; got {settings.simulate_gpus}")
     for name in ("heartbeat_s", "node_silent_s", "reconcile_s"):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from tgpu.control.turn import Turn
 from tgpu.core.invariants import violations
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Plan
-from tgpu.domain.lifecycle import Status
-from tgpu.store.port import Assigned, Receipt, Store
+from tgpu.core.plan import Plan, Preempt
+from tgpu.domain.lifecycle import Cause, Status
+from tgpu.store.port import Assigned, Receipt, StopOrdered, Store
 
 
 class BrokenPromiseError(Exception):
@@ -16,14 +16,32 @@ class BrokenPromiseError(Exception):
 
 def assume(picture: Picture, made: Plan, turn: Turn) -> None:
     """The picture takes the plan as done, so that the next one does not give the same room away twice."""
+    if picture.claims:
+        picture.fulfil({start.task_id for start in made.starts})
+    touched: dict[str, None] = {}
     for start in made.starts:
         task = picture.remove_waiting(start.task_id)
         attempt_id = start.task_id.attempt(task.attempts + 1)
         picture.place(task, attempt_id, start.node_id, start.devices)
         turn.batch.assigned.append(Assigned(attempt_id, start.node_id, start.devices))
-    broken = violations(picture, dict.fromkeys(start.node_id for start in made.starts))
+        touched[start.node_id] = None
+    for preempt in made.preempts:
+        _make_way(picture, preempt, turn)
+    picture.settle(made)
+    broken = violations(picture, touched)
     if broken:
         raise BrokenPromiseError("; ".join(broken))
+
+
+def _make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:
+    """Those who are stopped are told for whom: their users will ask."""
+    picture.preempt(preempt)
+    by = f"job {preempt.claims[0].task_id.job_id}"
+    for victim in preempt.victims:
+        placed = picture.live(victim)
+        assert placed is not None, "a plan stops only who is there"
+        picture.stopping(placed, Cause.PREEMPTED)
+        turn.batch.stop_ordered.append(StopOrdered(victim, Cause.PREEMPTED, by))
 
 
 async def commit(store: Store, epoch: int, picture: Picture, turn: Turn) -> Receipt:

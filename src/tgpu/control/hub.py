@@ -4,6 +4,8 @@ import asyncio
 from typing import Protocol
 
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.core import edge
+from tgpu.domain.node import Capacity
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import (
     PROTOCOL,
@@ -101,7 +103,7 @@ class Hub:
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
                 self.use[node_id] = message.use
-                if message.capacity is not None:
+                if message.capacity is not None and self._acceptable(session, node_id, message.capacity):
                     self._inbox.put(NodeChanged(node_id, message.capacity))
             case LogChunk():
                 waiting = self._questions.pop(message.request, None)
@@ -112,11 +114,23 @@ class Hub:
             case _:
                 self._log.warning("unexpected", message=type(message).__name__)
 
+    def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
+        """A node whose description cannot be true is sent away, with the reason."""
+        try:
+            edge.check_capacity(node_id, capacity)
+        except edge.BadPictureError as error:
+            session.link.send(Refused(why=str(error)))
+            session.link.close()
+            return False
+        return True
+
     def _hello(self, session: Session, hello: Hello) -> None:
         if hello.protocol != PROTOCOL:
             why = f"this server speaks protocol {PROTOCOL}, the agent {hello.protocol}: install one version"
             session.link.send(Refused(why=why))
             session.link.close()
+            return
+        if not self._acceptable(session, hello.node_id, hello.capacity):
             return
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id

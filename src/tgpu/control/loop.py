@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 from tgpu.control import committer, reports, wishes
@@ -14,12 +14,14 @@ from tgpu.control.orders import OrderBook
 from tgpu.control.picture_loader import picture_of
 from tgpu.control.reconciler import drift
 from tgpu.control.turn import Turn
+from tgpu.core.engine import PLAIN
 from tgpu.core.picture import Picture, Place
-from tgpu.core.planner import plan
+from tgpu.core.plan import Fault
+from tgpu.core.planner import is_settled, plan
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
-from tgpu.domain.lifecycle import AttemptState, Cause, NodeState
+from tgpu.domain.lifecycle import AttemptState, NodeState
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import Acknowledge
 from tgpu.store.port import Batch, Receipt, Store, StoreUnavailableError
@@ -28,6 +30,8 @@ TICK_S = 1.0
 STORE_RETRY_S = 1.0
 GATHER_S = 0.004
 """How long submissions are gathered while others wait already: a flood costs turns by time, not by job."""
+WHOLE_EVERY_S = 1.0
+FACTS_PER_PERIOD = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,15 @@ class Control:
         self._next_tick = 0.0
         self._next_reconcile = 0.0
         self._stale = False
-        self._planned = -1
+        self._next_whole = 0.0
+        self._reported: set[str] = set()
         self._newest_job_id = 0
         self._owed: list[tuple[TaskId, str]] = []
         self._log = logger("control")
         self.policy = policy
-        self.picture = Picture(policy.order)
+        self.picture = Picture(policy)
+        self.engine = PLAIN
+        """What plans are made with: compiled code once a cluster is worth it."""
         self.leads = False
 
     async def run(self) -> None:
@@ -165,9 +172,7 @@ class Control:
 
     def _become(self, place: Place, state: NodeState, turn: Turn) -> None:
         self._log.warning("node", node_id=place.node.node_id, state=state)
-        place.node = replace(place.node, state=state)
-        self.picture.version += 1
-        turn.batch.nodes.append(place.node)
+        turn.batch.nodes.append(self.picture.set_state(place.node.node_id, state))
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
@@ -180,13 +185,31 @@ class Control:
             await self._reload()
 
     def _decide(self, turn: Turn) -> None:
-        if not self.picture.waiting or self.picture.version == self._planned:
+        """At every turn what an event may have cured; from time to time everything."""
+        whole = self._loop_time() >= self._next_whole
+        if not self.picture.waiting or (not whole and is_settled(self.picture)):
             return
         began = perf_counter()
-        made = plan(self.picture, self.policy)
-        self._planned = self.picture.version
+        made = plan(self.picture, self.policy, whole=whole, engine=self.engine)
+        if whole:
+            self._next_whole = self._loop_time() + self._whole_every_s()
+        for fault in made.faults:
+            self._report(fault)
         committer.assume(self.picture, made, turn)
+        if made.more:
+            self._inbox.wake()
         self._observer.observe_decision(perf_counter() - began)
+
+    def _whole_every_s(self) -> float:
+        """The larger the cluster, the longer a whole cycle takes, and the more time there is between two."""
+        facts = len(self.picture.places) + len(self.picture.placed) + len(self.picture.waiting)
+        return WHOLE_EVERY_S * (1 + facts / FACTS_PER_PERIOD)
+
+    def _report(self, fault: Fault) -> None:
+        """Once per plug-in: it would fail again in every cycle."""
+        if fault.name not in self._reported:
+            self._reported.add(fault.name)
+            self._log.error("a plug-in failed and is left out", name=fault.name, error=fault.text)
 
     async def _commit(self, turn: Turn) -> Receipt | None:
         if not turn.batch:
@@ -215,7 +238,7 @@ class Control:
         for stop in turn.batch.stop_ordered:
             placed = self.picture.live(stop.attempt_id)
             if placed is not None:
-                self._orders.stop(placed, stop.cause, now)
+                self._orders.stop(placed, now)
         for node_id, attempt in turn.forget:
             self._orders.forget(node_id, attempt)
         for node_id in dict.fromkeys(turn.remind):
@@ -229,7 +252,7 @@ class Control:
         """A node came back with orders open: launches may have to be written anew from the store."""
         for placed in list(self.picture.places[node_id].attempts.values()):
             if placed.state is AttemptState.STOPPING:
-                self._orders.stop(placed, Cause.CANCELLED, now)
+                self._orders.stop(placed, now)
             elif placed.state is AttemptState.ASSIGNED and not self._orders.knows_launch(placed.attempt_id):
                 job = await self._store.job(placed.attempt_id.job_id)
                 if job is not None:
@@ -240,12 +263,12 @@ class Control:
     async def _reload(self) -> None:
         """The store's word instead of ours; who is connected only the hub knows."""
         world = await self._store.load()
-        self.picture = picture_of(world, self.policy.order, self._now_ms())
+        self.picture = picture_of(world, self.policy, self._now_ms())
         for node_id in self.picture.places:
             self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
         self._seq = world.seq
         self._stale = False
-        self._planned = -1
+        self._next_whole = 0.0
         self._deadlines = Deadlines()
         self._newest_job_id = max((task.task_id.job_id for task in world.tasks), default=0)
         self._owed = [(task.task_id, task.cancel_by) for task in world.tasks if task.cancel_by is not None]

@@ -7,7 +7,7 @@ from tgpu.control.hub import Hub
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import JobSpec
-from tgpu.domain.lifecycle import AttemptState, Cause
+from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.priority import TERMS
 from tgpu.protocol.messages import Launch, Orders, Stop
 
@@ -40,10 +40,10 @@ class OrderBook:
         self._out[placed.attempt_id] = _Unconfirmed(order, now)
         self._for(placed.node_id).launches.append(order)
 
-    def stop(self, placed: Placed, cause: Cause, now: float) -> None:
+    def stop(self, placed: Placed, now: float) -> None:
         launch = self._out[placed.attempt_id].launch if placed.attempt_id in self._out else None
         self._out[placed.attempt_id] = _Unconfirmed(launch, now)
-        self._for(placed.node_id).stops.append(_stop(placed, cause))
+        self._for(placed.node_id).stops.append(_stop(placed))
 
     def forget(self, node_id: str, attempt: str) -> None:
         self._for(node_id).forget.append(attempt)
@@ -67,7 +67,7 @@ class OrderBook:
             elif now - held.said >= REPEAT_AFTER_S:
                 held.said = now
                 if placed.state is AttemptState.STOPPING:
-                    self._for(placed.node_id).stops.append(_stop(placed, Cause.CANCELLED))
+                    self._for(placed.node_id).stops.append(_stop(placed))
                 elif held.launch is not None:
                     self._for(placed.node_id).launches.append(held.launch)
 
@@ -97,9 +97,10 @@ class OrderBook:
         return self._due[node_id]
 
 
-def _stop(placed: Placed, cause: Cause) -> Stop:
+def _stop(placed: Placed) -> Stop:
     """Who asked for it is the store's to know, and is said when it is over."""
-    return Stop(attempt=str(placed.attempt_id), cause=cause)
+    assert placed.stop_cause is not None, "an attempt that is being stopped knows why"
+    return Stop(attempt=str(placed.attempt_id), cause=placed.stop_cause)
 
 
 def launch_order(placed: Placed, spec: JobSpec) -> Launch:

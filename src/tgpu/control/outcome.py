@@ -10,6 +10,8 @@ def happening(how: Exit, task: TaskBrief) -> Happening:
         return Happening.SUCCEEDED
     if how.cause is Cause.CANCELLED:
         return Happening.CANCELLED
+    if how.cause is Cause.PREEMPTED:
+        return Happening.CANCELLED if task.cancel_by is not None else Happening.PREEMPTED
     if how.cause.is_infrastructure:
         if task.cancel_by is not None:
             return Happening.CANCELLED
@@ -19,25 +21,30 @@ def happening(how: Exit, task: TaskBrief) -> Happening:
 
 def in_words(how: Exit, task: TaskBrief) -> str:
     """One sentence for people, from what the supervisor recorded."""
-    match how.cause:
-        case Cause.EXITED:
-            text = "" if how.exit_code == 0 else f"exit code {how.exit_code}"
-        case Cause.SIGNALLED:
-            text = f"killed by signal {how.signal}"
-        case Cause.TIME_LIMIT:
-            text = f"ran into its time limit of {task.time_limit_s} s"
-        case Cause.CANCELLED:
-            text = f"cancelled by {task.cancel_by}" if task.cancel_by else "cancelled"
-        case Cause.COULD_NOT_START:
-            text = "could not be started"
-        case Cause.REBOOTED:
-            text = "its machine restarted"
-        case Cause.NODE_LOST:
-            text = "its node lost it"
-        case Cause.SUPERVISOR_LOST:
-            text = "its supervisor was killed, so how it ended is not known"
-        case _:
-            text = str(how.cause).replace("-", " ")
+    text = _cause_in_words(how, task)
     if how.detail and how.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
         return f"{text}: {how.detail}" if text else how.detail
     return text
+
+
+_PLAIN = {
+    Cause.PREEMPTED: "gave way to a task of a higher class",
+    Cause.COULD_NOT_START: "could not be started",
+    Cause.REBOOTED: "its machine restarted",
+    Cause.NODE_LOST: "its node lost it",
+    Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
+}
+
+
+def _cause_in_words(how: Exit, task: TaskBrief) -> str:
+    match how.cause:
+        case Cause.EXITED:
+            return "" if how.exit_code == 0 else f"exit code {how.exit_code}"
+        case Cause.SIGNALLED:
+            return f"killed by signal {how.signal}"
+        case Cause.TIME_LIMIT:
+            return f"ran into its time limit of {task.time_limit_s} s"
+        case Cause.CANCELLED:
+            return f"cancelled by {task.cancel_by}" if task.cancel_by else "cancelled"
+        case _:
+            return _PLAIN.get(how.cause) or str(how.cause).replace("-", " ")

@@ -1,7 +1,8 @@
 """The store's facts as a picture: at take-over, and whenever the two must be brought together again."""
 
-from tgpu.core.ordering import Order
 from tgpu.core.picture import Picture, Placed
+from tgpu.core.policy import Policy
+from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.store.port import World
 
 
@@ -9,9 +10,11 @@ class InconsistentWorldError(Exception):
     """The store holds facts that contradict each other; its text names them."""
 
 
-def picture_of(world: World, order: Order, now_ms: int) -> Picture:
-    picture = Picture(order)
+def picture_of(world: World, policy: Policy, now_ms: int) -> Picture:
+    picture = Picture(policy)
     picture.now_ms = now_ms
+    for tenant in sorted(world.tenants, key=lambda tenant: tenant.tenant_id):
+        picture.set_tenant(tenant)
     for node in world.nodes:
         picture.set_node(node)
     live = {attempt.attempt_id.task_id: attempt for attempt in world.attempts}
@@ -22,9 +25,16 @@ def picture_of(world: World, order: Order, now_ms: int) -> Picture:
         attempt = live.get(task.task_id)
         if attempt is None:
             raise InconsistentWorldError(f"task {task.task_id} is {task.status} without a live attempt")
-        picture.restore(
-            Placed(
-                task, attempt.attempt_id, attempt.node_id, attempt.devices, attempt.state, attempt.started_ms
-            )
+        placed = Placed(
+            task,
+            attempt.attempt_id,
+            attempt.node_id,
+            attempt.devices,
+            attempt.state,
+            attempt.started_ms,
+            attempt.assigned_ms,
         )
+        picture.restore(placed)
+        if attempt.state is AttemptState.STOPPING:
+            picture.stopping(placed, attempt.stop_cause or Cause.CANCELLED)
     return picture

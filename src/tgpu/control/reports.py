@@ -40,6 +40,7 @@ def _hello(picture: Picture, hello: Hello, turn: Turn) -> None:
         capacity=hello.capacity,
         pool=hello.pool,
         labels=hello.labels,
+        taints=hello.taints,
         boot_id=hello.boot_id,
         joined_ms=known.node.joined_ms if known else picture.now_ms,
         heard_ms=picture.now_ms,
@@ -84,15 +85,8 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     if report.phase is Phase.ENDED and report.exit is not None:
         _ended(picture, placed, report.exit, turn)  # it says when it began, too: one change, not two
     elif started_ms is not None:
-        _started(placed, started_ms, turn)
-
-
-def _started(placed: Placed, started_ms: int, turn: Turn) -> None:
-    placed.started_ms = started_ms
-    placed.task = replace(placed.task, status=Status.RUNNING)
-    if placed.state is AttemptState.ASSIGNED:
-        placed.state = AttemptState.RUNNING
-    turn.batch.started.append(Started(placed.attempt_id, started_ms))
+        picture.started(placed, started_ms)
+        turn.batch.started.append(Started(placed.attempt_id, started_ms))
 
 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
@@ -102,6 +96,8 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, outcome.in_words(how, task)))
     if happening is Happening.REQUEUED:
         picture.add_waiting(replace(task, status=Status.PENDING))
+    elif happening is Happening.PREEMPTED:
+        picture.put_back(task)
     else:
         since_ms = (how.ended_ms or picture.now_ms) - task.submitted_ms
         turn.completions.append((happening, max(0, since_ms) / 1000))

@@ -10,6 +10,8 @@ from tgpu.store.port import Changes, StopOrdered, TaskClosed
 
 
 def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
+    for tenant in changes.tenants:
+        picture.set_tenant(tenant)
     for task in changes.submitted:
         if task.task_id not in picture.waiting and task.task_id not in picture.placed:
             picture.add_waiting(task)
@@ -32,5 +34,5 @@ def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn) -> None:
         return
     placed.task = replace(placed.task, cancel_by=by)
     if placed.state is not AttemptState.STOPPING:
-        placed.state = AttemptState.STOPPING
+        picture.stopping(placed, Cause.CANCELLED)
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.CANCELLED, by))

@@ -1,37 +1,30 @@
-"""Why does it wait? The same rules that decide, put into words."""
+"""Why does it wait, when will it start, what would start it now? The rules that decide, put into words."""
 
-from tgpu.core.devices import matches
-from tgpu.core.feasibility import gpus, shortages, unsuitable
+from dataclasses import replace
+
+from tgpu.core.advice import advice
+from tgpu.core.engine import PLAIN, Engine
+from tgpu.core.estimate import Estimate, by_reservation, not_before
+from tgpu.core.gang_reasons import gang_reasons
+from tgpu.core.kept import kept, licences
+from tgpu.core.never import never_fits
+from tgpu.core.obstacles import GPUS, Match, away, match, missing_now, tainted
+from tgpu.core.outlook import Ground, Outlook, head_of, members_of
 from tgpu.core.picture import Picture, Place, Placed
-from tgpu.core.plan import Plan
-from tgpu.core.planner import plan, suitable
 from tgpu.core.policy import Policy
+from tgpu.core.standing import backoff, claim, line, preempt_for, quota
+from tgpu.core.wording import clock
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Request, TaskBrief
-from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.priority import TERMS
 from tgpu.domain.views import Holder, Reason, Why
+
+__all__ = ["explain", "never_fits"]
 
 _MOST_HOLDERS = 20
 
 
-def never_fits(request: Request, picture: Picture) -> str | None:
-    """Why no node that is known could ever run this; None if one could, or if none is known yet."""
-    found = [unsuitable(request, place.node) for place in picture.places.values()]
-    if not found or any(reason is None for reason in found):
-        return None
-    reasons = [reason for reason in found if reason is not None]
-    if any(reason.code == "too-many-gpus" for reason in reasons):
-        largest = max(
-            sum(matches(device, request.gpu_type) for device in place.node.capacity.devices)
-            for place in picture.places.values()
-        )
-        kind = f" of type {request.gpu_type}" if request.gpu_type else ""
-        asked = f"{gpus(request.gpu_milli)}{kind}"
-        return f"it asks for {asked}, the largest node has {largest}"
-    return "; ".join(sorted({reason.text for reason in reasons}))
-
-
-def explain(picture: Picture, policy: Policy, task_id: TaskId) -> Why | None:
+def explain(picture: Picture, policy: Policy, task_id: TaskId, engine: Engine = PLAIN) -> Why | None:
     """The whole answer for a live task; None if it is not in the picture."""
     placed = picture.placed.get(task_id)
     if placed is not None:
@@ -39,14 +32,92 @@ def explain(picture: Picture, policy: Policy, task_id: TaskId) -> Why | None:
     task = picture.waiting.get(task_id)
     if task is None:
         return None
-    reasons, holders = _obstacles(task, picture, plan(picture, policy))
-    position = picture.position(task_id)
-    if position > 1:
-        word = "task is" if position == 2 else "tasks are"  # noqa: PLR2004
-        reasons.append(
-            Reason("in-line", f"{position - 1} waiting {word} served before it", {"ahead": position - 1})
+    outlook = Outlook(picture, policy, engine)
+    position = _position(outlook, task)
+    start, preempt = outlook.start_of(task_id), preempt_for(outlook, task_id)
+    if start is not None:
+        estimate = picture.now_ms, f"starts now on {start.node_id}"
+        return _answer(task, [], position, estimate)
+    if preempt is not None:
+        reason, gone_ms = claim(outlook, task_id, preempt)
+        return _answer(
+            task, [reason], position, (gone_ms, f"starts ≈ {clock(gone_ms, picture.now_ms)} at the latest")
         )
-    return Why(task_id.job_id, True, _summary(reasons), tuple(reasons), tuple(holders), position)
+    return _explain_waiting(outlook, task, position)
+
+
+def _position(outlook: Outlook, task: TaskBrief) -> int:
+    """In its queue; those with reservations stand before everybody else of their class."""
+    picture, reservation = outlook.picture, outlook.reservation_of(task.task_id)
+    rank = TERMS[task.priority_class].rank
+    of_class = [each for each in outlook.reservations if outlook.rank_of(each.task_ids[0]) == rank]
+    if reservation is not None:
+        return 1 + of_class.index(reservation)
+    head, waiting = head_of(picture, task), picture.table.waiting
+    position, queue = picture.position(head), waiting.queue_of(waiting.slot_of[head])
+    heads = [min(each.task_ids) for each in of_class]
+    passing = [each for each in heads if waiting.queue_of(waiting.slot_of[each]) == queue]
+    return position + sum(picture.position(each) > position for each in passing)
+
+
+def _answer(
+    task: TaskBrief,
+    reasons: list[Reason],
+    position: int,
+    estimate: Estimate,
+    holders: tuple[Holder, ...] = (),
+) -> Why:
+    starts_at_ms, in_words = estimate
+    return Why(
+        task.task_id.job_id,
+        True,
+        _summary(reasons),
+        tuple(reasons),
+        holders,
+        position,
+        starts_at_ms,
+        in_words,
+    )
+
+
+def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
+    picture = outlook.picture
+    tasks = members_of(picture, task)
+    ground = outlook.ground(TERMS[task.priority_class].rank, task.task_id)
+    found = match(ground, task)
+    reasons = _never(picture, tasks)
+    never = bool(reasons)
+    asleep, eligible_ms = backoff(outlook, tasks)
+    blocked = quota(ground, tasks)
+    lacking = [*missing_now(ground, found), *licences(ground, tasks)] if not never else []
+    reasons += lacking
+    if not never:
+        reasons += [*away(picture, ground, found), *tainted(ground, found)]
+        reasons += kept(outlook, ground, found) if task.gang is None else []
+    reasons += [*blocked, *asleep]
+    if task.gang is not None and not never:
+        reasons += gang_reasons(outlook, ground, tasks)
+    estimate = by_reservation(outlook, task)
+    holds = estimate[0] is not None
+    reasons += line(ground, picture.waiting[head_of(picture, task)], position, holds_reservation=holds)
+    helps = None if asleep else advice(outlook, ground, found, tasks)
+    waits_for_a_clock = not never and not blocked and not any(r.code == "licence" for r in lacking)
+    if not holds and waits_for_a_clock:
+        estimate = not_before(
+            outlook, ground, task, eligible_ms
+        )  # the last: a gang is reserved room on paper
+    why = _answer(task, reasons, position, estimate, _holders(ground, found, picture))
+    return replace(why, advice=helps)
+
+
+def _never(picture: Picture, tasks: list[TaskBrief]) -> list[Reason]:
+    if not picture.places:
+        return [Reason("no-nodes", "no node has joined yet")]
+    for request in dict.fromkeys(task.request for task in tasks):
+        never = never_fits(request, picture)
+        if never is not None:
+            return [Reason("never-fits", f"can never run here: {never}")]
+    return []
 
 
 def _summary(reasons: list[Reason]) -> str:
@@ -63,47 +134,18 @@ def _placed_summary(placed: Placed) -> str:
     return f"runs {where}" if placed.started_ms is not None else f"is being started {where}"
 
 
-def _obstacles(task: TaskBrief, picture: Picture, made: Plan) -> tuple[list[Reason], list[Holder]]:
-    places = suitable(task.request, picture)
-    if not places:
-        return _no_place(task.request, picture), []
-    by_place = [(shortages(task.request, place.node, place.room), place) for place in places]
-    lacking, nearest = min(by_place, key=lambda pair: (len(pair[0]), pair[1].node.node_id))
-    reasons = list(lacking)
-    if made.hold is not None and made.hold.task_id != task.task_id:
-        ahead = picture.waiting[made.hold.task_id]
-        first = f"job {ahead.task_id.job_id} of {ahead.user}"
-        text = f"{first} is first in line and keeps what it needs on {made.hold.node_id}"
-        data = {"job_id": ahead.task_id.job_id, "user": ahead.user, "node_id": made.hold.node_id}
-        reasons.append(Reason("kept-for", text, data))
-    return reasons, _holders(task.request, nearest, picture.now_ms) if lacking else []
+# Who has it
 
 
-def _no_place(request: Request, picture: Picture) -> list[Reason]:
-    if not picture.places:
-        return [Reason("no-nodes", "no node has joined yet")]
-    never = never_fits(request, picture)
-    if never is not None:
-        return [Reason("never-fits", f"can never run here: {never}")]
-    return [
-        Reason("node-away", _away(place), {"node_id": place.node.node_id})
-        for place in picture.places.values()
-        if unsuitable(request, place.node) is None and not place.takes_tasks
-    ]
-
-
-def _away(place: Place) -> str:
-    if place.node.state is NodeState.DRAINING:
-        return f"{place.node.node_id} is draining and takes no new tasks"
-    return f"{place.node.node_id} is not connected"
-
-
-def _holders(request: Request, place: Place, now_ms: int) -> list[Holder]:
-    """Who has what is missing on this node: GPU holders if GPUs are missing, else everybody there."""
-    missing_gpus = any(reason.code == "gpus" for reason in shortages(request, place.node, place.room))
-    relevant = [p for p in place.attempts.values() if p.task.request.gpu_milli or not missing_gpus]
+def _holders(ground: Ground, found: Match, picture: Picture) -> tuple[Holder, ...]:
+    """Who has what is missing on the nearest node: GPU holders if GPUs are missing, else everybody there."""
+    if found.nearest is None:
+        return ()
+    place: Place = picture.places[ground.paper.table.nodes.names[found.nearest]]
+    missing_gpus = GPUS in found.missing
+    relevant = [p for p in place.attempts.values() if p.devices or not missing_gpus]
     relevant.sort(key=lambda placed: (-placed.task.request.gpu_milli, placed.attempt_id))
-    return [_holder(placed, now_ms) for placed in relevant[:_MOST_HOLDERS]]
+    return tuple(_holder(placed, picture.now_ms) for placed in relevant[:_MOST_HOLDERS])
 
 
 def _holder(placed: Placed, now_ms: int) -> Holder:

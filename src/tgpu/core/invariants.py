@@ -2,47 +2,79 @@
 
 from collections.abc import Iterable
 
+from tgpu.core.columns.dimensions import Dimensions, dimensions_of
+from tgpu.core.columns.kind_columns import wants_gpu
+from tgpu.core.columns.table import milli_of
+from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture, Place
-from tgpu.core.room import WHOLE_GPU
 from tgpu.domain.lifecycle import Status
 
 
 def violations(picture: Picture, node_ids: Iterable[str] | None = None) -> list[str]:
     """Every promise that this picture breaks, in words; only these nodes if they are named."""
     places = picture.places.values() if node_ids is None else [picture.places[name] for name in node_ids]
-    found = [text for place in places for text in _overcommitted(place)]
+    found = [text for place in places for text in _overcommitted(place, picture)]
     if node_ids is None:
-        found += _in_two_states(picture)
+        found += _in_two_states(picture) + _torn_gangs(picture) + _cluster_overcommitted(picture)
     return found
 
 
-def _overcommitted(place: Place) -> list[str]:
+def _overcommitted(place: Place, picture: Picture) -> list[str]:
     """No device and no node is given out beyond its capacity: summed up from the attempts themselves."""
-    node, capacity = place.node, place.node.capacity
+    node = place.node
     requests = [placed.task.request for placed in place.attempts.values()]
+    pool = picture.policy.of(node.pool)
+    names: Dimensions = dimensions_of([node.capacity], requests, picture.policy.cluster_generic)
+    whole = names.capacity(node.capacity, pool.cpu_overcommit, pool.memory_overcommit)
     found = []
-    for name, given, has in (
-        ("cpu_milli", sum(request.cpu_milli for request in requests), capacity.cpu_milli),
-        ("memory_mib", sum(request.memory_mib for request in requests), capacity.memory_mib),
-        ("disk_mib", sum(request.disk_mib for request in requests), capacity.disk_mib),
-    ):
-        if given > has:
-            found.append(f"{node.node_id}: {given} {name} given out of {has}")
+    for at, name in enumerate(("cpu_milli", "memory_mib", "disk_mib", *names.generic)):
+        given = sum(names.need(request)[at] for request in requests)
+        if given > whole[at]:
+            found.append(f"{node.node_id}: {given} {name} given out of {whole[at]}")
+    if len(requests) > 1 and any(request.exclusive for request in requests):
+        found.append(f"{node.node_id}: an exclusive task is not alone")
+    return found + _devices_overcommitted(place)
+
+
+def _devices_overcommitted(place: Place) -> list[str]:
+    found = []
     on_device: dict[int, int] = {}
     for placed in place.attempts.values():
         request = placed.task.request
-        wanted = max(1, request.gpu_milli // WHOLE_GPU) if request.gpu_milli else 0
+        wanted = max(1, request.gpu_milli // WHOLE) if wants_gpu(request) else 0
         if len(set(placed.devices)) != wanted:
             found.append(
                 f"{placed.attempt_id}: has devices {placed.devices} and asked for {request.gpu_milli}"
             )
         for index in placed.devices:
-            on_device[index] = on_device.get(index, 0) + min(request.gpu_milli, WHOLE_GPU)
-    found += [
-        f"{node.node_id}: device {index} given out to {n}" for index, n in on_device.items() if n > WHOLE_GPU
+            taken = milli_of(place.node, placed.devices, request)
+            on_device[index] = on_device.get(index, 0) + taken
+    return found + [
+        f"{place.node.node_id}: device {index} given out to {given}"
+        for index, given in on_device.items()
+        if given > WHOLE
     ]
-    if len(requests) > 1 and any(request.exclusive for request in requests):
-        found.append(f"{node.node_id}: an exclusive task is not alone")
+
+
+def _cluster_overcommitted(picture: Picture) -> list[str]:
+    found = []
+    for name, whole in picture.policy.cluster_generic.items():
+        given = sum(dict(placed.task.request.generic).get(name, 0) for placed in picture.placed.values())
+        if given > whole:
+            found.append(f"the cluster: {given} {name} given out of {whole}")
+    return found
+
+
+def _torn_gangs(picture: Picture) -> list[str]:
+    """A gang that starts, starts whole: some placed and never run, others waiting and never run."""
+    found = []
+    for placed in picture.placed.values():
+        gang = placed.task.gang
+        if gang is None or placed.started_ms is not None or placed.attempt_id.number > 1:
+            continue
+        state = picture.gangs.of(placed.task.task_id.job_id)
+        if any(picture.waiting[task_id].attempts == 0 for task_id in state.waiting):
+            found.append(f"{placed.attempt_id}: its gang was started in part")
     return found
 
 
@@ -53,12 +85,8 @@ def _in_two_states(picture: Picture) -> list[str]:
     found += [
         f"{task.task_id} waits as {task.status}" for task in picture.waiting.values() if not task.status.waits
     ]
-    found += [
+    return found + [
         f"{placed.attempt_id} is placed as {placed.task.status}"
         for placed in picture.placed.values()
         if placed.task.status not in (Status.SCHEDULED, Status.RUNNING)
     ]
-    waiting_in_lines = sum(len(line) for line in picture.lines.values())
-    if waiting_in_lines != len(picture.waiting):
-        found.append(f"{len(picture.waiting)} tasks wait, {waiting_in_lines} stand in line")
-    return found

@@ -4,16 +4,24 @@ The picture owns its indexes: every change goes through a method that keeps them
 changes a picture; `plan` tries on paper.
 """
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from tgpu.core.ordering import Key, Order
-from tgpu.core.queue_line import Line, task_of
-from tgpu.core.room import Room
+from tgpu.core import edge
+from tgpu.core.columns.table import Table
+from tgpu.core.gang_book import GangBook
+from tgpu.core.plan import Claim, Plan, Preempt, Reservation
+from tgpu.core.policy import Left, Policy
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Request, TaskBrief
-from tgpu.domain.lifecycle import AttemptState, NodeState, Status
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import AttemptState, Cause, NodeState, Status
 from tgpu.domain.node import Node
+from tgpu.domain.priority import BURST_RANK, TERMS
+from tgpu.domain.tenant import Tenant, lineage
+
+AGE_EVERY_MS = 60_000
+MOST_BACKOFF_S = 600
 
 
 @dataclass(slots=True)
@@ -27,6 +35,19 @@ class Placed:
     """Device indices, as the node names them."""
     state: AttemptState
     started_ms: int | None = None
+    assigned_ms: int = 0
+    stop_cause: Cause | None = None
+    """Why it was told to stop, if it was."""
+    stop_by_ms: int | None = None
+    """When it is gone at the latest, then."""
+
+    @property
+    def since_ms(self) -> int:
+        return self.assigned_ms if self.started_ms is None else self.started_ms
+
+    @property
+    def rank(self) -> int:
+        return BURST_RANK if self.task.burst else TERMS[self.task.priority_class].rank
 
 
 @dataclass(slots=True)
@@ -34,7 +55,6 @@ class Place:
     """A node in the picture."""
 
     node: Node
-    room: Room
     reachable: bool = False
     """Whether its agent is connected: nothing new is sent where nobody listens."""
     attempts: dict[AttemptId, Placed] = field(default_factory=dict)
@@ -44,102 +64,327 @@ class Place:
         return self.reachable and self.node.state is NodeState.READY
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Nodes that are kept for somebody, or for maintenance, from one moment to another."""
+
+    node_ids: frozenset[str]
+    from_ms: int
+    until_ms: int
+    tenant_id: str | None = None
+    """Who may use them, with everybody below; None: nobody."""
+
+
 class Picture:
     """Live state in memory; `now_ms` is the only clock the core knows."""
 
-    def __init__(self, order: Order) -> None:
-        self.now_ms = 0
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._now_ms = 0
+        self._sleeping: list[tuple[int, TaskId]] = []
+        self._aged_ms = 0
         self.version = 0
         self.places: dict[str, Place] = {}
         self.placed: dict[TaskId, Placed] = {}
         self.waiting: dict[TaskId, TaskBrief] = {}
-        self.lines: dict[Request, Line] = {}
-        self._order = order
+        self.tenants: dict[str, Tenant] = {}
+        self.claims: dict[TaskId, Claim] = {}
+        self.preempts: list[Preempt] = []
+        """Those whose claims still wait for their victims to leave."""
+        self.reservations: tuple[Reservation, ...] = ()
+        self.windows: tuple[Window, ...] = ()
+        self.gangs = GangBook()
+        self.table = Table(policy)
+        """The same facts as arrays: what plans are made on."""
+
+    # Time
+
+    @property
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: int) -> None:
+        """Who slept long enough joins the queue; who waited long moves up."""
+        self._now_ms = now_ms
+        while self._sleeping and self._sleeping[0][0] <= now_ms:
+            _, task_id = heapq.heappop(self._sleeping)
+            task = self.waiting.get(task_id)
+            if task is not None and task.eligible_ms <= now_ms:
+                self._queue(task_id)
+                self._outrank(task_id)
+        if now_ms - self._aged_ms >= AGE_EVERY_MS:
+            self._aged_ms = now_ms
+            self.table.age(now_ms)
 
     # Nodes
 
     def set_node(self, node: Node) -> None:
         """A node that is new, or is described anew; what runs there stays there."""
+        edge.check_node(node)
         self.version += 1
-        known = self.places.get(node.node_id)
-        place = Place(node, Room.whole(node.capacity), known.reachable if known else False)
-        self.places[node.node_id] = place
-        for placed in known.attempts.values() if known else ():
-            self._hold(placed)
+        place = self.places.get(node.node_id)
+        if place is None:
+            place = self.places[node.node_id] = Place(node)
+        place.node = node
+        if not place.takes_tasks:
+            self.give_up_claims(node.node_id)
+        if not self.table.can_hold_node(node):
+            self._lay_out()
+            return
+        self.table.set_node(node, place.reachable)
+        for placed in place.attempts.values():
+            self.table.take_again(placed.task.task_id)
+        for claim in self.claims.values():
+            if claim.node_id == node.node_id:
+                self.table.claim_again(claim.task_id)
+
+    def remove_node(self, node_id: str) -> None:
+        """A node that holds nothing any more; who was promised a place there is promised another."""
+        assert not self.places[node_id].attempts, "a node that holds tasks cannot be forgotten"
+        self.version += 1
+        self.give_up_claims(node_id)
+        del self.places[node_id]
+        self.table.remove_node(node_id)
+        kept = [r for r in self.reservations if all(name != node_id for name, _ in r.places)]
+        self.reservations = tuple(kept)
+        self.table.doubt_all()
 
     def set_reachable(self, node_id: str, reachable: bool) -> None:
-        self.version += 1
         self.places[node_id].reachable = reachable
+        self._state_changed(node_id)
+
+    def set_state(self, node_id: str, state: NodeState) -> Node:
+        place = self.places[node_id]
+        place.node = replace(place.node, state=state)
+        self._state_changed(node_id)
+        return place.node
+
+    def _state_changed(self, node_id: str) -> None:
+        self.version += 1
+        place = self.places[node_id]
+        self.table.set_state(place.node, place.reachable)
+        if not place.takes_tasks:
+            self.give_up_claims(node_id)
+
+    def set_windows(self, windows: Iterable[Window]) -> None:
+        self.version += 1
+        self.windows = tuple(windows)
+        self.table.doubt_all()
+
+    def left(self, node_id: str) -> Left:
+        return self.table.left(self.places[node_id].node)
+
+    # Tenants
+
+    def set_tenant(self, tenant: Tenant) -> None:
+        """New, or with another weight or quota: counts from the next plan on."""
+        edge.check_tenant(tenant, self.tenants)
+        self.version += 1
+        self.tenants[tenant.tenant_id] = tenant
+        self.table.set_tenant(tenant)
+
+    def _know_tenant(self, tenant_id: str) -> None:
+        """Whoever has tasks is a tenant, of weight 1 until something else is said."""
+        if tenant_id not in self.tenants:
+            for name in lineage(tenant_id):
+                if name not in self.tenants:
+                    self.set_tenant(Tenant(name))
 
     # Waiting tasks
 
     def add_waiting(self, task: TaskBrief) -> None:
+        edge.check_task(task)
         self.version += 1
         self.waiting[task.task_id] = task
-        line = self.lines.get(task.request)
-        if line is None:
-            line = self.lines[task.request] = Line()
-        line.add(self._order(task))
+        self._know_tenant(task.tenant_id)
+        if not self.table.can_hold_request(task.request):
+            self._lay_out()
+        else:
+            self._enter(task)
+        self.table.arrived(task)
+        self._outrank(task.task_id)
+
+    def put_back(self, task: TaskBrief) -> None:
+        """It was preempted: it waits at its old place in line, but not before some time has passed."""
+        backoff_s = min(MOST_BACKOFF_S, self.policy.backoff_s << min(task.attempts - 1, 16))
+        again_ms = self._now_ms + 1000 * backoff_s
+        self.add_waiting(replace(task, status=Status.PREEMPTED, burst=False, eligible_ms=again_ms))
+
+    def _enter(self, task: TaskBrief) -> None:
+        if task.gang is not None:
+            self.gangs.waits(task)
+        self.table.add_waiting(task)
+        if task.eligible_ms > self._now_ms:
+            heapq.heappush(self._sleeping, (task.eligible_ms, task.task_id))
+        elif task.task_id not in self.claims:
+            self._queue(task.task_id)
+
+    def _queue(self, task_id: TaskId) -> None:
+        task = self.waiting[task_id]
+        if task.gang is None:
+            self.table.queue(task_id)
+        else:
+            gang = self.gangs.of(task_id.job_id)
+            if gang.complete and all(self.waiting[name].eligible_ms <= self._now_ms for name in gang.waiting):
+                self.table.queue_gang(gang)
+
+    def _outrank(self, task_id: TaskId) -> None:
+        """Who joins a queue with a higher priority comes first: a reservation behind it is given up."""
+        waiting = self.table.waiting
+        if not self.reservations or self.waiting[task_id].held:
+            return
+        kept = [
+            reservation
+            for reservation in self.reservations
+            if not waiting.outranks(task_id, min(reservation.task_ids))
+        ]
+        if len(kept) < len(self.reservations):
+            self.reservations = tuple(kept)
+            self.table.doubt_all()
 
     def remove_waiting(self, task_id: TaskId) -> TaskBrief:
         self.version += 1
+        if task_id in self.claims:
+            self._unclaim(task_id)
         task = self.waiting.pop(task_id)
-        line = self.lines[task.request]
-        line.remove(self._order(task))
-        if not line:
-            del self.lines[task.request]
+        if task.gang is not None:
+            self.table.unqueue_gang(self.gangs.of(task_id.job_id))
+            self.gangs.left(task)
+        self.table.remove_waiting(task_id)
+        if self.reservations and any(task_id in r.task_ids for r in self.reservations):
+            self.reservations = tuple(r for r in self.reservations if task_id not in r.task_ids)
+            self.table.doubt_all()
         return task
 
     # Placed tasks
 
     def place(self, task: TaskBrief, attempt_id: AttemptId, node_id: str, devices: tuple[int, ...]) -> Placed:
         """The task has been given this node and these devices (its attempt is assigned)."""
-        task = replace(task, status=Status.SCHEDULED, attempts=attempt_id.number)
-        return self.restore(Placed(task, attempt_id, node_id, devices, AttemptState.ASSIGNED))
+        task = task.moved(Status.SCHEDULED, attempt_id.number)
+        return self.restore(
+            Placed(task, attempt_id, node_id, devices, AttemptState.ASSIGNED, assigned_ms=self._now_ms)
+        )
 
     def restore(self, placed: Placed) -> Placed:
         self.version += 1
         self.placed[placed.task.task_id] = placed
-        self._hold(placed)
+        self.places[placed.node_id].attempts[placed.attempt_id] = placed
+        if placed.task.gang is not None:
+            self.gangs.runs(placed.task)
+        self._know_tenant(placed.task.tenant_id)
+        if not self.table.can_hold_request(placed.task.request):
+            self._lay_out()
+        else:
+            self.table.hold(placed, self._now_ms)
         return placed
+
+    def started(self, placed: Placed, at_ms: int) -> None:
+        placed.started_ms = at_ms
+        placed.task = placed.task.moved(Status.RUNNING, placed.task.attempts)
+        if placed.state is AttemptState.ASSIGNED:
+            placed.state = AttemptState.RUNNING
+        self.table.attempt_changed(placed)
+
+    def stopping(self, placed: Placed, cause: Cause) -> None:
+        """It is told to stop, and is gone after its grace at the latest."""
+        grace_s = placed.task.grace_s
+        if grace_s is None:
+            grace_s = TERMS[placed.task.priority_class].grace_s
+        placed.state = AttemptState.STOPPING
+        placed.stop_cause = cause
+        placed.stop_by_ms = self._now_ms + 1000 * grace_s
+        self.table.attempt_changed(placed)
 
     def release(self, task_id: TaskId) -> Placed:
         """The task holds nothing any more."""
         self.version += 1
         placed = self.placed.pop(task_id)
-        place = self.places[placed.node_id]
-        del place.attempts[placed.attempt_id]
-        place.room.give_back(placed.task.request, positions_of(place.node, placed.devices))
+        del self.places[placed.node_id].attempts[placed.attempt_id]
+        if placed.task.gang is not None:
+            self.gangs.left(placed.task)
+        self.table.release(task_id, self._now_ms)
         return placed
 
     def live(self, attempt_id: AttemptId) -> Placed | None:
         placed = self.placed.get(attempt_id.task_id)
         return placed if placed is not None and placed.attempt_id == attempt_id else None
 
-    def _hold(self, placed: Placed) -> None:
-        place = self.places[placed.node_id]
-        place.attempts[placed.attempt_id] = placed
-        place.room.take(placed.task.request, positions_of(place.node, placed.devices))
+    # What plans leave behind
+
+    def preempt(self, preempt: Preempt) -> None:
+        """From now on the room that the victims leave belongs to these tasks."""
+        self.version += 1
+        self.preempts.append(preempt)
+        for claim in preempt.claims:
+            task = self.waiting[claim.task_id]
+            if task.gang is not None:
+                self.table.unqueue_gang(self.gangs.of(claim.task_id.job_id))
+            self.claims[claim.task_id] = claim
+            self.table.claim(claim, self.places[claim.node_id].node, self._now_ms)
+
+    def fulfil(self, task_ids: Collection[TaskId]) -> None:
+        """These start now: what they had claimed is given to them for good by `place`."""
+        for preempt in list(self.preempts):
+            if any(claim.task_id in task_ids for claim in preempt.claims):
+                self.preempts.remove(preempt)
+                for claim in preempt.claims:
+                    del self.claims[claim.task_id]
+                    self.table.unclaim(claim.task_id, self._now_ms)
+
+    def give_up_claims(self, node_id: str) -> None:
+        """The node takes no tasks: who had a claim there waits like everybody else."""
+        for preempt in list(self.preempts):
+            if any(claim.node_id == node_id for claim in preempt.claims):
+                self._dissolve(preempt)
+
+    def _unclaim(self, task_id: TaskId) -> None:
+        for preempt in list(self.preempts):
+            if any(claim.task_id == task_id for claim in preempt.claims):
+                self._dissolve(preempt)
+
+    def _dissolve(self, preempt: Preempt) -> None:
+        self.preempts.remove(preempt)
+        for claim in preempt.claims:
+            del self.claims[claim.task_id]
+            self.table.unclaim(claim.task_id, self._now_ms)
+        for claim in preempt.claims:
+            self._queue(claim.task_id)
+
+    def settle(self, made: Plan) -> None:
+        """The plan has been carried out: who it found no room for need not be asked again soon."""
+        self.reservations = made.reservations
+        if made.verdict is not None:
+            self.table.verdict.settled(made.verdict)
 
     # Questions
 
-    def key(self, task: TaskBrief) -> Key:
-        return self._order(task)
-
-    def in_order(self) -> Iterable[TaskId]:
-        """All who wait, first served first: for small pictures and for people."""
-        keys = [line.at(at) for line in self.lines.values() for at in range(len(line))]
-        return [task_of(key) for key in sorted(key for key in keys if key is not None)]
+    def in_order(self) -> list[TaskId]:
+        """All who wait in queues, class by class: inside a class, queue by queue."""
+        return self.table.in_order()
 
     def position(self, task_id: TaskId) -> int:
-        """1 for the first in line."""
-        key = self._order(self.waiting[task_id])
-        return 1 + sum(line.before(key) for line in self.lines.values())
+        """1 for the first in its queue."""
+        return self.table.position(task_id)
 
-
-def positions_of(node: Node, devices: tuple[int, ...]) -> tuple[int, ...]:
-    """Where the named devices stand in the node's list; one that has vanished has no position."""
-    if not devices:
-        return ()
-    where = {device.index: position for position, device in enumerate(node.capacity.devices)}
-    return tuple(where[index] for index in devices if index in where)
+    def _lay_out(self) -> None:
+        """The arrays anew: something came that has no column yet."""
+        self.table = Table(self.policy)
+        self.table.lay_out(
+            [place.node for place in self.places.values()],
+            [task.request for task in self.waiting.values()]
+            + [placed.task.request for placed in self.placed.values()],
+        )
+        for place in self.places.values():
+            self.table.set_node(place.node, place.reachable)
+        for tenant in self.tenants.values():
+            self.table.set_tenant(tenant)
+        for placed in self.placed.values():
+            self.table.hold(placed, self._now_ms)
+        self.table.age(self._aged_ms)
+        self.gangs.forget_waiting()
+        self._sleeping.clear()
+        for task in self.waiting.values():
+            self._enter(task)
+        for claim in self.claims.values():
+            self.table.claim(claim, self.places[claim.node_id].node, self._now_ms)

@@ -1,14 +1,37 @@
-"""A decision as data: what is to be started, for whom room is kept, and who cannot start."""
+"""A decision as data: one field per kind of decision, one sentence each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Request
+from tgpu.core.kernel.shapes import Ints
+from tgpu.domain.ids import AttemptId, TaskId
+
+
+class Admission(StrEnum):
+    """How a task stands with its tenant's quota when it starts."""
+
+    CHARGED = "charged"
+    """Since its submission."""
+    NOW = "now"
+    """It was held, and the quota has room for it now."""
+    BURST = "burst"
+    """It was held, and runs on the burst while nobody else can use the room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start this task on this node with these devices."""
+    """Start this task on this node with these devices (as the node numbers them)."""
+
+    task_id: TaskId
+    node_id: str
+    devices: tuple[int, ...]
+    admission: Admission = Admission.CHARGED
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Keep this room for a task whose victims are leaving: it starts there once they are gone."""
 
     task_id: TaskId
     node_id: str
@@ -16,18 +39,42 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """The first task that cannot start keeps what it could use on one node: nobody behind it delays it."""
+class Preempt:
+    """Stop these attempts, with grace: what they free starts these tasks."""
 
-    task_id: TaskId
-    node_id: str
+    victims: tuple[AttemptId, ...]
+    claims: tuple[Claim, ...]
+    """One task, or every task of a gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The first who cannot start will, at this moment at the latest; whoever passes must not delay it."""
+
+    task_ids: tuple[TaskId, ...]
+    at_ms: int
+    places: tuple[tuple[str, tuple[int, ...]], ...]
+    """A node and devices for each of the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An opinion from outside the tree that failed: it was left out, and this is what it said."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     version: int
     """The picture it was made from."""
-    starts: tuple[Start, ...] = ()
-    hold: Hold | None = None
-    blocked: dict[Request, TaskId] = field(default_factory=dict)
-    """Each kind of request that cannot be met now, with the first task of that kind."""
+    starts: Sequence[Start] = ()
+    preempts: tuple[Preempt, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    """All that hold now; those of the picture that are not here are given up."""
+    faults: tuple[Fault, ...] = ()
+    more: bool = False
+    """There is more to decide than this plan had time for: plan again at once."""
+    verdict: Ints | None = field(default=None, compare=False, repr=False)
+    """Who was found to have no room, by class and kind: what the next cycle need not ask again."""

@@ -1,154 +1,253 @@
-"""plan(picture, policy) -> Plan: who starts now, and where."""
+"""plan(picture, policy) -> Plan: who starts now and where, who gives way, and who is next."""
 
-import heapq
+import numpy as np
 
-from tgpu.core.devices import matches
-from tgpu.core.feasibility import place, unsuitable
-from tgpu.core.ordering import Key
-from tgpu.core.picture import Picture, Place
-from tgpu.core.plan import Hold, Plan, Start
+from tgpu.core.backfill import Backfill
+from tgpu.core.columns.table import mask_of
+from tgpu.core.engine import PLAIN, Engine
+from tgpu.core.gang_book import GangState
+from tgpu.core.kernel.filling import DONE, GANG, NO_LICENCE
+from tgpu.core.kernel.shapes import NEVER, Ints, Stream
+from tgpu.core.outside import with_outside_scorers
+from tgpu.core.paper import Paper, nothing_blocked
+from tgpu.core.picture import Picture
+from tgpu.core.plan import Plan, Reservation
 from tgpu.core.policy import Policy
-from tgpu.core.queue_line import task_of
-from tgpu.core.room import WHOLE_GPU, Room
-from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Request
+from tgpu.core.preemption import Preemption
+from tgpu.core.starting import ADMITTED, CHARGED, lacks_only_licences, may_start, start
+from tgpu.core.starts import Starts
+from tgpu.core.streams import line_up, stream_of
+from tgpu.core.units import Unit, member_kinds, unit_at
+from tgpu.core.verdicts import cured
+from tgpu.domain.priority import BURST_RANK, TERMS, PriorityClass
 
 
-def plan(picture: Picture, policy: Policy) -> Plan:
-    """Serve the waiting in order; the first who cannot start keeps room, and nobody behind may take it."""
-    paper, race = Paper(picture), Race(picture)
-    starts: list[Start] = []
-    blocked: dict[Request, TaskId] = {}
-    hold: Hold | None = None
-    while (head := race.first()) is not None:
-        request, task_id = head
-        places = suitable(request, picture)
-        chosen = _best(request, places, paper, policy)
-        if chosen is not None:
-            node_id, devices = paper.take(request, *chosen)
-            starts.append(Start(task_id, node_id, devices))
-            race.advance()
-            continue
-        blocked[request] = task_id
-        race.drop()
-        if hold is None and places:
-            hold = paper.hold(request, task_id, places)
-    return Plan(picture.version, tuple(starts), hold, blocked)
+def plan(picture: Picture, policy: Policy, *, whole: bool = False, engine: Engine = PLAIN) -> Plan:
+    """Decide what can be decided. `whole`: look at everybody, not only at what an event may have cured."""
+    return Cycle(picture, policy, whole, with_outside_scorers(engine, picture, policy)).run()
 
 
-def suitable(request: Request, picture: Picture) -> list[Place]:
-    return [
-        place
-        for place in picture.places.values()
-        if place.takes_tasks and unsuitable(request, place.node) is None
-    ]
+class Cycle:
+    """One cycle on paper."""
 
+    def __init__(self, picture: Picture, policy: Policy, whole: bool, engine: Engine) -> None:
+        self._picture, self._policy = picture, policy
+        self._whole = whole or picture.table.verdict.all_open
+        self._paper = Paper(picture, policy, engine)
+        self._backfill = Backfill(self._paper)
+        self._preemption = Preemption(self._paper, self._backfill)
+        kinds = len(self._paper.kinds.gpus)
+        self._blocked_ms = nothing_blocked(kinds) if self._whole else cured(self._paper, policy)
 
-def _best(
-    request: Request, places: list[Place], paper: "Paper", policy: Policy
-) -> tuple[Place, tuple[int, ...]] | None:
-    best: tuple[Place, tuple[int, ...]] | None = None
-    best_score = float("-inf")
-    for candidate in places:
-        room = paper.room(candidate)
-        positions = place(request, candidate.node, room)
-        if positions is None:
-            continue
-        score = policy.score(request, candidate.node, room)
-        if score > best_score:
-            best, best_score = (candidate, positions), score
-    return best
+    def run(self) -> Plan:
+        # 0. Who was waiting for victims to leave.
+        self._start_claims()
+        for rank in range(BURST_RANK):
+            self._paper.enter_class(rank)
+            # 1. Gangs that lost a task, before anything new.
+            self._repair_gangs(rank)
+            # 2. Who was promised a place.
+            self._serve_holders(rank)
+            # 3. Everybody else, in the order of the policy.
+            for order in self._policy.order_names:
+                self._fill(rank, order)
+        # 4. What is left, to those beyond their quota.
+        self._burst()
+        return self._plan()
 
+    def _start_claims(self) -> None:
+        """Those whose victims have gone. The room is theirs already: nothing is taken anew."""
+        paper = self._paper
+        for preempt in self._picture.preempts:
+            if any(self._picture.live(victim) for victim in preempt.victims):
+                continue
+            for claim in preempt.claims:
+                slot = paper.table.waiting.slot_of[claim.task_id]
+                kind = paper.table.kind_of(paper.table.waiting.task(slot))
+                row = paper.table.nodes.row(claim.node_id)
+                devices = mask_of(paper.table.nodes.nodes[row], claim.devices)
+                admission = ADMITTED if paper.waiting.held[slot] else CHARGED
+                paper.engine.write_down(slot, kind, row, devices, admission, paper.started)
+                paper.waiting.taken[slot] = True
 
-class Race:
-    """The first of each kind of request, merged in order.
+    def _repair_gangs(self, rank: int) -> None:
+        for gang in self._picture.gangs.damaged():
+            unit = unit_at(self._paper, self._paper.table.waiting.slot_of[min(gang.waiting)])
+            if TERMS[unit.task.priority_class].rank == rank and self._can_be_repaired(gang):
+                self._try(unit, rank, self._promised(unit))
 
-    A kind whose head did not fit is dropped as a whole: what has no room for its first task has none for
-    its second.
-    """
-
-    def __init__(self, picture: Picture) -> None:
-        self._lines = list(picture.lines.items())
-        self._heap: list[tuple[Key, int, int]] = []
-        for number, (_, line) in enumerate(self._lines):
-            key = line.at(0)
-            assert key is not None, "the picture keeps no empty line"
-            self._heap.append((key, number, 0))
-        heapq.heapify(self._heap)
-
-    def first(self) -> tuple[Request, TaskId] | None:
-        if not self._heap:
-            return None
-        key, number, _ = self._heap[0]
-        return self._lines[number][0], task_of(key)
-
-    def advance(self) -> None:
-        _, number, position = self._heap[0]
-        following = self._lines[number][1].at(position + 1)
-        if following is None:
-            self.drop()
-        else:
-            heapq.heapreplace(self._heap, (following, number, position + 1))
-
-    def drop(self) -> None:
-        heapq.heappop(self._heap)
-
-
-class Paper:
-    """What would be left on each node if the plan so far were carried out; the picture stays as it is."""
-
-    def __init__(self, picture: Picture) -> None:
-        self._places = picture.places
-        self._rooms: dict[str, Room] = {}
-
-    def room(self, place: Place) -> Room:
-        return self._rooms.get(place.node.node_id, place.room)
-
-    def take(self, request: Request, place: Place, positions: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-        self._own(place).take(request, positions)
-        devices = place.node.capacity.devices
-        return place.node.node_id, tuple(devices[position].index for position in positions)
-
-    def hold(self, request: Request, task_id: TaskId, places: list[Place]) -> Hold:
-        """Keep, on the node that lacks least, all that the request could already use."""
-        chosen = min(
-            places, key=lambda place: (_missing(request, place, self.room(place)), place.node.node_id)
+    def _can_be_repaired(self, gang: GangState) -> bool:
+        """Not while it has claims, sleeps, or the rest of it is being stopped."""
+        picture = self._picture
+        if any(picture.placed[task_id].stop_cause is not None for task_id in gang.running):
+            return False
+        return not any(
+            task_id in picture.claims or picture.waiting[task_id].eligible_ms > picture.now_ms
+            for task_id in gang.waiting
         )
-        room = self._own(chosen)
-        room.cpu_milli -= min(room.cpu_milli, request.cpu_milli)
-        room.memory_mib -= min(room.memory_mib, request.memory_mib)
-        room.disk_mib -= min(room.disk_mib, request.disk_mib)
-        room.exclusive = room.exclusive or request.exclusive
-        for position in _usable(request, chosen, room):
-            room.gpu_free[position] = 0
-        return Hold(task_id, chosen.node.node_id)
 
-    def _own(self, place: Place) -> Room:
-        return self._rooms.setdefault(place.node.node_id, place.room.copy())
+    def _serve_holders(self, rank: int) -> None:
+        waiting = self._paper.table.waiting
+        for reservation in self._picture.reservations:
+            unit = unit_at(self._paper, waiting.slot_of[min(reservation.task_ids)])
+            if TERMS[unit.task.priority_class].rank != rank or not self._is_free(unit):
+                continue
+            if self._still_holds(unit, rank, reservation):
+                self._backfill.keep(unit, rank, reservation)
+            else:
+                self._try(unit, rank, reservation)
+
+    def _promised(self, unit: Unit) -> Reservation | None:
+        task_id = unit.task.task_id
+        return next((r for r in self._picture.reservations if task_id in r.task_ids), None)
+
+    def _is_free(self, unit: Unit) -> bool:
+        """Not decided yet, not held back by its quota, and whole: a damaged gang was looked at before."""
+        if self._paper.waiting.taken[unit.slot] or not may_start(self._paper, unit):
+            return False
+        return unit.gang is None or (unit.gang.complete and not unit.gang.running)
+
+    def _still_holds(self, unit: Unit, rank: int, reservation: Reservation) -> bool:
+        """Nothing was cured for it, and nobody has touched its nodes in this plan."""
+        if self._whole or not self._is_settled(unit, rank) or reservation.at_ms <= self._picture.now_ms:
+            return False
+        nodes, index = self._paper.table.nodes, self._paper.index
+        changed = set(index.log[: index.length[0]].tolist())
+        return not any(nodes.row(node_id) in changed for node_id, _ in reservation.places)
+
+    def _is_settled(self, unit: Unit, rank: int) -> bool:
+        waiting = self._paper.waiting
+        return bool(waiting.limit_ms[unit.slot] >= self._blocked_ms[rank, waiting.kind[unit.slot]])
+
+    def _fill(self, rank: int, order: str) -> None:
+        """Compiled as long as tasks fit; who needs a closer look is looked at here."""
+        if not self._anybody_open(rank):
+            return
+        stream = stream_of(self._paper, rank, order)
+        while stream is not None:
+            why, slot, queue = self._run_kernel(stream, rank)
+            if why == DONE:
+                break
+            unit = unit_at(self._paper, slot)
+            if why == GANG and not may_start(self._paper, unit):
+                stream.held_stop[queue] = True
+                continue
+            self._look_closer(why, unit, rank)
+            if why == GANG or self._paper.waiting.taken[slot]:
+                line_up(self._paper, stream)
+            if not self._anybody_open(rank):
+                break
+
+    def _run_kernel(self, stream: Stream, rank: int) -> tuple[int, int, int]:
+        paper = self._paper
+        why, slot, queue = paper.engine.fill(
+            paper.nodes,
+            paper.kinds,
+            paper.layouts,
+            paper.tree,
+            paper.waiting,
+            stream,
+            paper.index,
+            paper.special,
+            paper.cluster_free,
+            self._blocked_ms[rank],
+            paper.now_ms,
+            paper.new_amounts(),
+            paper.started,
+        )
+        return int(why), int(slot), int(queue)
+
+    def _look_closer(self, why: int, unit: Unit, rank: int) -> None:
+        if why == GANG:
+            self._try(unit, rank)
+        elif why == NO_LICENCE or not self._preemption.make_room(unit, rank):
+            self._wait(unit, rank)
+
+    def _try(self, unit: Unit, rank: int, promised: Reservation | None = None) -> None:
+        if not start(self._paper, unit) and not self._preemption.make_room(unit, rank):
+            self._wait(unit, rank, promised)
+
+    def _wait(self, unit: Unit, rank: int, promised: Reservation | None = None) -> None:
+        """With a reservation, if it has one or one is left; with licences, if it lacks only these."""
+        pool = unit.task.request.pool
+        if promised is not None or self._backfill.left_for(rank, pool):
+            if self._paper.cluster_free.size and lacks_only_licences(self._paper, unit):
+                self._keep_licences(unit, rank)
+                return
+            if self._backfill.reserve(unit, rank, promised):
+                return
+        if unit.gang is None or not unit.gang.running:
+            self._block(unit, rank)
+
+    def _keep_licences(self, unit: Unit, rank: int) -> None:
+        need = self._paper.kinds.cluster_need[member_kinds(self._paper, unit)].sum(axis=0)
+        self._paper.cluster_free -= np.minimum(need, self._paper.cluster_free)
+        self._backfill.licence_heads.append((rank, unit.task.request.pool))
+        self._paper.waiting.taken[list(unit.members)] = True
+
+    def _block(self, unit: Unit, rank: int) -> None:
+        """Nor is there room for others of its kind, here or in lower classes, that last as long."""
+        kind, limit_ms = int(self._paper.waiting.kind[unit.slot]), self._paper.waiting.limit_ms[unit.slot]
+        row = self._blocked_ms[rank:, kind]
+        np.minimum(row, limit_ms, out=row)
+
+    def _anybody_open(self, rank: int) -> bool:
+        waiting = self._paper.table.waiting
+        kinds = min(waiting.count.shape[1], self._blocked_ms.shape[1])
+        open_kinds = waiting.shortest_ms[rank, :kinds] < self._blocked_ms[rank, :kinds]
+        return bool((open_kinds & (waiting.count[rank, :kinds] > 0)).any())
+
+    def _burst(self) -> None:
+        if not self._paper.waiting.held.any():
+            return
+        for priority_class in PriorityClass:
+            terms = TERMS[priority_class]
+            if not terms.may_burst:
+                continue
+            for order in self._policy.order_names:
+                stream = stream_of(self._paper, terms.rank, order, burst=True)
+                self._paper.enter_class(BURST_RANK)
+                if stream is not None:
+                    self._fill_burst(stream, terms.rank)
+
+    def _fill_burst(self, stream: Stream, rank: int) -> None:
+        while True:
+            why, slot, queue = self._run_kernel(stream, rank)
+            if why == DONE:
+                return
+            unit = unit_at(self._paper, slot)
+            if why == GANG and not may_start(self._paper, unit, burst=True):
+                stream.held_stop[queue] = True
+            elif why == GANG and start(self._paper, unit, burst=True):
+                line_up(self._paper, stream)
+            else:
+                self._block(unit, rank)
+
+    def _plan(self) -> Plan:
+        """With what the next cycle need not ask again: those with a reservation are settled, too."""
+        for rank, _, reservation in self._backfill.given:
+            slot = self._paper.table.waiting.slot_of[min(reservation.task_ids)]
+            kind, limit_ms = self._paper.waiting.kind[slot], self._paper.waiting.limit_ms[slot]
+            self._blocked_ms[rank, kind] = min(self._blocked_ms[rank, kind], limit_ms)
+        for rank, kind in self._preemption.put_off:
+            self._blocked_ms[rank, kind] = NEVER
+        table = self._paper.table
+        return Plan(
+            version=self._picture.version,
+            starts=Starts(self._paper),
+            preempts=tuple(self._preemption.preempts),
+            reservations=tuple(reservation for _, _, reservation in self._backfill.given),
+            faults=(*table.kinds.faults.values(), *table.waiting.faults.values()),
+            more=bool(self._preemption.put_off),
+            verdict=self._blocked_ms,
+        )
 
 
-def _usable(request: Request, place: Place, room: Room) -> list[int]:
-    """The devices, freest first, that already suit the request: no more than it needs."""
-    if not request.gpu_milli:
-        return []
-    fitting = [
-        position
-        for position, device in enumerate(place.node.capacity.devices)
-        if matches(device, request.gpu_type) and room.gpu_free[position] > 0
-    ]
-    if request.gpu_milli >= WHOLE_GPU:
-        fitting = [position for position in fitting if room.gpu_free[position] == WHOLE_GPU]
-    fitting.sort(key=lambda position: (-room.gpu_free[position], position))
-    return fitting[: max(1, request.gpu_milli // WHOLE_GPU)]
-
-
-def _missing(request: Request, place: Place, room: Room) -> float:
-    """How far the node is from having room: the sum of the missing parts of each dimension."""
-    gpu_free = sum(min(room.gpu_free[position], WHOLE_GPU) for position in _usable(request, place, room))
-    pairs = (
-        (request.cpu_milli, room.cpu_milli),
-        (request.memory_mib, room.memory_mib),
-        (request.disk_mib, room.disk_mib),
-        (request.gpu_milli, gpu_free),
-    )
-    return sum(max(0, asked - free) / asked for asked, free in pairs if asked)
+def is_settled(picture: Picture) -> bool:
+    """Nothing has happened since the last plan that could let anybody start."""
+    verdict, waiting = picture.table.verdict, picture.table.waiting
+    if verdict.all_open or verdict.freed or picture.preempts:
+        return False
+    kinds = min(waiting.count.shape[1], verdict.blocked_ms.shape[1])
+    blocked: Ints = np.minimum(verdict.blocked_ms[:, :kinds], NEVER)
+    return not ((waiting.count[:, :kinds] > 0) & (waiting.shortest_ms[:, :kinds] < blocked)).any()

@@ -1,9 +1,19 @@
-"""A policy is a list of opinions: whom to serve first, and where to place them."""
+"""A policy is a list of opinions: whom to serve first, where a task may go, and which place is best."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from tgpu.core.ordering import ORDERS, Order
-from tgpu.core.scoring import SCORERS, Scorer
+from tgpu.core.rules import RULES, Rule
+from tgpu.domain.job import Request, TaskBrief
+from tgpu.domain.node import Node
+
+ORDERS = ("drf", "fair-tree", "priority", "fifo")
+SCORERS = ("tightest", "spread", "fragmentation")
+
+OutsideOrder = Callable[[TaskBrief, int], tuple[int, ...]]
+"""(task, now in ms) → a key; the smallest is served first."""
+OutsideScorer = Callable[[Request, Node, "Left"], float]
+"""(request, node, what is left there) → a score; the highest is taken."""
 
 
 class UnknownPolicyError(ValueError):
@@ -11,15 +21,71 @@ class UnknownPolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What a node has left, as a scorer from outside sees it."""
+
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int
+    gpu_free: tuple[int, ...]
+    """Thousandths, by position in the node's list of devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """What is chosen per pool."""
+
+    order: str = "drf"
+    scorer: str = "tightest"
+    cpu_overcommit: int = 1000
+    """Thousandths of what a node has that may be given out."""
+    memory_overcommit: int = 1000
+    default_limit_s: int = 24 * 3600
+    """How long a task without a time limit is taken to run."""
+    reserve: int = 1
+    """How many of those who cannot start get a reservation, in each class."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
-    name: str
-    order: Order
-    score: Scorer
+    default: PoolPolicy = field(default_factory=PoolPolicy)
+    """For tasks that name no pool, and for pools that are not named here."""
+    pools: Mapping[str, PoolPolicy] = field(default_factory=dict)
+    aging_step_s: int = 3600
+    aging_most: int = 24
+    preemption: bool = True
+    min_run_s: int = 0
+    backoff_s: int = 10
+    half_life_s: int = 7 * 24 * 3600
+    cluster_generic: Mapping[str, int] = field(default_factory=dict)
+    """What the cluster as a whole has of a named resource: licences."""
+    rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))
+    outside_rules: Mapping[str, Rule] = field(default_factory=dict)
+    outside_orders: Mapping[str, OutsideOrder] = field(default_factory=dict)
+    outside_scorers: Mapping[str, OutsideScorer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        orders = (*ORDERS, *sorted(self.outside_orders))
+        scorers = (*SCORERS, *sorted(self.outside_scorers))
+        for pool in (self.default, *self.pools.values()):
+            if pool.order not in orders:
+                raise UnknownPolicyError(
+                    f"there is no policy {pool.order!r}; take one of {', '.join(orders)}"
+                )
+            if pool.scorer not in scorers:
+                raise UnknownPolicyError(
+                    f"there is no scorer {pool.scorer!r}; take one of {', '.join(scorers)}"
+                )
+
+    def of(self, pool: str | None) -> PoolPolicy:
+        return self.default if pool is None else self.pools.get(pool, self.default)
+
+    @property
+    def order_names(self) -> tuple[str, ...]:
+        """Every order in use, in the sequence in which they are served."""
+        used = {self.default.order, *(pool.order for pool in self.pools.values())}
+        return tuple(name for name in (*ORDERS, *sorted(self.outside_orders)) if name in used)
 
 
-def named(order: str, score: str = "tightest") -> Policy:
-    if order not in ORDERS:
-        raise UnknownPolicyError(f"there is no policy {order!r}; take one of {', '.join(ORDERS)}")
-    if score not in SCORERS:
-        raise UnknownPolicyError(f"there is no scorer {score!r}; take one of {', '.join(SCORERS)}")
-    return Policy(order, ORDERS[order], SCORERS[score])
+def named(order: str, scorer: str = "tightest") -> Policy:
+    return Policy(PoolPolicy(order=order, scorer=scorer))

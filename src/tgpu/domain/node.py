@@ -17,6 +17,8 @@ class Device:
     healthy: bool = True
     numa_node: int | None = None
     note: str = ""
+    island: int | None = None
+    """Devices of one number reach each other directly (NVLink)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Node:
     pool: str = "default"
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
+    """`key` or `key=value`: only tasks that tolerate every one of them may start here."""
     boot_id: str = ""
     joined_ms: int = 0
     heard_ms: int = 0

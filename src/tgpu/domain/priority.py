@@ -42,3 +42,6 @@ TERMS = {
     )
     for rank, name in enumerate(_ORDER)
 }
+
+BURST_RANK = len(_ORDER)
+"""What runs on burst quota ranks below every class."""

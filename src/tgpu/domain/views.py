@@ -34,6 +34,17 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """The smallest change to a job with which it would start now."""
+
+    field: str
+    """Of the request, the gang or the task, as these name it: `gpu_milli`, `topology`, `time_limit_s`."""
+    now: object
+    instead: object
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """The whole answer to "why does my job wait?"."""
 
@@ -43,7 +54,13 @@ class Why:
     reasons: tuple[Reason, ...] = ()
     holders: tuple[Holder, ...] = ()
     position: int | None = None
-    """How many waiting tasks are served before it, plus one."""
+    """1 for the first in its queue: its class's or, where tenants take turns, its tenant's in the class.
+    Who has a reservation stands before the queue: then it is its place among those."""
+    starts_at_ms: int | None = None
+    """When it starts by what is known now; None if nothing is known."""
+    estimate: str | None = None
+    """The same in words, and how sure it is."""
+    advice: Advice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +96,6 @@ class QueueView:
     depth: int
     head_job_id: int | None
     weighted_share: float
-    """The tenant's dominant share of the ready capacity, divided by its weight."""
+    """The tenant's dominant share, divided by its weight: the smallest is served first."""
+    dominant_share: float = 0.0
+    """The largest part that the tenant, with all below it, has of anything on ready and draining nodes."""

@@ -57,6 +57,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     labels: Mapping[str, str]
     serves: str
     attempts: tuple[AttemptReport, ...]
+    taints: tuple[str, ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):

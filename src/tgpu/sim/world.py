@@ -41,7 +41,7 @@ class World:
         self.servers: list[ServerProcess] = []
         """Those that live, the newest last; an older one has been paused and does not know it yet."""
         self.agents: dict[str, AgentProcess] = {}
-        self._policy = random.choice(("fifo", "priority"))
+        self._policy = random.choice(("drf", "drf", "fair-tree", "priority", "fifo"))
         self._lives = 0
 
     async def begin(self) -> None:

@@ -13,7 +13,11 @@ def the_request(spec: JobSpec) -> Request:
 
 
 def demand_by_tenant(work: Iterable[tuple[str, Request]]) -> dict[str, Amounts]:
-    """The sums for (tenant, request) pairs, a parent before its children."""
+    """The sums for (tenant, request) pairs, a parent before its children.
+
+    A request by GPU memory alone adds no GPUs: how much of one it takes depends on the device that it gets,
+    and the quota is charged before that is known.
+    """
     own: dict[str, tuple[int, int, int, int]] = {}
     for tenant_id, request in work:
         cpu, memory, disk, gpu = own.get(tenant_id, (0, 0, 0, 0))

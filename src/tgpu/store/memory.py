@@ -111,7 +111,7 @@ class MemoryStore:
         return await self._once(lambda: self._state.tenants.get(tenant_id))
 
     async def create_tenant(self, tenant: Tenant) -> Tenant:
-        return await self._once(lambda: self._state.create_tenant(tenant))
+        return await self._once(lambda: self._state.create_tenant(tenant), wakes=True)
 
     async def update_tenant(
         self,
@@ -121,7 +121,9 @@ class MemoryStore:
         limits: Limits | None = None,
         if_version: int | None = None,
     ) -> Tenant:
-        return await self._once(lambda: self._state.rewrite_tenant(tenant_id, weight, limits, if_version))
+        return await self._once(
+            lambda: self._state.rewrite_tenant(tenant_id, weight, limits, if_version), wakes=True
+        )
 
     async def create_token(self, token: Token) -> Token:
         def create() -> Token:
@@ -169,6 +171,7 @@ class MemoryStore:
                     for attempt in self._state.attempts.get(job.job_id, ())
                     if attempt.state.is_live
                 ],
+                tenants=self._state.terms(),
             )
 
         return await self._once(everything)

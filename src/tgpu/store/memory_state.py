@@ -40,6 +40,8 @@ class State:
     """The event with number n at index n - 1."""
     nodes: dict[str, Node] = field(default_factory=dict)
     tenants: dict[str, Tenant] = field(default_factory=lambda: {DEFAULT_TENANT: Tenant(DEFAULT_TENANT)})
+    tenant_changes: dict[str, int] = field(default_factory=lambda: {DEFAULT_TENANT: 1})
+    """By tenant: the number of the first event after its last change."""
     tokens: dict[int, Token] = field(default_factory=dict)
     answers: dict[tuple[str, str], tuple[str, list[int]]] = field(default_factory=dict)
     """By user and key: the body's digest and the job ids that were answered."""
@@ -117,7 +119,12 @@ class State:
                 if event.kind == event_data.CANCEL_REQUESTED
             ],
             more=len(scanned) == limit,
+            tenants=[tenant for tenant in self.terms() if self.tenant_changes[tenant.tenant_id] > after_seq],
         )
+
+    def terms(self) -> list[Tenant]:
+        """Every tenant, without what it uses."""
+        return [replace(tenant, used=Amounts()) for _, tenant in sorted(self.tenants.items())]
 
     def create_tenant(self, tenant: Tenant) -> Tenant:
         if tenant.parent_id is not None and tenant.parent_id not in self.tenants:
@@ -125,6 +132,7 @@ class State:
         if tenant.tenant_id in self.tenants:
             raise TenantExistsError(f"there is a tenant {tenant.tenant_id!r} already")
         self.tenants[tenant.tenant_id] = Tenant(tenant.tenant_id, tenant.weight, tenant.limits)
+        self.tenant_changes[tenant.tenant_id] = len(self.events) + 1
         return self.tenants[tenant.tenant_id]
 
     def rewrite_tenant(
@@ -141,6 +149,7 @@ class State:
             limits=tenant.limits if limits is None else limits,
             version=tenant.version + 1,
         )
+        self.tenant_changes[tenant_id] = len(self.events) + 1
         return self.tenants[tenant_id]
 
 

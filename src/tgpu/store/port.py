@@ -110,6 +110,8 @@ class World:
     tasks: list[TaskBrief]
     attempts: list[Attempt]
     """The live ones only."""
+    tenants: list[Tenant] = field(default_factory=list)
+    """All of them, with weight and limits; what they use is left at zero, for it changes with every task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,9 @@ class Changes:
     cancels: list[tuple[int, str]]
     """(job id, who asked)"""
     more: bool = False
+    tenants: list[Tenant] = field(default_factory=list)
+    """Those that were created, or given another weight or other limits, as in `World`: never later than the
+    first task of such a tenant, and again while `seq` stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +248,8 @@ class Store(Protocol):
         ...
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        """`wake` is called on the event loop after every `submit` and `request_cancel`."""
+        """`wake` is called on the event loop after every `submit` and `request_cancel`, and whenever a tenant
+        was created or changed."""
         ...
 
     async def close(self) -> None: ...

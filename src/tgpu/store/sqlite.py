@@ -102,7 +102,7 @@ class SqliteStore:
         return await self._read(lambda session: tenants.one(session, tenant_id))
 
     async def create_tenant(self, tenant: Tenant) -> Tenant:
-        return await self._write(lambda session: tenants.create(session, tenant))
+        return await self._write(lambda session: tenants.create(session, tenant), wakes=True)
 
     async def update_tenant(
         self,
@@ -113,7 +113,7 @@ class SqliteStore:
         if_version: int | None = None,
     ) -> Tenant:
         return await self._write(
-            lambda session: tenants.rewrite(session, tenant_id, weight, limits, if_version)
+            lambda session: tenants.rewrite(session, tenant_id, weight, limits, if_version), wakes=True
         )
 
     async def create_token(self, token: Token) -> Token:

@@ -10,11 +10,11 @@ from typing import Self
 from sqlalchemy.dialects import sqlite
 
 from tgpu.store.port import StoreUnusableError
-from tgpu.store.sql import cluster
+from tgpu.store.sql import founding
 from tgpu.store.sql.session import Query, Session
 from tgpu.store.sqlite_errors import damaged, unusable
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision below `migrations/versions`: a file that is there is opened without Alembic."""
 
 _BUSY_TIMEOUT_S = 10.0
@@ -155,7 +155,7 @@ def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
 def _found(connection: sqlite3.Connection, cluster_id: str) -> str:
     connection.execute("BEGIN IMMEDIATE")
     session = session_on(connection)
-    founded = cluster.found(session, cluster_id)
+    founded = founding.found(session, cluster_id)
     session.close()
     connection.execute("COMMIT")
     return founded

@@ -163,6 +163,9 @@ tenants = Table(
     Column("disk_mib_used", BigInteger, nullable=False, server_default=_ZERO),
     Column("gpu_milli_used", BigInteger, nullable=False, server_default=_ZERO),
     Column("version", BigInteger, nullable=False),
+    # The number of the first event after its weight or limits last changed: what the loop has yet to see.
+    Column("next_seq", BigInteger, nullable=False, server_default=_ZERO),
+    Index("tenants_by_change", "next_seq"),
 )
 
 tokens = Table(

@@ -14,6 +14,7 @@ import uvloop
 from tgpu.agent.inventory import Inventory
 from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
 from tgpu.config.settings import Settings, SettingsError
+from tgpu.domain.node_terms import labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.runner.process import ProcessRunner
@@ -46,13 +47,13 @@ def node_name(settings: Settings) -> str:
 
 
 def _identity(settings: Settings) -> NodeIdentity:
-    pairs = [label.partition("=") for label in settings.node_labels]
     return NodeIdentity(
         node_id=node_name(settings),
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         pool=settings.node_pool,
-        labels={key: value for key, _, value in pairs},
+        labels=labels("node_labels", settings.node_labels),
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
+        taints=settings.node_taints,
     )
 
 

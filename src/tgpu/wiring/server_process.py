@@ -23,7 +23,7 @@ from tgpu.control.answers import Answers
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.loop import Control, Timers
-from tgpu.core.policy import named
+from tgpu.core.policy import UnknownPolicyError
 from tgpu.domain.job import Event
 from tgpu.observe.logs import configure, logger
 from tgpu.observe.metrics import Metrics
@@ -31,8 +31,10 @@ from tgpu.store.port import DeposedError, Store, StoreUnusableError
 from tgpu.store.sqlite import SqliteStore
 from tgpu.wiring import home, pidfile
 from tgpu.wiring.addresses import check_listen, tcp_listener, url_of
+from tgpu.wiring.kernel_keeper import keep_kernel
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import HubLogs, LiveAnswers
+from tgpu.wiring.policy_of_settings import policy_of
 
 GOODBYE_S = 2
 GC_THRESHOLDS = (20_000, 20, 50)
@@ -55,7 +57,13 @@ def main(settings: Settings) -> int:
             uvloop.run(serve(settings))
         finally:
             pidfile.release(lock)
-    except (pidfile.AlreadyRunningError, home.HomeError, SettingsError, StoreUnusableError) as error:
+    except (
+        pidfile.AlreadyRunningError,
+        home.HomeError,
+        SettingsError,
+        StoreUnusableError,
+        UnknownPolicyError,
+    ) as error:
         print(f"tgpu: {error}", file=sys.stderr)
         return 1
     return 0
@@ -88,7 +96,7 @@ class Server:
             store=store,
             inbox=inbox,
             hub=self._hub,
-            policy=named(settings.policy),
+            policy=policy_of(settings),
             timers=Timers(settings.node_silent_s, settings.reconcile_s),
             now_ms=wall_clock_ms,
             observer=self._metrics,
@@ -132,6 +140,7 @@ class Server:
             loop.add_signal_handler(number, stopping.set)
         control = asyncio.create_task(self._control.run())
         serving = asyncio.create_task(api.serve(sockets))
+        keeping = asyncio.create_task(keep_kernel(self._control, settings.kernel))
         stop = asyncio.create_task(stopping.wait())
         self._log.info("ready", socket=str(settings.socket), api=url_of(tcp) if tcp else None)
         done, _ = await asyncio.wait({control, serving, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -143,6 +152,7 @@ class Server:
             if path is not None:
                 path.unlink(missing_ok=True)
         control.cancel()
+        keeping.cancel()
         for task in done - {stop}:
             _raise_or_explain(task)
 
@@ -150,7 +160,7 @@ class Server:
         return create_app(
             Services(
                 store=self._store,
-                live=LiveAnswers(Answers(self._control, self._hub, self._store)),
+                live=LiveAnswers(Answers(self._control, self._hub)),
                 logs=HubLogs(self._hub),
                 settings=self._settings,
                 metrics=self._metrics,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from tgpu.agent.inventory.nvlink import Links, address_of, islands, links_of
 from tgpu.domain.node import Device
 
 MIB = 1 << 20
@@ -46,13 +47,15 @@ class NvmlGpus:
     def __init__(self, nvml: Any) -> None:  # noqa: ANN401  the library comes without types
         self._nvml = nvml
         self._known: dict[int, Device] = {}
+        self._links: dict[int, Links] = {}
 
     def devices(self) -> tuple[Device, ...]:
         try:
-            count = self._nvml.nvmlDeviceGetCount()
+            found = [self._device(index) for index in range(self._nvml.nvmlDeviceGetCount())]
         except self._nvml.NVMLError as error:
-            return tuple(_ill(device, str(error)) for device in self._known.values())
-        return tuple(self._device(index) for index in range(count))
+            found = [_ill(device, str(error)) for device in self._known.values()]
+        island = islands(self._links)
+        return tuple(replace(device, island=island.get(device.index)) for device in found)
 
     def use(self, indices: Sequence[int]) -> list[GpuUse]:
         return [self._use(index) for index in indices]
@@ -71,12 +74,14 @@ class NvmlGpus:
         except nvml.NVMLError as error:
             return _ill(self._known.get(index, Device(index, "", "unknown", 0)), str(error))
         self._known[index] = device
+        if index not in self._links and (links := links_of(nvml, handle)) is not None:
+            self._links[index] = links
         return device
 
     def _numa_node(self, handle: Any) -> int | None:  # noqa: ANN401  an opaque pointer
         try:
-            address = _text(self._nvml.nvmlDeviceGetPciInfo(handle).busId).lower()
-            node = int((PCI_DEVICES / address[-12:] / "numa_node").read_text(encoding="ascii"))
+            address = address_of(self._nvml.nvmlDeviceGetPciInfo(handle))
+            node = int((PCI_DEVICES / address / "numa_node").read_text(encoding="ascii"))
         except (self._nvml.NVMLError, OSError, ValueError):
             return None
         return node if node >= 0 else None

@@ -5,7 +5,7 @@ import psutil
 from tgpu.agent.inventory import host
 from tgpu.agent.inventory.gpus import Gpus, SimulatedGpus, find_gpus
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.domain import quantities
+from tgpu.domain import node_terms, quantities
 from tgpu.domain.node import Capacity, Device
 from tgpu.protocol.messages import NodeUse
 
@@ -38,6 +38,7 @@ class Inventory:
             memory_mib=self._size("node_memory", settings.node_memory) or host.memory_mib(),
             disk_mib=self._disk_mib,
             devices=tuple(present.get(index) or _vanished(index) for index in self._offered),
+            generic=dict(node_terms.generic_pairs("node_generic", settings.node_generic)),
         )
 
     def measure(self) -> NodeUse:

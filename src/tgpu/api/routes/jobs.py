@@ -132,7 +132,8 @@ ENDPOINTS = (
         Role.VIEWER,
         "jobs",
         "Say why a job waits",
-        "What stands between the job and its start, and who has what it needs.",
+        "What stands between the job and its start, who has what it needs, when it starts by what is known "
+        "now, and the smallest change that would start it at once.",
         {
             200: Answer(
                 "The answer.",
@@ -140,10 +141,24 @@ ENDPOINTS = (
                 {
                     "job_id": 42,
                     "waiting": True,
-                    "summary": "Waits for 1 GPU; all 8 are taken.",
-                    "reasons": [{"code": "gpu-taken", "text": "All 8 GPUs are taken.", "data": {}}],
+                    "summary": "waits: needs 2 GPUs; ws1 has 1 of 8 GPUs free",
+                    "reasons": [
+                        {
+                            "code": "gpus",
+                            "text": "needs 2 GPUs; ws1 has 1 of 8 GPUs free",
+                            "data": {"node_id": "ws1", "needs": 2, "free": 1, "of": 8},
+                        }
+                    ],
                     "holders": [],
                     "position": 1,
+                    "starts_at": "2026-01-31T14:05:00.000Z",
+                    "estimate": "starts by backfill ≈ 14:05 UTC on ws1",
+                    "advice": {
+                        "field": "gpu_request",
+                        "now": 2,
+                        "instead": 1,
+                        "text": "with --gpus 1 it would start now on ws1",
+                    },
                 },
             )
         },

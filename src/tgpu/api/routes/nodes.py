@@ -33,6 +33,7 @@ class DeviceOut(msgspec.Struct, kw_only=True):
     memory_mb: int
     healthy: bool
     numa_node: int | None
+    island: int | None
     note: str
     allocated: int | float
     holders: list[HolderOut]
@@ -50,6 +51,7 @@ class NodeOut(msgspec.Struct, kw_only=True):
     mem_total_mb: int
     disk_total_mb: int
     gpu_total: int | float
+    generic_total: Mapping[str, int]
     cpu_allocated: int | float
     mem_allocated_mb: int
     disk_allocated_mb: int
@@ -79,6 +81,7 @@ class QueueOut(msgspec.Struct, kw_only=True):
     depth: int
     head_job_id: int | None
     weighted_share: float
+    dominant_share: float
 
 
 class QueueList(msgspec.Struct, kw_only=True):
@@ -95,6 +98,7 @@ def device_out(device: Device, view: DeviceView | None) -> DeviceOut:
         memory_mb=device.memory_mib,
         healthy=device.healthy,
         numa_node=device.numa_node,
+        island=device.island,
         note=device.note,
         allocated=decimal(view.allocated_milli) if view else 0,
         holders=[HolderOut(job_id=job_id, user_id=user) for job_id, user in (view.holders if view else ())],
@@ -114,6 +118,7 @@ def node_out(view: NodeView) -> NodeOut:
         mem_total_mb=capacity.memory_mib,
         disk_total_mb=capacity.disk_mib,
         gpu_total=decimal(capacity.gpu_milli),
+        generic_total=capacity.generic,
         cpu_allocated=decimal(given.cpu_milli),
         mem_allocated_mb=given.memory_mib,
         disk_allocated_mb=given.disk_mib,
@@ -137,6 +142,7 @@ def _queue_out(view: QueueView) -> QueueOut:
         depth=view.depth,
         head_job_id=view.head_job_id,
         weighted_share=view.weighted_share,
+        dominant_share=view.dominant_share,
     )
 
 
@@ -164,6 +170,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "mem_total_mb": 131072,
     "disk_total_mb": 512000,
     "gpu_total": 1,
+    "generic_total": {"licence": 2},
     "cpu_allocated": 2,
     "mem_allocated_mb": 16384,
     "disk_allocated_mb": 0,
@@ -178,6 +185,7 @@ _NODE_EXAMPLE: dict[str, object] = {
             "memory_mb": 81920,
             "healthy": True,
             "numa_node": 0,
+            "island": 0,
             "note": "",
             "allocated": 0.5,
             "holders": [{"job_id": 42, "user_id": "alice"}],
@@ -244,6 +252,7 @@ ENDPOINTS = (
                             "depth": 3,
                             "head_job_id": 42,
                             "weighted_share": 0.25,
+                            "dominant_share": 0.5,
                         }
                     ]
                 },

@@ -64,6 +64,7 @@ def _settings() -> Answer:
         shown = list(value) if isinstance(value, tuple) else value
         source = _source(key.name, changed=value != key.default)
         rows.append({"name": key.name, "value": shown, "source": source, "doc": key.metadata["doc"]})
+    rows += [_pool_row(pool) for pool in settings.pools]
 
     def people(screen: Screen) -> Iterator[str]:
         for row in rows:
@@ -71,6 +72,12 @@ def _settings() -> Answer:
             yield f"    {row['doc']}"
 
     return Answer(rows, people)
+
+
+def _pool_row(pool: config.PoolSettings) -> dict[str, Any]:
+    said = {key: getattr(pool, key) for key in config.POOL_KEYS if getattr(pool, key) is not None}
+    doc = "What this pool has otherwise than the settings of the same names say."
+    return {"name": f"pools.{pool.name}", "value": said, "source": "the TOML file", "doc": doc}
 
 
 def _source(name: str, *, changed: bool) -> str:

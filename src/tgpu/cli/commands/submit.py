@@ -27,6 +27,7 @@ examples:
   tgpu submit --gpus 2 --time 4h -- python train.py --lr 3e-4
   tgpu submit --gpus 1 -- 'python prepare.py && python train.py'
   tgpu submit --memory 16G train.sh
+  tgpu submit --gpus 2 --gpu-memory 40G --where 'zone in (a,b)' --tolerate spot -- python train.py
   tgpu submit -f job.yaml --priority 5
 A script is read when the job starts, not now. Words after the script or after `--` belong to the job.
 The job's stdin is /dev/null.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tgpu.cli.arguments import Parser, command_parser
-from tgpu.cli.node_flags import add_node_flags, add_server_flags, overrides, settings
+from tgpu.cli.node_flags import add_node_flags, add_server_flags, check_policy, overrides, settings
 
 _MORE = """\
 Without --detach it stays in the foreground; Ctrl-C stops it, and jobs go on. The logs are in TGPU_HOME,
@@ -31,7 +31,8 @@ def parser() -> Parser:
 
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
-    settings(args)  # a wrong setting is told here, in one line, rather than by a process in the background
+    # A wrong setting is told here, in one line, rather than by a process in the background.
+    check_policy(settings(args))
     from tgpu.wiring import up  # noqa: PLC0415  `--help` needs none of it
 
     return up.run(

@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def parser() -> Parser:
-    made = command_parser("why", "Why a job waits, and who has what it needs.")
+    made = command_parser("why", "Why a job waits, when it starts, and what would start it now.")
     add_jobs(made, default="last")
     add_output(made)
     return made
@@ -55,8 +55,12 @@ def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
     for reason in why.get("reasons") or []:
         if reason["text"] not in why["summary"]:
             yield f"  - {clean(reason['text'])}"
-    if why.get("position"):
+    if why.get("position") and not any(reason["code"] == "in-line" for reason in why.get("reasons") or []):
         yield f"  {words.ordinal(why['position'])} in line"
+    if why.get("estimate"):
+        yield f"  {clean(why['estimate'])}"
+    if why.get("advice"):
+        yield f"  {screen.paint('Advice:', 'bold')} {clean(why['advice']['text'])}"
     holders = why.get("holders") or []
     if holders:
         yield ""

@@ -7,7 +7,7 @@ from tgpu.domain.lifecycle import Cause, Status
 from tgpu.sim.facts import Facts, Watcher
 from tgpu.store.memory_state import State
 
-_NEVER_RAN = frozenset({Cause.COULD_NOT_START, Cause.CANCELLED})
+_NEVER_RAN = frozenset({Cause.COULD_NOT_START, Cause.CANCELLED, Cause.PREEMPTED})
 
 
 class TrueEndings(Watcher):

@@ -1,17 +1,13 @@
-"""The cluster's own rows: its id and epoch, the numbers it gives out, its nodes."""
+"""The cluster's own rows: its epoch, the numbers it gives out, its nodes."""
 
 from sqlalchemy import insert, select, update
 
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import DEFAULT_TENANT, Tenant
 from tgpu.store.port import DeposedError
-from tgpu.store.sql import codec, tenants
+from tgpu.store.sql import codec
 from tgpu.store.sql.session import Query, Session, constant, value
 from tgpu.store.tables import counters, meta, nodes
 
-CLUSTER_ID = Query("The id this store was founded with.", select(meta.c.cluster_id))
-FOUND = Query("Gives a new store its id.", insert(meta))
-FOUND_COUNTERS = Query("Starts the numbering of a new store.", insert(counters))
 EPOCH = Query(
     "The epoch that may write now, held against a claim until this transaction ends.",
     select(meta.c.epoch).with_for_update(read=True),
@@ -35,17 +31,6 @@ REPLACE_NODE = Query(
     update(nodes).values(body=value("new_body")).where(nodes.c.node_id == value("node")),
 )
 ADD_NODE = Query("Adds a node that is not known.", insert(nodes))
-
-
-def found(session: Session, cluster_id: str) -> str:
-    """The store's id; a store that has none yet is founded with `cluster_id`."""
-    row = session.row(CLUSTER_ID)
-    if row is not None:
-        return str(row[0])
-    session.change(FOUND, singleton=1, cluster_id=cluster_id, epoch=0)
-    session.change(FOUND_COUNTERS, singleton=1, last_job_id=0, last_seq=0)
-    tenants.create(session, Tenant(DEFAULT_TENANT))
-    return cluster_id
 
 
 def claim(session: Session) -> int:

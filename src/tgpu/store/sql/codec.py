@@ -6,7 +6,6 @@ import msgspec
 
 from tgpu.domain.job import Exit, JobSpec, Request
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import Amounts
 
 # 100,000 waiting tasks are of a few kinds: each kind is decoded and kept once.
 _KINDS_KEPT = 65_536
@@ -48,7 +47,3 @@ def devices_from(text: str) -> tuple[int, ...]:
 
 def data_from(text: str) -> dict[str, object]:
     return _data.decode(text)
-
-
-def amounts_of(request: Request) -> Amounts:
-    return Amounts(request.cpu_milli, request.memory_mib, request.disk_mib, request.gpu_milli)

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, insert, or_, select, update
 
 from tgpu.domain.tenant import Amounts, Limits, Tenant
 from tgpu.store.port import QuotaExceededError, StaleVersionError, TenantExistsError, UnknownTenantError
+from tgpu.store.sql import cluster
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import tenants
 
@@ -15,6 +16,12 @@ _FIELDS = (
     tenants.c.weight,
     *(tenants.c[f"{name}_limit"] for name in _DIMENSIONS),
     *(tenants.c[f"{name}_used"] for name in _DIMENSIONS),
+    tenants.c.version,
+)
+_TERMS = (
+    tenants.c.tenant_id,
+    tenants.c.weight,
+    *(tenants.c[f"{name}_limit"] for name in _DIMENSIONS),
     tenants.c.version,
 )
 
@@ -29,6 +36,15 @@ _IS_THIS = tenants.c.tenant_id == value("tenant")
 
 ALL = Query("Every tenant.", select(*_FIELDS).order_by(tenants.c.tenant_id))
 ONE = Query("One tenant.", select(*_FIELDS).where(_IS_THIS))
+TERMS = Query("Every tenant, without what it uses.", select(*_TERMS).order_by(tenants.c.tenant_id))
+CHANGED_TERMS = Query(
+    "The tenants that changed after some event, without what they use.",
+    select(*_TERMS).where(tenants.c.next_seq > value("after_seq")).order_by(tenants.c.tenant_id),
+)
+MARK_CHANGED = Query(
+    "Records the number of the first event after a tenant's change.",
+    update(tenants).values(next_seq=value("first_seq")).where(_IS_THIS),
+)
 ADD = Query("Adds a tenant that has admitted nothing.", insert(tenants), [
     "tenant_id", "weight", *(f"{name}_limit" for name in _DIMENSIONS), "version",
 ])  # fmt: skip
@@ -59,6 +75,14 @@ def every(session: Session) -> list[Tenant]:
     return [_tenant(row) for row in session.rows(ALL)]
 
 
+def terms(session: Session) -> list[Tenant]:
+    return [_without_use(row) for row in session.rows(TERMS)]
+
+
+def changed_terms(session: Session, after_seq: int) -> list[Tenant]:
+    return [_without_use(row) for row in session.rows(CHANGED_TERMS, after_seq=after_seq)]
+
+
 def one(session: Session, tenant_id: str) -> Tenant | None:
     row = session.row(ONE, tenant=tenant_id)
     return None if row is None else _tenant(row)
@@ -71,6 +95,7 @@ def create(session: Session, tenant: Tenant) -> Tenant:
         raise TenantExistsError(f"there is a tenant {tenant.tenant_id!r} already")
     limits = {f"{name}_limit": getattr(tenant.limits, name) for name in _DIMENSIONS}
     session.change(ADD, tenant_id=tenant.tenant_id, weight=tenant.weight, version=1, **limits)
+    _mark_changed(session, tenant.tenant_id)
     return Tenant(tenant.tenant_id, tenant.weight, tenant.limits)
 
 
@@ -93,7 +118,15 @@ def rewrite(
     )
     if not taken:
         raise StaleVersionError(now.version + 1)
+    _mark_changed(session, tenant_id)
     return Tenant(tenant_id, new_weight, new_limits, now.used, now.version + 1)
+
+
+def _mark_changed(session: Session, tenant_id: str) -> None:
+    """Taking no numbers still holds the row that gives them out, so that no event can slip in between. The
+    tenant's row is held before it, as a submission does."""
+    _, first_seq = cluster.reserve(session, 0, 0)
+    session.change(MARK_CHANGED, tenant=tenant_id, first_seq=first_seq)
 
 
 def charge(session: Session, demand: Mapping[str, Amounts]) -> None:
@@ -121,6 +154,10 @@ def _by_name(amounts: Amounts) -> dict[str, int]:
         "disk_mib": amounts.disk_mib,
         "gpu_milli": amounts.gpu_milli,
     }
+
+
+def _without_use(row: Row) -> Tenant:
+    return Tenant(row[0], row[1], Limits(*row[2:6]), version=row[6])
 
 
 def _tenant(row: Row) -> Tenant:

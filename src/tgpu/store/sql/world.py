@@ -8,7 +8,7 @@ from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.event_data import CANCEL_REQUESTED
 from tgpu.store.port import Changes, LiveSummary, World
-from tgpu.store.sql import cluster, codec, jobs
+from tgpu.store.sql import cluster, codec, jobs, tenants
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import LIVE_STATUSES, events, tasks
 from tgpu.store.tables import jobs as job_rows
@@ -75,6 +75,7 @@ def load(session: Session) -> World:
         nodes=cluster.all_nodes(session),
         tasks=[_brief(row) for row in session.stream(LIVE_TASKS)],
         attempts=jobs.live_attempts(session),
+        tenants=tenants.terms(session),
     )
 
 
@@ -98,7 +99,8 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
             cancels.append((job_id, str(codec.data_from(data)["by"])))
         elif brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
-    return Changes(seq, submitted, cancels, more=scanned == limit)
+    changed = tenants.changed_terms(session, after_seq)
+    return Changes(seq, submitted, cancels, more=scanned == limit, tenants=changed)
 
 
 def _brief(row: Row) -> TaskBrief:

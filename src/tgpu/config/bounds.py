@@ -1,0 +1,64 @@
+"""What a setting's value must be like, beyond its type: one check per setting that has bounds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tgpu.domain import node_terms
+from tgpu.domain.label_rules import label
+from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, milli, seconds
+
+_MOST_RESERVED = 1000
+_MOST_AGING = 1_000_000
+MOST_OVERCOMMIT_MILLI = 100 * MILLI
+_OTHERS_MAY = ("details", "logs", "cancel")
+
+
+def _at_least(name: str, number: int, low: int, written: object, low_written: object) -> None:
+    if number < low:
+        raise BadQuantityError(f"{name} must be at least {low_written}; got {written}")
+
+
+def _duration(name: str, text: str) -> None:
+    seconds(name, text)
+
+
+def _some_time(name: str, text: str) -> None:
+    _at_least(name, seconds(name, text), 1, text, "1s")
+
+
+def _up_to(maximum: int) -> Callable[[str, int], None]:
+    def check(name: str, number: int) -> None:
+        bounded(name, number, maximum, written=number)
+
+    return check
+
+
+def _factor(name: str, value: float) -> None:
+    factor = milli(name, value, MOST_OVERCOMMIT_MILLI)
+    _at_least(name, factor, MILLI, value, 1)
+
+
+def _deeds(name: str, words: tuple[str, ...]) -> None:
+    for word in words:
+        if word not in _OTHERS_MAY:
+            raise BadQuantityError(f"{name} takes {', '.join(_OTHERS_MAY)}; got {word!r}")
+
+
+BOUNDS: dict[str, Callable[[str, Any], object]] = {
+    "others_may": _deeds,
+    "node_pool": label,
+    "node_labels": node_terms.labels,
+    "node_taints": node_terms.taints,
+    "node_generic": node_terms.generic_pairs,
+    "cluster_generic": node_terms.generic_pairs,
+    "default_limit": _some_time,
+    "reserve": _up_to(_MOST_RESERVED),
+    "aging_step": _some_time,
+    "aging_most": _up_to(_MOST_AGING),
+    "min_run": _duration,
+    "preemption_backoff": _duration,
+    "fair_half_life": _some_time,
+    "cpu_overcommit": _factor,
+    "memory_overcommit": _factor,
+}
+"""By setting: raises BadQuantityError, whose text begins with the name it was given."""

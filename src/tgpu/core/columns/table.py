@@ -1,0 +1,297 @@
+"""All columns together: what a change of the picture means for each of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tgpu.core.columns.attempt_columns import AttemptColumns
+from tgpu.core.columns.dimensions import Dimensions, dimensions_of
+from tgpu.core.columns.kind_columns import KindColumns
+from tgpu.core.columns.mix import Mix
+from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.tenant_columns import TenantColumns
+from tgpu.core.columns.verdict import Verdict
+from tgpu.core.columns.waiting_columns import WaitingColumns
+from tgpu.core.gang_book import GangState
+from tgpu.core.kernel.shapes import WHOLE, Ints
+from tgpu.core.plan import Claim
+from tgpu.core.policy import Left, Policy
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import Request, TaskBrief
+from tgpu.domain.lifecycle import AttemptState, Status
+from tgpu.domain.node import Node
+from tgpu.domain.priority import BURST_RANK, TERMS
+from tgpu.domain.tenant import Tenant
+
+if TYPE_CHECKING:
+    from tgpu.core.picture import Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one task, or one claim, has been given."""
+
+    node_id: str
+    kind: int
+    indices: tuple[int, ...]
+    milli: int
+    """Thousandths of each of these devices."""
+    tenant: int
+    amounts: Ints
+    """As its tenant is charged."""
+    slot: int
+    """Of its attempt; -1 for a claim."""
+
+
+class Table:
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._held: dict[TaskId, Held] = {}
+        self._claimed: dict[TaskId, Held] = {}
+        self.lay_out((), ())
+
+    def lay_out(self, nodes: Sequence[Node], requests: Sequence[Request]) -> None:
+        """Empty columns, with a place for all that these need."""
+        capacities = [node.capacity for node in nodes]
+        self.dimensions: Dimensions = dimensions_of(capacities, requests, self._policy.cluster_generic)
+        self.nodes = NodeColumns(self.dimensions, self._policy)
+        self.kinds = KindColumns(self.dimensions, self.nodes, self._policy)
+        self.kinds.by_user = any(node.serves != "*" for node in nodes)
+        self.attempts = AttemptColumns()
+        remembers = "fair-tree" in self._policy.order_names
+        self.tenants = TenantColumns(self.dimensions, self._policy.half_life_s, remembers=remembers)
+        self.waiting = WaitingColumns(self._policy)
+        self.mix = Mix()
+        self.verdict = Verdict()
+        whole = [self._policy.cluster_generic[name] for name in self.dimensions.cluster]
+        self.cluster_free: Ints = np.array(whole, dtype=np.int64)
+        self.cluster_total = self.cluster_free.copy()
+
+    # Nodes
+
+    def can_hold_node(self, node: Node) -> bool:
+        return self.nodes.fits_in(node) and (node.serves == "*" or self.kinds.by_user)
+
+    def set_node(self, node: Node, reachable: bool) -> None:
+        if not self.nodes.known(node.node_id):
+            self.attempts.row_inserted(self.nodes.insert(node))
+            self.kinds.pin()
+        self.nodes.describe(self.nodes.row(node.node_id), node, reachable)
+        self.verdict.freed.add(node.node_id)
+
+    def remove_node(self, node_id: str) -> None:
+        row = self.nodes.row(node_id)
+        self.nodes.remove(row)
+        self.attempts.row_removed(row)
+        self.kinds.pin()
+        self.verdict.freed.discard(node_id)
+
+    def set_state(self, node: Node, reachable: bool) -> None:
+        self.nodes.set_state(self.nodes.row(node.node_id), node, reachable)
+        self.verdict.freed.add(node.node_id)
+
+    def left(self, node: Node) -> Left:
+        row = self.nodes.row(node.node_id)
+        cpu, memory, disk = (int(amount) for amount in self.nodes.free[row, :3])
+        gpu_free = self.nodes.gpu_free[row, : len(node.capacity.devices)].tolist()
+        return Left(cpu, memory, disk, tuple(gpu_free))
+
+    # Tenants
+
+    def set_tenant(self, tenant: Tenant) -> None:
+        self.tenants.set(tenant)
+
+    # Waiting tasks
+
+    def can_hold_request(self, request: Request) -> bool:
+        return self.kinds.fits_in(request)
+
+    def kind_of(self, task: TaskBrief) -> int:
+        return self.kinds.row(task.request, task.status is Status.PREEMPTED)
+
+    def add_waiting(self, task: TaskBrief) -> None:
+        """Known from now on, and in no queue yet."""
+        kind = self.kind_of(task)
+        self.waiting.add(task, kind, self.tenants.number(task.tenant_id))
+
+    def arrived(self, task: TaskBrief) -> None:
+        self.mix.arrived(self.kind_of(task))
+
+    def queue(self, task_id: TaskId) -> None:
+        """In its queue, once, however often it is told to go there."""
+        slot = self.waiting.slot_of[task_id]
+        if self.waiting.queue_of(slot) is None:
+            self.waiting.enqueue(slot)
+            self._try_again(slot)
+
+    def queue_gang(self, gang: GangState) -> None:
+        """Its first task stands for it, unless it only needs repair: that comes before the queues."""
+        self.unqueue_gang(gang)
+        slot = self.waiting.slot_of[min(gang.waiting)]
+        members = Counter(self.kind_of(self.waiting.task(self.waiting.slot_of[t])) for t in gang.waiting)
+        shape = (tuple(sorted(members.items())), gang.gang)
+        self.waiting.kind[slot] = self.kinds.gang_row(shape)
+        self.waiting.gang[slot] = True
+        if not gang.running:
+            self.waiting.enqueue(slot)
+        self._try_again(slot)
+
+    def unqueue_gang(self, gang: GangState) -> None:
+        for task_id in gang.waiting:
+            slot = self.waiting.slot_of[task_id]
+            if self.waiting.gang[slot]:
+                self.waiting.dequeue(slot)
+                self.waiting.gang[slot] = False
+                self.waiting.kind[slot] = self.kind_of(self.waiting.task(slot))
+
+    def remove_waiting(self, task_id: TaskId) -> None:
+        self.waiting.remove(task_id)
+
+    def age(self, now_ms: int) -> None:
+        self.waiting.age(now_ms)
+        self.mix.freeze(now_ms)
+
+    def _try_again(self, slot: int) -> None:
+        rank = TERMS[self.waiting.task(slot).priority_class].rank
+        self.verdict.arrived(rank, int(self.waiting.kind[slot]), int(self.waiting.limit_ms[slot]))
+
+    # Who holds what
+
+    def hold(self, placed: "Placed", now_ms: int) -> None:
+        task, node = placed.task, self.nodes.nodes[self.nodes.row(placed.node_id)]
+        slot = self.attempts.new_slot()
+        held = self._give(task, node, placed.devices, slot, now_ms)
+        self._held[task.task_id] = held
+        if task.burst:
+            self.tenants.burst[held.tenant] += held.amounts
+        columns, row = self.attempts, self.nodes.row(placed.node_id)
+        pool = self._policy.of(task.request.pool)
+        columns.node[slot] = row
+        columns.kind[slot] = held.kind
+        limit_s = task.time_limit_s if task.time_limit_s is not None else pool.default_limit_s
+        columns.limit_ms[slot] = 1000 * limit_s
+        columns.rank[slot] = placed.rank
+        columns.gang[slot] = task.gang is not None
+        columns.job[slot], columns.task[slot] = task.task_id
+        columns.devices[slot] = mask_of(node, placed.devices)
+        columns.milli[slot] = held.milli
+        self.attempt_changed(placed)
+
+    def attempt_changed(self, placed: "Placed") -> None:
+        """It has started, or been told to stop."""
+        slot, columns = self._held[placed.task.task_id].slot, self.attempts
+        columns.start_ms[slot] = placed.since_ms
+        columns.running[slot] = placed.state is AttemptState.RUNNING
+        columns.stop_ms[slot] = placed.stop_by_ms or 0
+        columns.saved_ms[slot] = placed.task.checkpoint_ms or 0
+
+    def release(self, task_id: TaskId, now_ms: int) -> None:
+        held = self._held.pop(task_id)
+        if self.attempts.rank[held.slot] == BURST_RANK:
+            self.tenants.burst[held.tenant] -= held.amounts
+        self.attempts.free(held.slot)
+        self._take_back(held, now_ms)
+
+    def claim(self, claim: Claim, node: Node, now_ms: int) -> None:
+        slot = self.waiting.slot_of[claim.task_id]
+        self.waiting.dequeue(slot)
+        held = self._give(self.waiting.task(slot), node, claim.devices, -1, now_ms)
+        self._claimed[claim.task_id] = held
+        if self.waiting.held[slot]:
+            self.tenants.promised[held.tenant] += held.amounts
+
+    def unclaim(self, task_id: TaskId, now_ms: int) -> None:
+        held = self._claimed.pop(task_id)
+        if self.waiting.held[self.waiting.slot_of[task_id]]:
+            self.tenants.promised[held.tenant] -= held.amounts
+        self._take_back(held, now_ms)
+
+    def take_again(self, task_id: TaskId) -> None:
+        """Its node was described anew, as if it were empty."""
+        held = self._held[task_id]
+        node = self._move(held, -1)
+        self.attempts.devices[held.slot] = mask_of(node, held.indices)
+
+    def claim_again(self, task_id: TaskId) -> None:
+        self._move(self._claimed[task_id], -1)
+
+    def _give(self, task: TaskBrief, node: Node, indices: tuple[int, ...], slot: int, now_ms: int) -> Held:
+        kind, milli = self.kinds.row(task.request, gentle=False), milli_of(node, indices, task.request)
+        amounts = np.zeros(self.dimensions.of_tenants, dtype=np.int64)
+        gpu = self.dimensions.gpu
+        amounts[:gpu] = self.kinds.need[kind]
+        amounts[gpu] = len(indices) * milli
+        held = Held(node.node_id, kind, indices, milli, self.tenants.number(task.tenant_id), amounts, slot)
+        if len(self.cluster_free):
+            amounts[gpu + 1 :] = self.kinds.cluster_need[kind]
+            self.cluster_free -= amounts[gpu + 1 :]
+        self._move(held, -1)
+        self.tenants.charge(held.tenant, amounts, 1, now_ms)
+        return held
+
+    def _take_back(self, held: Held, now_ms: int) -> None:
+        self._move(held, 1)
+        self.tenants.charge(held.tenant, held.amounts, -1, now_ms)
+        if len(self.cluster_free):
+            self.cluster_free += held.amounts[self.dimensions.gpu + 1 :]
+            self.verdict.doubt_all()
+        self.verdict.freed.add(held.node_id)
+
+    def _move(self, held: Held, sign: int) -> Node:
+        row = self.nodes.row(held.node_id)
+        node = self.nodes.nodes[row]
+        self.nodes.move(row, self.kinds.need[held.kind], mask_of(node, held.indices), held.milli, sign)
+        if self.kinds.exclusive[held.kind]:
+            self.nodes.alone[row] -= sign
+        return node
+
+    def doubt_all(self) -> None:
+        self.verdict.doubt_all()
+
+    # Questions
+
+    def task_of(self, attempt_slot: int) -> TaskId:
+        job, task = self.attempts.job[attempt_slot], self.attempts.task[attempt_slot]
+        return TaskId(int(job), int(task))
+
+    def charged(self, task_id: TaskId) -> Ints:
+        """What its tenant is charged for a task that holds something."""
+        return self._held[task_id].amounts
+
+    def in_order(self) -> list[TaskId]:
+        found = []
+        for name in sorted(self.waiting.queues):
+            found += [self.waiting.task(slot).task_id for slot in self.waiting.queues[name].slots.tolist()]
+        return found
+
+    def position(self, task_id: TaskId) -> int:
+        slot = self.waiting.slot_of[task_id]
+        name = self.waiting.queue_of(slot)
+        return 1 if name is None else 1 + self.waiting.queues[name].before(slot)
+
+
+def mask_of(node: Node, indices: tuple[int, ...]) -> int:
+    """One bit per position in the node's list of devices; one that has vanished has no position."""
+    if not indices:
+        return 0
+    devices = node.capacity.devices
+    mask = 0
+    for index in indices:
+        if index < len(devices) and devices[index].index == index:  # as nearly always
+            mask |= 1 << index
+        else:
+            mask |= sum(1 << position for position, device in enumerate(devices) if device.index == index)
+    return mask
+
+
+def milli_of(node: Node, indices: tuple[int, ...], request: Request) -> int:
+    """Thousandths of each of its devices that the request takes."""
+    if not indices:
+        return 0
+    if request.gpu_milli:
+        return min(request.gpu_milli, WHOLE)
+    memory = max((d.memory_mib for d in node.capacity.devices if d.index == indices[0]), default=0)
+    return -(-request.gpu_memory_mib * WHOLE // memory) if memory else WHOLE

@@ -1,0 +1,196 @@
+"""Everybody who waits as rows, and the queues they stand in."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tgpu.core.columns.growing import with_room
+from tgpu.core.columns.queue import Key, Queue
+from tgpu.core.columns.verdict import RANKS
+from tgpu.core.kernel.shapes import NEVER, Waiting
+from tgpu.core.plan import Fault
+from tgpu.core.policy import OutsideOrder, Policy
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.priority import TERMS
+
+EVERYBODY = -1
+"""Instead of a tenant: of an order that has one queue for all."""
+FAIR = ("drf", "fair-tree")
+BY_PRIORITY = (*FAIR, "priority")
+
+
+class QueueName(NamedTuple):
+    rank: int
+    order: str
+    tenant: int
+
+
+class WaitingColumns:
+    """Rows are slots that are used again."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._free_slots: list[int] = []
+        self.aged_ms = 0
+        """As of when waiting counts for the order."""
+        self.slot_of: dict[TaskId, int] = {}
+        self.tasks: list[TaskBrief | None] = []
+        self.queues: dict[QueueName, Queue] = {}
+        self.streams: dict[tuple[int, str], dict[int, Queue]] = {}
+        """The same queues by class and order, then by tenant."""
+        self.count = np.zeros((RANKS, 16), dtype=np.int64)
+        """[class, kind] how many stand in queues"""
+        self.shortest_ms = np.full((RANKS, 16), NEVER, dtype=np.int64)
+        """[class, kind] none of them has a shorter limit"""
+        self.faults: dict[str, Fault] = {}
+        self._names: list[QueueName | None] = []
+        self.kind = np.zeros(0, dtype=np.int32)
+        self.limit_ms = np.zeros(0, dtype=np.int64)
+        self.tenant = np.zeros(0, dtype=np.int32)
+        self.gang = np.zeros(0, dtype=np.bool_)
+        self.held = np.zeros(0, dtype=np.bool_)
+        self.job = np.zeros(0, dtype=np.int64)
+        self.task_index = np.zeros(0, dtype=np.int32)
+        self.in_gang = np.zeros(0, dtype=np.bool_)
+
+    def add(self, task: TaskBrief, kind: int, tenant: int) -> int:
+        """Known, and in no queue yet: it may sleep, or another may stand for its gang."""
+        slot = self._new_slot()
+        pool = self._policy.of(task.request.pool)
+        self.tasks[slot] = task
+        self.slot_of[task.task_id] = slot
+        self.kind[slot] = kind
+        limit_s = task.time_limit_s if task.time_limit_s is not None else pool.default_limit_s
+        self.limit_ms[slot] = 1000 * limit_s
+        self.tenant[slot] = tenant
+        self.gang[slot] = False
+        self.held[slot] = task.held
+        self.job[slot], self.task_index[slot] = task.task_id
+        self.in_gang[slot] = task.gang is not None
+        self._names[slot] = None
+        return slot
+
+    def enqueue(self, slot: int) -> None:
+        task = self.task(slot)
+        order = self._policy.of(task.request.pool).order
+        tenant = int(self.tenant[slot]) if order in FAIR else EVERYBODY
+        name = QueueName(TERMS[task.priority_class].rank, order, tenant)
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(self._key_of(order))
+            self.streams.setdefault((name.rank, order), {})[tenant] = queue
+        queue.priorities.add(task.priority)
+        queue.add(slot)
+        self._names[slot] = name
+        self._counted(name.rank, slot)
+
+    def _counted(self, rank: int, slot: int) -> None:
+        kind = int(self.kind[slot])
+        if kind >= self.count.shape[1]:
+            more = max(kind + 1, 2 * self.count.shape[1]) - self.count.shape[1]
+            self.count = np.pad(self.count, ((0, 0), (0, more)))
+            self.shortest_ms = np.pad(self.shortest_ms, ((0, 0), (0, more)), constant_values=NEVER)
+        self.count[rank, kind] += 1
+        self.shortest_ms[rank, kind] = min(self.shortest_ms[rank, kind], self.limit_ms[slot])
+
+    def dequeue(self, slot: int) -> None:
+        name = self._names[slot]
+        if name is None:
+            return
+        queue = self.queues[name]
+        queue.remove(slot)
+        self._names[slot] = None
+        kind = self.kind[slot]
+        self.count[name.rank, kind] -= 1
+        if not self.count[name.rank, kind]:
+            self.shortest_ms[name.rank, kind] = NEVER
+        if not queue:
+            del self.queues[name]
+            del self.streams[name.rank, name.order][name.tenant]
+
+    def remove(self, task_id: TaskId) -> None:
+        slot = self.slot_of.pop(task_id)
+        self.dequeue(slot)
+        self.tasks[slot] = None
+        self._free_slots.append(slot)
+
+    def task(self, slot: int) -> TaskBrief:
+        task = self.tasks[slot]
+        assert task is not None, "a slot in use has a task"
+        return task
+
+    def queue_of(self, slot: int) -> QueueName | None:
+        return self._names[slot]
+
+    def _key_of(self, order: str) -> Callable[[int], Key]:
+        """Where somebody stands in a queue of this order, smallest first."""
+        if order == "fifo":
+            return self._by_time
+        outside = self._policy.outside_orders.get(order)
+        return self._by_priority if outside is None else partial(self._by_outside, order, outside)
+
+    def _by_time(self, slot: int) -> Key:
+        task = self.task(slot)
+        return (0, task.submitted_ms, *task.task_id)
+
+    def _by_priority(self, slot: int) -> Key:
+        task = self.task(slot)
+        return (-self.effective_priority(task), task.submitted_ms, *task.task_id)
+
+    def _by_outside(self, order: str, outside: OutsideOrder, slot: int) -> Key:
+        task = self.task(slot)
+        try:
+            return (*outside(task, self.aged_ms), *task.task_id)
+        except Exception as error:  # noqa: BLE001  whatever a plug-in raises is its own
+            text = f"order {order} failed on job {task.task_id.job_id}: {type(error).__name__}: {error}"
+            self.faults[order] = Fault(order, text)
+            return self._by_time(slot)
+
+    def effective_priority(self, task: TaskBrief) -> int:
+        waited_s = max(0, self.aged_ms - task.submitted_ms) // 1000
+        return task.priority + min(self._policy.aging_most, waited_s // self._policy.aging_step_s)
+
+    def outranks(self, task_id: TaskId, other_id: TaskId) -> bool:
+        """Whether it stands in the same queue with a higher priority."""
+        slot, other = self.slot_of[task_id], self.slot_of[other_id]
+        name = self._names[slot]
+        if name is None or name != self._names[other] or name.order not in BY_PRIORITY:
+            return False
+        return self.effective_priority(self.task(slot)) > self.effective_priority(self.task(other))
+
+    def age(self, now_ms: int) -> None:
+        """Waiting counts as of now: only where priorities differ can that change an order."""
+        self.aged_ms = now_ms
+        for name, queue in self.queues.items():
+            if name.order in self._policy.outside_orders or (
+                name.order != "fifo" and len(queue.priorities) > 1
+            ):
+                queue.sort_again()
+
+    def arrays(self) -> Waiting:
+        count = len(self.tasks)
+        return Waiting(
+            self.kind[:count],
+            self.limit_ms[:count],
+            self.tenant[:count],
+            self.gang[:count],
+            self.held[:count],
+            np.zeros(count, dtype=np.bool_),
+        )
+
+    def _new_slot(self) -> int:
+        if self._free_slots:
+            return self._free_slots.pop()
+        slot = len(self.tasks)
+        self.tasks.append(None)
+        self._names.append(None)
+        if slot >= len(self.kind):
+            for name in _COLUMNS:
+                setattr(self, name, with_room(getattr(self, name), slot + 1))
+        return slot
+
+
+_COLUMNS = ("kind", "limit_ms", "tenant", "gang", "held", "job", "task_index", "in_gang")

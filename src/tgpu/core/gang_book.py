@@ -1,0 +1,62 @@
+"""Which tasks of which gangs wait and which run."""
+
+from dataclasses import dataclass, field
+
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import Gang, Request, TaskBrief
+
+
+@dataclass(slots=True)
+class GangState:
+    job_id: int
+    gang: Gang
+    waiting: dict[TaskId, Request] = field(default_factory=dict)
+    running: dict[TaskId, Request] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """All its tasks are known, so that it can be started, or repaired, whole."""
+        return len(self.waiting) + len(self.running) == self.gang.size
+
+    @property
+    def damaged(self) -> bool:
+        return bool(self.waiting) and bool(self.running)
+
+
+class GangBook:
+    def __init__(self) -> None:
+        self._gangs: dict[int, GangState] = {}
+
+    def of(self, job_id: int) -> GangState:
+        return self._gangs[job_id]
+
+    def waits(self, task: TaskBrief) -> None:
+        self._of(task).waiting[task.task_id] = task.request
+
+    def runs(self, task: TaskBrief) -> None:
+        self._of(task).running[task.task_id] = task.request
+
+    def left(self, task: TaskBrief) -> None:
+        """The task waits no more, or runs no more."""
+        state = self._gangs[task.task_id.job_id]
+        state.waiting.pop(task.task_id, None)
+        state.running.pop(task.task_id, None)
+        if not state.waiting and not state.running:
+            del self._gangs[state.job_id]
+
+    def damaged(self) -> list[GangState]:
+        """Those that lost a task, oldest first."""
+        return [state for _, state in sorted(self._gangs.items()) if state.damaged and state.complete]
+
+    def forget_waiting(self) -> None:
+        for job_id, state in list(self._gangs.items()):
+            state.waiting.clear()
+            if not state.running:
+                del self._gangs[job_id]
+
+    def _of(self, task: TaskBrief) -> GangState:
+        assert task.gang is not None, "only the tasks of gangs stand in this book"
+        state = self._gangs.get(task.task_id.job_id)
+        if state is None:
+            state = self._gangs[task.task_id.job_id] = GangState(task.task_id.job_id, task.gang)
+        return state

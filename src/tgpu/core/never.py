@@ -1,0 +1,125 @@
+"""Could any node that is known ever run this, if it were empty?"""
+
+from collections.abc import Iterable
+
+from tgpu.core.columns.dimensions import BASIC
+from tgpu.core.columns.kind_columns import thousandths, wants_gpu
+from tgpu.core.kernel.shapes import WHOLE
+from tgpu.core.picture import Picture
+from tgpu.core.rules import device_suits, right_node
+from tgpu.core.wording import counted, gpus_asked, number
+from tgpu.domain.job import Request
+from tgpu.domain.node import Node
+from tgpu.domain.views import Reason
+
+_MOST_SENTENCES = 5
+_BASIC = (
+    ("too-many-cpus", "CPUs", 1000),
+    ("too-much-memory", "MiB of memory", 1),
+    ("too-much-disk", "MiB of disk", 1),
+)
+
+
+def never_fits(request: Request, picture: Picture) -> str | None:
+    """Why no node that is known could ever run this; None if one could, or if none is known yet."""
+    licences = _more_than_the_cluster_has(request, picture)
+    if licences is not None:
+        return licences
+    found = []
+    for place in picture.places.values():
+        reason = unsuitable(request, place.node, picture)
+        if reason is None:
+            return None
+        found.append(reason)
+    return _in_one_sentence(request, picture, found) if found else None
+
+
+def unsuitable(request: Request, node: Node, picture: Picture) -> Reason | None:
+    """Why the node would be wrong even if it were empty."""
+    reason = right_node(request, node)
+    if reason is None:
+        reason = picture.table.kinds.objection(request, node)
+    return _too_large(request, node, picture) if reason is None else reason
+
+
+def _too_large(request: Request, node: Node, picture: Picture) -> Reason | None:
+    if wants_gpu(request):
+        asked, has = _gpus_wanted(request), _gpus_that_suit(request, node)
+        if has < asked:
+            return _more_than(node, "too-many-gpus", gpus_asked(request), asked, has)
+    table = picture.table
+    capacity = table.nodes.capacity[table.nodes.row(node.node_id)]
+    basic = (request.cpu_milli, request.memory_mib, request.disk_mib)
+    for (code, label, unit), asked, has in zip(_BASIC, basic, capacity[:BASIC].tolist(), strict=True):
+        if asked > has:
+            wanted = f"{number(asked / unit)} {counted(label, asked / unit)}"
+            return _more_than(node, code, wanted, asked / unit, has / unit)
+    for name, asked in request.generic:
+        if name not in table.dimensions.cluster and asked > node.capacity.generic.get(name, 0):
+            has = node.capacity.generic.get(name, 0)
+            return _more_than(node, f"too-many-{name}", f"{asked} of {name}", asked, has)
+    return None
+
+
+def _more_than(node: Node, code: str, wanted: str, asked: float, has: float) -> Reason:
+    text = f"{wanted} asked for, {node.node_id} has {number(has)}"
+    return Reason(code, text, {"node_id": node.node_id, "wanted": wanted, "asked": asked, "has": has})
+
+
+def _gpus_wanted(request: Request) -> int:
+    return max(1, request.gpu_milli // WHOLE)
+
+
+def _gpus_that_suit(request: Request, node: Node) -> int:
+    return sum(0 < part <= WHOLE for part in thousandths(node.capacity.devices, request))
+
+
+def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) -> str:
+    """However many nodes there are: sizes against the largest, the rest by what they say."""
+    nodes = [place.node for place in picture.places.values()]
+    has = max(_gpus_that_suit(request, node) for node in nodes)
+    if wants_gpu(request) and has < _gpus_wanted(request):
+        return f"it asks for {gpus_asked(request)}, the largest node has {_or_smaller(request, nodes, has)}"
+    codes, sentences = dict.fromkeys(reason.code for reason in found), []
+    for code in codes:
+        largest = (
+            "the largest node"
+            if len(codes) == 1
+            else f"the largest of {sum(reason.code == code for reason in found)} nodes"
+        )
+        sentences += _of_one_code([reason for reason in found if reason.code == code], largest)
+    if len(sentences) > _MOST_SENTENCES:
+        rest = len(sentences) - _MOST_SENTENCES
+        return "; ".join(sorted(sentences)[:_MOST_SENTENCES]) + f"; and {rest} more such reasons"
+    return "; ".join(sorted(sentences))
+
+
+def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
+    """Devices of the right type that are too small are worth a word."""
+    if has or not request.gpu_memory_mib:
+        return str(has)
+    anyway = [d for node in nodes for d in node.capacity.devices if device_suits(d, _any_size(request))]
+    if not anyway:
+        return "0"
+    return f"{has}: no GPU has more than {max(device.memory_mib for device in anyway)} MiB"
+
+
+def _any_size(request: Request) -> Request:
+    return Request(gpu_milli=WHOLE, gpu_type=request.gpu_type)
+
+
+def _of_one_code(reasons: list[Reason], largest: str) -> list[str]:
+    if len(reasons) > 1 and "has" in reasons[0].data:
+        has = max(float(str(reason.data["has"])) for reason in reasons)
+        wanted = reasons[0].data["wanted"]
+        return [f"it asks for {wanted}, {largest} has {number(has)}"]
+    return list(dict.fromkeys(reason.text for reason in reasons))
+
+
+def _more_than_the_cluster_has(request: Request, picture: Picture) -> str | None:
+    table = picture.table
+    has = dict(zip(table.dimensions.cluster, table.cluster_total.tolist(), strict=True))
+    for name, asked in request.generic:
+        if name in has and asked > has[name]:
+            return f"it asks for {asked} of licence {name}, the cluster has {has[name]}"
+    return None

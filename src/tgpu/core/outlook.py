@@ -1,0 +1,272 @@
+"""What is left once everything that can start now has started: what answers are found on.
+
+Nothing here changes the picture, except that kinds of request that somebody asked about become known to it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tgpu.core.backfill import Backfill, no_special
+from tgpu.core.columns.table import mask_of
+from tgpu.core.engine import Engine
+from tgpu.core.gang_book import GangState
+from tgpu.core.kernel.scores import NO_ROOM
+from tgpu.core.kernel.shapes import NEVER, Flags, Ints, Kinds, Small, Special
+from tgpu.core.outside import with_outside_scorers
+from tgpu.core.paper import Paper
+from tgpu.core.picture import Picture
+from tgpu.core.plan import Admission, Plan, Reservation, Start
+from tgpu.core.planner import is_settled, plan
+from tgpu.core.policy import Policy
+from tgpu.core.units import Unit, domains, room_for, unit_at
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.priority import TERMS
+
+
+class Outlook:
+    """The picture, and what the next plan would do if it has not been made yet."""
+
+    def __init__(self, picture: Picture, policy: Policy, engine: Engine) -> None:
+        self.picture, self.policy = picture, policy
+        self._engine = with_outside_scorers(engine, picture, policy)
+        made = None if is_settled(picture) else plan(picture, policy, engine=engine)
+        self.made = made
+        given = picture.reservations if made is None else made.reservations
+        self.reservations = [each for each in given if _is_there(picture, each)]
+        self.preempts = [*picture.preempts, *(() if made is None else made.preempts)]
+
+    def start_of(self, task_id: TaskId) -> Start | None:
+        """If the next plan starts it."""
+        starts = () if self.made is None else self.made.starts
+        return next((start for start in starts if start.task_id == task_id), None)
+
+    def reservation_of(self, task_id: TaskId) -> Reservation | None:
+        return next((each for each in self.reservations if task_id in each.task_ids), None)
+
+    def rank_of(self, task_id: TaskId) -> int:
+        return TERMS[self.picture.waiting[task_id].priority_class].rank
+
+    def ground(self, rank: int, task_id: TaskId) -> "Ground":
+        """For a task when it is the turn of that class: who stands below it has reserved nothing yet.
+
+        Its own reservation, if it has one, does not stand in its way.
+        """
+        paper = Paper(self.picture, self.policy, self._engine)
+        if self.made is not None:
+            _carry_out(paper, self.made)
+        backfill = Backfill(paper)
+        for each in self.reservations:
+            of_rank = self.rank_of(each.task_ids[0])
+            if of_rank <= rank and task_id not in each.task_ids:
+                slot = paper.table.waiting.slot_of[each.task_ids[0]]
+                backfill.keep(unit_at(paper, slot), of_rank, each)
+        ground = Ground(paper, backfill)
+        ground.keep_licences(self.picture.waiting[task_id], rank)
+        return ground
+
+
+class Ground:
+    """Free room with everybody's reservations on it. What is tried here leaves no trace."""
+
+    def __init__(self, paper: Paper, backfill: Backfill) -> None:
+        self.paper, self.backfill = paper, backfill
+        self.everywhere: Flags = np.ones(len(paper.nodes.takes), dtype=np.bool_)
+        self.kept_licences: Ints = np.zeros_like(paper.cluster_free)
+        """Of those that are free: kept for others who lack more."""
+        self.keepers: dict[int, TaskBrief] = {}
+        """By licence: for whom first."""
+
+    def keep_licences(self, task: TaskBrief, rank: int) -> None:
+        """The first of each kind who lacks some keeps those that are free, if it stands before the task."""
+        paper, waiting = self.paper, self.paper.table.waiting
+        lacks: Flags = np.any(paper.kinds.cluster_need > paper.cluster_free, axis=1)
+        if not lacks.any():
+            return
+        own_slot = waiting.slot_of[head_of(paper.picture, task)]
+        for name in sorted(name for name in waiting.queues if name.rank <= rank):
+            slots = waiting.queues[name].slots
+            if name == waiting.queue_of(own_slot):
+                slots = slots[: waiting.queues[name].before(own_slot)]
+            slots = slots[lacks[waiting.kind[slots]] & (slots != own_slot)]
+            _, firsts = np.unique(waiting.kind[slots], return_index=True)
+            for slot in slots[np.sort(firsts)].tolist():
+                self._keep_licences_for(waiting.task(slot), paper.kinds.cluster_need[waiting.kind[slot]])
+
+    def _keep_licences_for(self, other: TaskBrief, need: Ints) -> None:
+        if self.backfill.left_for(TERMS[other.priority_class].rank, other.request.pool):
+            self.kept_licences += np.minimum(need, self.paper.cluster_free - self.kept_licences)
+            for column in np.flatnonzero(need).tolist():
+                self.keepers.setdefault(column, other)
+
+    def kind_of(self, task: TaskBrief) -> int:
+        kind = self.paper.table.kind_of(task)
+        self.paper.kinds = self.paper.table.kinds.arrays()
+        return kind
+
+    def end_ms(self, task: TaskBrief) -> int:
+        pool = self.paper.policy.of(task.request.pool)
+        limit_s = pool.default_limit_s if task.time_limit_s is None else task.time_limit_s
+        return self.paper.now_ms + 1000 * limit_s
+
+    def row_of(self, task: TaskBrief) -> int:
+        tenants = self.paper.table.tenants
+        return int(tenants.row_of[tenants.number(task.tenant_id)])
+
+    def suits(self, kind: int) -> Flags:
+        """The nodes that would do if they were empty and there."""
+        nodes = self.paper.nodes._replace(takes=self.everywhere)
+        found: Flags = self.paper.engine.nodes_large_enough(kind, nodes, self.paper.kinds)
+        return found
+
+    def has_room(self, kind: int, end_ms: int, row: int, kinds: Kinds, *, reserved: bool = True) -> Flags:
+        """The nodes where one such task could start; as if nobody had reserved anything, if asked so."""
+        paper = self.paper
+        own = paper.new_index(1, 0)
+        paper.engine.rate_all(
+            kind,
+            end_ms,
+            row,
+            self.everywhere,
+            np.ones(len(self.everywhere), dtype=np.int32),
+            paper.nodes,
+            kinds,
+            paper.layouts,
+            paper.tree,
+            own,
+            paper.special if reserved else no_special(paper.special),
+        )
+        found: Flags = own.score[0] > NO_ROOM
+        return found
+
+    def left_beside(self, end_ms: int) -> tuple[Ints, Small]:
+        """What a task that ends then could have of each node and device, reservations taken off."""
+        nodes, special = self.paper.nodes, self.paper.special
+        stays = special.flag & (end_ms > special.shadow_ms) & (special.shadow_ms < NEVER)
+        free = np.where(stays[:, None], np.minimum(nodes.free, special.extra), nodes.free)
+        gpu = np.where(stays[:, None], np.minimum(nodes.gpu_free, special.extra_gpu), nodes.gpu_free)
+        return free, gpu
+
+    def is_admitted(self, tasks: Sequence[TaskBrief]) -> bool:
+        """Whether the quota has room for those that are held; on the burst, if their class may."""
+        if not tasks[0].held:
+            return True
+        paper = self.paper
+        total, one = paper.new_amounts(), paper.new_amounts()
+        for task in tasks:
+            paper.engine.amounts_of_kind(self.kind_of(task), paper.kinds, one)
+            total += one
+        row, may_burst = self.row_of(tasks[0]), TERMS[tasks[0].priority_class].may_burst
+        ways = (False, True) if may_burst else (False,)
+        return any(paper.engine.admitted(row, total, paper.tree, burst) for burst in ways)
+
+    def places_for(self, tasks: Sequence[TaskBrief], *, reserved: bool = True) -> list[str] | None:
+        """Where these find room now, all of them together; None if they do not.
+
+        `tasks` are one task, or the tasks of a gang that wait, or the hardest of them.
+        """
+        paper = self.paper
+        kinds = np.array([self.kind_of(task) for task in tasks], dtype=np.int32)
+        unit = self._unit(tasks)
+        for allowed in domains(paper, unit):
+            out_node, length = kinds.copy(), int(paper.index.length[0])
+            placed = paper.engine.place_gang(
+                kinds,
+                self.end_ms(tasks[0]),
+                self.row_of(tasks[0]),
+                allowed,
+                room_for(paper, unit),
+                paper.own_nodes(),
+                paper.kinds,
+                paper.layouts,
+                paper.tree,
+                paper.index,
+                paper.new_index(1, 0),
+                _own(paper.special) if reserved else no_special(paper.special),
+                paper.cluster_free - self.kept_licences,
+                paper.new_amounts(),
+                out_node,
+                kinds.astype(np.int64),
+            )
+            paper.index.length[0] = length  # nothing has changed
+            if placed:
+                return [paper.table.nodes.names[node] for node in out_node.tolist()]
+        return None
+
+    def _unit(self, tasks: Sequence[TaskBrief]) -> Unit:
+        first = tasks[0]
+        slots = tuple(self.paper.table.waiting.slot_of[task.task_id] for task in tasks)
+        if first.gang is None:
+            return Unit(slots[0], first, None, slots)
+        known = self.paper.picture.gangs.of(first.task_id.job_id)
+        return Unit(slots[0], first, GangState(known.job_id, first.gang, known.waiting, known.running), slots)
+
+
+def _is_there(picture: Picture, reservation: Reservation) -> bool:
+    """A node may have gone since the reservation was given."""
+    return all(node_id in picture.places for node_id, _ in reservation.places)
+
+
+def head_of(picture: Picture, task: TaskBrief) -> TaskId:
+    """Who stands in the queue for it: of a gang, the first."""
+    return task.task_id if task.gang is None else min(picture.gangs.of(task.task_id.job_id).waiting)
+
+
+def members_of(picture: Picture, task: TaskBrief) -> list[TaskBrief]:
+    """What starts with this task, hardest first; the task itself if it is of no gang."""
+    if task.gang is None:
+        return [task]
+    tasks = [picture.waiting[task_id] for task_id in picture.gangs.of(task.task_id.job_id).waiting]
+    return sorted(
+        tasks,
+        key=lambda t: (-t.request.gpu_milli, -t.request.cpu_milli, -t.request.memory_mib, t.task_id),
+    )
+
+
+def _own(special: Special) -> Special:
+    return special._replace(extra=special.extra.copy(), extra_gpu=special.extra_gpu.copy())
+
+
+def _carry_out(paper: Paper, made: Plan) -> None:
+    for start in made.starts:
+        if start.task_id not in paper.picture.claims:  # their room is theirs already
+            kind, node, devices = _give(paper, start.task_id, start.node_id, start.devices)
+            slot = paper.table.waiting.slot_of[start.task_id]
+            paper.engine.write_down(slot, kind, node, devices, 0, paper.started)
+            if start.admission is not Admission.CHARGED:
+                amounts = paper.new_amounts()
+                paper.engine.amounts_of_kind(kind, paper.kinds, amounts)
+                burst = start.admission is Admission.BURST
+                paper.engine.admit(paper.tenant_row(slot), amounts, paper.tree, burst)
+    for preempt in made.preempts:
+        for claim in preempt.claims:
+            _give(paper, claim.task_id, claim.node_id, claim.devices)
+        for victim in preempt.victims:
+            columns = paper.table.attempts
+            same = columns.live & (columns.job == victim.job_id) & (columns.task == victim.task_index)
+            paper.stopping[int(np.argmax(same))] = gone_by_ms(paper.picture, victim.task_id)
+
+
+def _give(paper: Paper, task_id: TaskId, node_id: str, indices: tuple[int, ...]) -> tuple[int, int, int]:
+    table, nodes = paper.table, paper.nodes
+    kind, node = table.kind_of(table.waiting.task(table.waiting.slot_of[task_id])), table.nodes.row(node_id)
+    devices = mask_of(table.nodes.nodes[node], indices)
+    need = paper.kinds.device_need[kind, nodes.layout[node]]
+    chosen = np.array([(devices >> at) & 1 for at in range(len(need))], dtype=np.int32)
+    nodes.free[node] -= paper.kinds.need[kind]
+    nodes.gpu_free[node] -= need * chosen
+    nodes.gpu_sum[node] -= int((need * chosen).sum())
+    nodes.tasks[node] += 1
+    nodes.alone[node] += paper.kinds.exclusive[kind]
+    paper.cluster_free -= paper.kinds.cluster_need[kind]
+    return kind, node, devices
+
+
+def gone_by_ms(picture: Picture, task_id: TaskId) -> int:
+    """When somebody who is being stopped, or is about to be, has gone at the latest."""
+    placed = picture.placed[task_id]
+    if placed.stop_by_ms is not None:
+        return placed.stop_by_ms
+    grace_s = placed.task.grace_s
+    return picture.now_ms + 1000 * (TERMS[placed.task.priority_class].grace_s if grace_s is None else grace_s)

@@ -1,0 +1,110 @@
+"""Where may a task run at all? One function per rule: None, or why not, even if the node were empty."""
+
+from collections.abc import Callable
+
+from tgpu.domain.job import LabelOp, LabelRule, Request
+from tgpu.domain.node import Device, Node
+from tgpu.domain.views import Reason
+
+Rule = Callable[[Request, Node], Reason | None]
+
+
+def right_node(request: Request, node: Node) -> Reason | None:
+    if request.node_id in (None, node.node_id):
+        return None
+    return Reason("other-node", f"its working directory exists only on {request.node_id}")
+
+
+def right_pool(request: Request, node: Node) -> Reason | None:
+    if request.pool in (None, node.pool):
+        return None
+    return Reason("other-pool", f"it asks for pool {request.pool}")
+
+
+def right_user(request: Request, node: Node) -> Reason | None:
+    if node.serves in ("*", request.user):
+        return None
+    return Reason("other-user", f"{node.node_id} runs only the jobs of {node.serves}")
+
+
+def labels_as_asked(request: Request, node: Node) -> Reason | None:
+    for key, value in request.node_selector:
+        if node.labels.get(key) != value:
+            return Reason("selector", f"it asks for a node with {key}={value}", {"key": key})
+    for rule in request.node_rules:
+        if not _holds(rule, node.labels.get(rule.key)):
+            return Reason("selector", f"it asks for a node with {in_words(rule)}", {"key": rule.key})
+    return None
+
+
+def taints_tolerated(request: Request, node: Node) -> Reason | None:
+    for taint in node.taints:
+        if not {"*", taint, taint.partition("=")[0]} & set(request.tolerations):
+            text = f"{node.node_id} is tainted with {taint}, which it does not tolerate"
+            return Reason("taint", text, {"taint": taint})
+    return None
+
+
+RULES: dict[str, Rule] = {
+    "node": right_node,
+    "pool": right_pool,
+    "user": right_user,
+    "labels": labels_as_asked,
+    "taints": taints_tolerated,
+}
+
+
+def device_suits(device: Device, request: Request) -> bool:
+    """`a100` names an `NVIDIA A100-SXM4-80GB`; case does not matter."""
+    return (
+        device.healthy
+        and (request.gpu_type is None or request.gpu_type.lower() in device.model.lower())
+        and device.memory_mib >= request.gpu_memory_mib
+    )
+
+
+def _holds(rule: LabelRule, label: str | None) -> bool:
+    match rule.op:
+        case LabelOp.EXISTS:
+            return label is not None
+        case LabelOp.ABSENT:
+            return label is None
+        case LabelOp.IN:
+            return label in rule.values
+        case LabelOp.NOT_IN:
+            return label not in rule.values
+        case _:
+            return _compares(rule, label)
+
+
+def _compares(rule: LabelRule, label: str | None) -> bool:
+    try:
+        has, asked = float(label or ""), float(rule.values[0])
+    except ValueError:
+        return False  # a label that is no number is neither more nor less
+    match rule.op:
+        case LabelOp.ABOVE:
+            return has > asked
+        case LabelOp.BELOW:
+            return has < asked
+        case LabelOp.AT_LEAST:
+            return has >= asked
+        case _:
+            return has <= asked
+
+
+_SIGNS = {LabelOp.ABOVE: ">", LabelOp.BELOW: "<", LabelOp.AT_LEAST: ">=", LabelOp.AT_MOST: "<="}
+
+
+def in_words(rule: LabelRule) -> str:
+    match rule.op:
+        case LabelOp.EXISTS:
+            return f"a label {rule.key}"
+        case LabelOp.ABSENT:
+            return f"no label {rule.key}"
+        case LabelOp.IN:
+            return f"{rule.key} in ({', '.join(rule.values)})"
+        case LabelOp.NOT_IN:
+            return f"{rule.key} not in ({', '.join(rule.values)})"
+        case _:
+            return f"{rule.key} {_SIGNS[rule.op]} {rule.values[0]}"

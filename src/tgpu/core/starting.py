@@ -1,0 +1,143 @@
+"""Start a unit now, if it has room."""
+
+from tgpu.core.kernel.shapes import NEVER, NOWHERE, Ints, Nodes, Small, Special
+from tgpu.core.paper import Paper
+from tgpu.core.units import Unit, domains, member_kinds, room_for
+
+CHARGED, ADMITTED, ON_BURST = 0, 1, 2
+"""How a unit stands with the quota; see `Started.held`."""
+
+
+def start(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
+    """True if it was started on paper, whole; whether the quota admits it, the caller has asked."""
+    admission = CHARGED
+    if paper.waiting.held[unit.slot]:
+        admission = ON_BURST if burst else ADMITTED
+    if unit.gang is not None:
+        started = _start_gang(paper, unit, admission)
+    else:
+        started = _start_one(paper, unit.slot, admission)
+    if started:
+        admit(paper, unit, burst=burst)
+    return started
+
+
+def may_start(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
+    """False if it is held, and some quota from root to leaf has no room for it."""
+    if not paper.waiting.held[unit.slot]:
+        return True
+    return bool(paper.engine.admitted(paper.tenant_row(unit.slot), asked(paper, unit), paper.tree, burst))
+
+
+def admit(paper: Paper, unit: Unit, *, burst: bool = False) -> None:
+    """The quota knows of it from now on, if it was held."""
+    if paper.waiting.held[unit.slot]:
+        paper.engine.admit(paper.tenant_row(unit.slot), asked(paper, unit), paper.tree, burst)
+
+
+def asked(paper: Paper, unit: Unit) -> Ints:
+    """What all of it asks its quota for."""
+    total, one = paper.new_amounts(), paper.new_amounts()
+    for kind in member_kinds(paper, unit).tolist():
+        paper.engine.amounts_of_kind(kind, paper.kinds, one)
+        total += one
+    return total
+
+
+def _start_one(paper: Paper, slot: int, admission: int) -> bool:
+    kind, end_ms, row = int(paper.waiting.kind[slot]), paper.end_ms(slot), paper.tenant_row(slot)
+    engine = paper.engine
+    if not engine.licensed(kind, paper.kinds, paper.cluster_free):
+        return False
+    node = engine.best_node(
+        kind,
+        end_ms,
+        row,
+        paper.nodes,
+        paper.kinds,
+        paper.layouts,
+        paper.tree,
+        paper.index,
+        paper.special,
+    )
+    if node == NOWHERE:
+        return False
+    amounts = paper.new_amounts()
+    devices = engine.take(
+        kind,
+        int(node),
+        end_ms,
+        paper.nodes,
+        paper.kinds,
+        paper.layouts,
+        paper.index,
+        paper.special,
+        paper.cluster_free,
+        amounts,
+    )
+    engine.write_down(slot, kind, node, devices, admission, paper.started)
+    engine.charge_use(row, amounts, 1, paper.tree)
+    paper.waiting.taken[slot] = True
+    return True
+
+
+def _start_gang(paper: Paper, unit: Unit, admission: int) -> bool:
+    found = place_gang(paper, unit, paper.nodes, paper.special)
+    if found is None:
+        return False
+    kinds, nodes, devices, amounts = found
+    for slot, kind, node, mask in zip(
+        unit.members, kinds.tolist(), nodes.tolist(), devices.tolist(), strict=True
+    ):
+        paper.engine.write_down(slot, kind, node, mask, admission, paper.started)
+        paper.waiting.taken[slot] = True
+    paper.engine.charge_use(paper.tenant_row(unit.slot), amounts, 1, paper.tree)
+    return True
+
+
+def lacks_only_licences(paper: Paper, unit: Unit) -> bool:
+    """Whether it would start now if the cluster had enough of its own resources."""
+    kinds = member_kinds(paper, unit)
+    if (paper.kinds.cluster_need[kinds].sum(axis=0) <= paper.cluster_free).all():
+        return False
+    kept, length = paper.cluster_free.copy(), int(paper.index.length[0])
+    paper.cluster_free[:] = NEVER
+    nodes = paper.own_nodes()
+    special = paper.special._replace(
+        extra=paper.special.extra.copy(), extra_gpu=paper.special.extra_gpu.copy()
+    )
+    found = place_gang(paper, unit, nodes, special)
+    paper.cluster_free[:] = kept
+    paper.index.length[0] = length  # nothing has changed
+    return found is not None
+
+
+def place_gang(
+    paper: Paper, unit: Unit, nodes: Nodes, special: Special
+) -> tuple[Small, Small, Ints, Ints] | None:
+    """Kinds, nodes, devices of all members, and what they are charged; taken from `nodes`. Or None."""
+    kinds = member_kinds(paper, unit)
+    own = paper.new_index(1, 0)
+    for allowed in domains(paper, unit):
+        out_node, out_devices = kinds.copy(), kinds.astype("int64")
+        amounts = paper.new_amounts()
+        if paper.engine.place_gang(
+            kinds,
+            paper.end_ms(unit.slot),
+            paper.tenant_row(unit.slot),
+            allowed,
+            room_for(paper, unit),
+            nodes,
+            paper.kinds,
+            paper.layouts,
+            paper.tree,
+            paper.index,
+            own,
+            special,
+            paper.cluster_free,
+            amounts,
+            out_node,
+            out_devices,
+        ):
+            return kinds, out_node, out_devices, amounts
+    return None

@@ -1,0 +1,37 @@
+"""The same world once more, in which some tasks ask for something else."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tgpu.core.advice import advised
+from tgpu.core.picture import Picture
+from tgpu.core.plan import Plan
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.views import Advice
+
+
+def copied(picture: Picture, changed: Mapping[TaskId, TaskBrief]) -> Picture:
+    copy = Picture(picture.policy)
+    copy.now_ms = picture.now_ms
+    for place in picture.places.values():
+        copy.set_node(place.node)
+        copy.set_reachable(place.node.node_id, place.reachable)
+    for tenant in picture.tenants.values():
+        copy.set_tenant(tenant)
+    copy.set_windows(picture.windows)
+    for placed in picture.placed.values():
+        copy.restore(replace(placed))
+    for task_id, task in picture.waiting.items():
+        copy.add_waiting(changed.get(task_id, task))
+    for preempt in picture.preempts:
+        copy.preempt(preempt)
+    copy.settle(Plan(copy.version, reservations=picture.reservations))
+    return copy
+
+
+def as_advised(picture: Picture, task_id: TaskId, advice: Advice) -> Picture:
+    """The task, or every task of its gang, has taken the advice."""
+    task = picture.waiting[task_id]
+    whole = [task_id] if task.gang is None else list(picture.gangs.of(task_id.job_id).waiting)
+    return copied(picture, {each: advised(picture.waiting[each], advice) for each in whole})

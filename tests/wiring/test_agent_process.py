@@ -1,0 +1,24 @@
+"""What an agent says of its node comes from the settings."""
+
+from pathlib import Path
+
+import pytest
+
+from tgpu.config.settings import SettingsError, load
+from tgpu.wiring.agent_process import _identity
+
+
+def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
+    (tmp_path / "tgpu.toml").write_text(
+        'node_name = "n7"\nnode_pool = "training"\nnode_labels = ["zone=a", "ssd=yes"]\n'
+        'node_taints = ["spot", "team=vision"]\n'
+    )
+    identity = _identity(load({"TGPU_HOME": str(tmp_path)}))
+    assert (identity.node_id, identity.pool) == ("n7", "training")
+    assert identity.labels == {"zone": "a", "ssd": "yes"}
+    assert identity.taints == ("spot", "team=vision")
+
+
+def test_a_node_that_cannot_be_meant_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="node_taints must be given as key or key=value"):
+        load({"TGPU_HOME": str(tmp_path), "TGPU_NODE_TAINTS": "a b"})
