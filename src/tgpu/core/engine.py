@@ -30,7 +30,7 @@ MODULES: tuple[ModuleType, ...] = (
 )  # fmt: skip
 HOT = frozenset(
     {
-        "has_room", "enough_devices", "score", "opinion", "tightest", "suiting_free", "gpu_need", "catch_up",
+        "has_room", "enough_devices", "score", "opinion", "tightest", "part_of_gpus", "catch_up",
         "renew_block", "first_best", "next_row", "comes_first", "sift_down", "charge", "charge_use", "settle",
         "share", "next_open", "licensed", "note_change", "write_down", "amounts_of_kind", "stays",
         "may_be_on", "may_be_admitted", "admit_if_held",

@@ -1,6 +1,7 @@
 """Every entrance of the kernel once, on a small cluster: afterwards all of its compiled code is there."""
 
 from tgpu.core.engine import Engine
+from tgpu.core.explain import explain
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
@@ -29,6 +30,8 @@ def exercise(engine: Engine) -> None:
     _add_gang(picture, 51, Gang(2, topology="rack"), PriorityClass.LOW)
     picture.add_waiting(_task(60, Request(gpu_milli=1000), PriorityClass.REAL_TIME))
     _decide(picture, engine)  # finds victims, and a moment for a gang
+    for task_id in list(picture.waiting):
+        explain(picture, _POLICY, task_id, engine)
     _end_all(picture)
     _decide(picture, engine)
 

@@ -50,6 +50,7 @@ class Paper:
         return Index(
             np.empty((rows, count), dtype=np.float64),
             np.empty((rows, (count + BLOCK - 1) // BLOCK), dtype=np.float64),
+            np.empty((rows, count), dtype=np.bool_),
             np.full(rows, -1, dtype=np.int64),
             np.empty(log, dtype=np.int32),
             np.zeros(1, dtype=np.int64),

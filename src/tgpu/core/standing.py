@@ -4,6 +4,7 @@ import numpy as np
 
 from tgpu.core.columns.waiting_columns import EVERYBODY, QueueName
 from tgpu.core.kernel.shapes import Stream
+from tgpu.core.kernel.turns import comes_first
 from tgpu.core.outlook import Ground, Outlook, gone_by_ms, head_of, members_of
 from tgpu.core.plan import Preempt
 from tgpu.core.streams import stream_of
@@ -164,7 +165,7 @@ def _share(ground: Ground, task: TaskBrief, name: QueueName | None) -> list[Reas
         return []
     for row in _from_the_root(ground, ground.row_of(task)):
         siblings = _siblings(ground, stream, row)
-        before = [s for s in siblings if s != row and ground.paper.engine.comes_first(s, row, stream)]
+        before = [s for s in siblings if s != row and comes_first(s, row, stream)]
         mean = float(np.mean(stream.value[siblings])) if siblings else 0.0
         if before and mean > 0:
             times = round(float(stream.value[row]) / mean, 2)

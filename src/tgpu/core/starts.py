@@ -6,6 +6,7 @@ from typing import overload
 from tgpu.core.backfill import indices_of
 from tgpu.core.paper import Paper
 from tgpu.core.plan import Admission, Start
+from tgpu.domain.ids import TaskId
 
 _ADMISSION = (Admission.CHARGED, Admission.NOW, Admission.BURST)
 
@@ -15,13 +16,13 @@ class Starts(Sequence[Start]):
 
     def __init__(self, paper: Paper) -> None:
         count = int(paper.started.filled[0])
-        waiting = paper.table.waiting
+        waiting, slots = paper.table.waiting, paper.started.slot[:count]
         self._started = paper.started
-        self._task_ids = [waiting.task(slot).task_id for slot in paper.started.slot[:count].tolist()]
+        self._jobs, self._tasks = waiting.job[slots], waiting.task_index[slots]
         self._nodes = paper.table.nodes.nodes.copy()
 
     def __len__(self) -> int:
-        return len(self._task_ids)
+        return len(self._jobs)
 
     @overload
     def __getitem__(self, at: int) -> Start: ...
@@ -48,7 +49,7 @@ class Starts(Sequence[Start]):
     def _start(self, at: int) -> Start:
         node = self._nodes[self._started.node[at]]
         return Start(
-            self._task_ids[at],
+            TaskId(int(self._jobs[at]), int(self._tasks[at])),
             node.node_id,
             indices_of(node, int(self._started.devices[at])),
             _ADMISSION[self._started.held[at]],

@@ -5,6 +5,7 @@ from tgpu.core.kernel.scores import NO_ROOM, opinion, score
 from tgpu.core.kernel.shapes import NEVER, NOWHERE, UNKNOWN, Index, Kinds, Layouts, Nodes, Special, Tree
 
 BLOCK = 64
+"""Nodes whose best score is kept together."""
 
 
 def best_node(
@@ -52,10 +53,11 @@ def catch_up(kind: int, nodes: Nodes, kinds: Kinds, layouts: Layouts, index: Ind
             node = index.log[at]
             if at + 1 < length and index.log[at + 1] == node:
                 continue
-            was = index.score[kind, node]
-            if was > NO_ROOM:  # room only shrinks while a plan is made
+            if index.room[kind, node]:  # room only shrinks while a plan is made
+                was = index.score[kind, node]
                 now = NO_ROOM if special.flag[node] else score(kind, node, nodes, kinds, layouts, index)
                 if now != was:
+                    index.room[kind, node] = now > NO_ROOM
                     index.score[kind, node] = now
                     renew_block(kind, node, was, now, index)
     index.seen[kind] = length
@@ -68,6 +70,7 @@ def build(kind: int, nodes: Nodes, kinds: Kinds, layouts: Layouts, index: Index,
         for node in range(block * BLOCK, min(count, (block + 1) * BLOCK)):
             found = NO_ROOM if special.flag[node] else score(kind, node, nodes, kinds, layouts, index)
             index.score[kind, node] = found
+            index.room[kind, node] = found > NO_ROOM
             highest = max(highest, found)
         index.best[kind, block] = highest
 

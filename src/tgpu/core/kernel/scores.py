@@ -17,9 +17,12 @@ def score(kind: int, node: int, nodes: Nodes, kinds: Kinds, layouts: Layouts, in
     """NO_ROOM, or what the kind's scorer says of a node that takes tasks, suits and has room."""
     if not nodes.takes[node] or not kinds.suits[kind, nodes.kind[node]]:
         return NO_ROOM
+    if nodes.alone[node] > 0 or (kinds.exclusive[kind] and nodes.tasks[node] > 0):
+        return NO_ROOM
+    if kinds.scorer[kind] == TIGHTEST:
+        return tightest(kind, node, nodes, kinds)
     layout = nodes.layout[node]
-    free, gpu_free = nodes.free[node], nodes.gpu_free[node]
-    if not has_room(kind, layout, free, gpu_free, nodes.tasks[node], nodes.alone[node], kinds):
+    if not has_room(kind, layout, nodes.free[node], nodes.gpu_free[node], 0, False, kinds):
         return NO_ROOM
     return opinion(kind, node, nodes, kinds, layouts, index)
 
@@ -38,17 +41,38 @@ def opinion(kind: int, node: int, nodes: Nodes, kinds: Kinds, layouts: Layouts, 
 
 
 def tightest(kind: int, node: int, nodes: Nodes, kinds: Kinds) -> float:
-    """The part of what is left that the task would use, summed up; a CPU task stays off idle GPUs."""
+    """The part of what is left that the task would use, summed up; a CPU task stays off idle GPUs.
+
+    NO_ROOM where that is more than is left: looked at once for both, as nothing is asked more often.
+    """
     total = 0.0
     for dimension in range(kinds.need.shape[1]):
         need = kinds.need[kind, dimension]
         if need > 0:
-            total += need / nodes.free[node, dimension]
-    count = kinds.gpus[kind]
-    if count == 0:
+            left = nodes.free[node, dimension]
+            if need > left:
+                return NO_ROOM
+            total += need / left
+    if kinds.gpus[kind] == 0:
         return float(total - nodes.gpu_sum[node] / WHOLE)
-    need_row, free = kinds.device_need[kind, nodes.layout[node]], nodes.gpu_free[node]
-    return total + gpu_need(count, kinds.whole[kind], need_row) / suiting_free(need_row, free)
+    part = part_of_gpus(kind, node, nodes, kinds)
+    return NO_ROOM if part < 0 else total + part
+
+
+def part_of_gpus(kind: int, node: int, nodes: Nodes, kinds: Kinds) -> float:
+    """Of what is left on the devices that suit; -1 if these are too few."""
+    layout, missing, left, asked = nodes.layout[node], kinds.gpus[kind], 0, 0
+    for device in range(nodes.gpu_free.shape[1]):
+        need, free = kinds.device_need[kind, layout, device], nodes.gpu_free[node, device]
+        if need > 0:
+            asked = need if asked == 0 else asked
+            if free > 0:  # one that is in debt to a claim has nothing left
+                left += free
+            if need <= free:
+                missing -= 1
+    if missing > 0:
+        return -1.0
+    return float(WHOLE * kinds.gpus[kind] / left) if kinds.whole[kind] else float(asked / left)
 
 
 def spread(kind: int, node: int, nodes: Nodes, kinds: Kinds) -> float:
@@ -70,16 +94,6 @@ def spread(kind: int, node: int, nodes: Nodes, kinds: Kinds) -> float:
 def outside(_kind: int, _node: int, _number: int, _nodes: Nodes) -> float:
     """Replaced while a plan is made with scorers from outside; those run uncompiled."""
     return 0.0
-
-
-def gpu_need(count: int, whole: bool, need: Small) -> int:
-    """Thousandths in all; by memory, of the first device that suits."""
-    if whole:
-        return count * WHOLE
-    for device in range(len(need)):
-        if need[device] > 0:
-            return int(need[device])
-    return 0
 
 
 def suiting_free(need: Small, free: Small) -> int:
