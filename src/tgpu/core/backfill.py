@@ -47,8 +47,15 @@ class Backfill:
         self._lay(unit, rank, at_ms, spots)
         return True
 
-    def keep(self, unit: Unit, rank: int, reservation: Reservation) -> None:
-        """As it was given before: nothing has happened that could make it better or worse."""
+    def keep(self, unit: Unit, rank: int, reservation: Reservation, *, in_the_way: bool = True) -> None:
+        """As it was given before: nothing has happened that could make it better or worse.
+
+        Unless it is `in_the_way` of somebody who is still to be tried, it need not be looked at at all.
+        """
+        if not in_the_way:
+            self.given.append((rank, unit.task.request.pool, reservation))
+            self._paper.waiting.taken[list(unit.members)] = True
+            return
         self._lay(unit, rank, reservation.at_ms, self._spots(unit, reservation))
 
     def _spots(self, unit: Unit, reservation: Reservation) -> list[Spot]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tgpu.core.columns.attempt_columns import stopped
 from tgpu.core.columns.verdict import RANKS
 from tgpu.core.engine import Engine
 from tgpu.core.kernel.best_node import BLOCK
@@ -44,6 +45,7 @@ class Paper:
         """Attempts (by slot) that this plan stops, and when they are gone."""
         self._ranks: list[tuple[int, int]] = []
         self._attempts: tuple[tuple[int, int], Attempts, Small] | None = None
+        self._before: tuple[Attempts, Small] | None = None
 
     def new_index(self, rows: int, log: int) -> Index:
         count = len(self.nodes.takes)
@@ -84,22 +86,27 @@ class Paper:
         """Everybody who holds something by now, sorted; with their slots, -1 for who starts in this plan."""
         key = (int(self.started.filled[0]), len(self.stopping))
         if self._attempts is None or self._attempts[0] != key:
-            started = np.arange(key[0])
-            arrays, slots = self._arrays(self.table.attempts.all_slots(), self.stopping, started)
-            self._attempts = (key, arrays, slots)
+            if key[0]:
+                every = self.table.attempts.all_slots()
+                found = self._arrays(every, self.stopping, np.arange(key[0]))
+            else:
+                found = stopped(*self.attempts_before(), self.stopping)
+            self._attempts = (key, *found)
         return self._attempts[1], self._attempts[2]
 
     def attempts_on(self, rows: list[int]) -> Attempts:
         """Like `attempts`, of these nodes only."""
         count = int(self.started.filled[0])
-        started = np.flatnonzero(np.isin(self.started.node[:count], rows))
+        started = np.flatnonzero(np.isin(self.started.node[:count], rows)) if count else np.arange(0)
         slots = self.table.attempts.slots_on(rows)
         stopping = {slot: at_ms for slot, at_ms in self.stopping.items() if slot in slots}
         return self._arrays(slots, stopping, started)[0]
 
     def attempts_before(self) -> tuple[Attempts, Small]:
         """Everybody who held something when the plan began."""
-        return self._arrays(self.table.attempts.all_slots(), {}, np.arange(0))
+        if self._before is None:
+            self._before = self._arrays(self.table.attempts.all_slots(), {}, np.arange(0))
+        return self._before
 
     def _arrays(self, slots: Small, stopping: Mapping[int, int], started: Ints) -> tuple[Attempts, Small]:
         return self.table.attempts.arrays(

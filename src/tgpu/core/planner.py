@@ -93,7 +93,10 @@ class Cycle:
             if TERMS[unit.task.priority_class].rank != rank or not self._is_free(unit):
                 continue
             if self._still_holds(unit, rank, reservation):
-                self._backfill.keep(unit, rank, reservation)
+                in_the_way = self._paper.waiting.held.any() or any(
+                    self._anybody_open(other) for other in range(rank, BURST_RANK)
+                )
+                self._backfill.keep(unit, rank, reservation, in_the_way=bool(in_the_way))
             else:
                 self._try(unit, rank, reservation)
 

@@ -61,7 +61,9 @@ class AttemptColumns:
         return np.flatnonzero(self.live[: self._used]).astype(np.int32)
 
     def slots_on(self, nodes: list[int]) -> Small:
-        here = self.live[: self._used] & np.isin(self.node[: self._used], nodes)
+        nodes_of = self.node[: self._used]
+        there = nodes_of == nodes[0] if len(nodes) == 1 else np.isin(nodes_of, nodes)
+        here = self.live[: self._used] & there
         return np.flatnonzero(here).astype(np.int32)
 
     def arrays(
@@ -80,13 +82,15 @@ class AttemptColumns:
         On top of what is: `stopping` attempts (by slot) are gone by then, and `started` ones (as columns)
         have begun; these have slot -1 and are nobody's victims.
         """
-        column = {name: np.concatenate([getattr(self, name)[slots], started[name]]) for name in _STARTED}
         more = len(started["node"])
+        column = {name: getattr(self, name)[slots] for name in _STARTED}
+        if more:
+            column = {name: np.concatenate([column[name], started[name]]) for name in _STARTED}
         stop_ms = np.concatenate([self.stop_ms[slots], np.zeros(more, dtype=np.int64)])
         for slot, gone_ms in stopping.items():
             stop_ms[: len(slots)][slots == slot] = gone_ms
         end_ms = estimated_ends(column["start_ms"], column["limit_ms"], stop_ms, now_ms)
-        by_id = np.argsort(column["job"] * MOST_TASKS + column["task"])
+        by_id = np.argsort(column["job"] * MOST_TASKS + column["task"], kind="stable")  # mostly sorted
         order, begin = np.empty(len(by_id), dtype=np.int64), np.empty(nodes + 1, dtype=np.int32)
         sort(column["node"], end_ms, by_id, begin, np.zeros(nodes, dtype=np.int32), order)
         saved_ms = np.concatenate([self.saved_ms[slots], np.zeros(more, dtype=np.int64)])
@@ -108,6 +112,22 @@ class AttemptColumns:
             stoppable[order],
         )
         return arrays, np.concatenate([slots, np.full(more, -1, dtype=np.int32)])[order]
+
+
+def stopped(attempts: Attempts, slots: Small, stopping: Mapping[int, int]) -> tuple[Attempts, Small]:
+    """The same attempts when these (by slot) are to be gone by then: only their nodes are sorted again."""
+    columns = [column.copy() for column in attempts[1:]]
+    attempts, slots = Attempts(attempts.begin, *columns), slots.copy()
+    rows = np.flatnonzero(np.isin(slots, list(stopping)))
+    for row in rows.tolist():
+        attempts.end_ms[row] = min(int(attempts.end_ms[row]), stopping[int(slots[row])])
+        attempts.stoppable[row] = False
+    for node in np.unique(np.searchsorted(attempts.begin, rows, side="right") - 1).tolist():
+        here = slice(int(attempts.begin[node]), int(attempts.begin[node + 1]))
+        order = np.lexsort((attempts.unit[here], attempts.end_ms[here]))
+        for column in (*attempts[1:], slots):
+            column[here] = column[here][order]
+    return attempts, slots
 
 
 def estimated_ends(start_ms: Ints, limit_ms: Ints, stop_ms: Ints, now_ms: int) -> Ints:

@@ -29,6 +29,7 @@ class NodeColumns:
         self.device_layouts: list[tuple[Device, ...]] = []
         self._kind_numbers: dict[Hashable, int] = {}
         self._layout_numbers: dict[Hashable, int] = {}
+        self._total: Ints | None = None
         self.free = np.zeros((0, dimensions.of_nodes), dtype=np.int64)
         self.capacity = np.zeros((0, dimensions.of_nodes), dtype=np.int64)
         self.gpu_free = np.zeros((0, dimensions.devices), dtype=np.int32)
@@ -70,6 +71,7 @@ class NodeColumns:
         return row
 
     def remove(self, row: int) -> None:
+        self._total = None
         del self.names[row], self.nodes[row]
         for name in _COLUMNS:
             setattr(self, name, np.delete(getattr(self, name), row, axis=0))
@@ -90,6 +92,7 @@ class NodeColumns:
         self.set_state(row, node, reachable)
 
     def set_state(self, row: int, node: Node, reachable: bool) -> None:
+        self._total = None
         self.nodes[row] = node
         self.takes[row] = reachable and node.state is NodeState.READY
         self.counts[row] = node.state is not NodeState.OFFLINE
@@ -122,9 +125,12 @@ class NodeColumns:
 
     def total(self) -> Ints:
         """What ready and draining nodes have, with their healthy GPUs last."""
+        if self._total is not None:
+            return self._total
         whole = np.zeros(self._dimensions.of_nodes + 1, dtype=np.int64)
         whole[:-1] = self.capacity[self.counts].sum(axis=0)
         whole[-1] = self.gpu_whole[self.counts].sum()
+        self._total = whole
         return whole
 
     def arrays(self) -> Nodes:

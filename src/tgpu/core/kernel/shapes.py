@@ -185,7 +185,7 @@ class Index(NamedTuple):
     best: Floats
     """[K, blocks]"""
     room: Flags
-    """[K, N] there is a score: most changes concern nodes that are full, and this is small enough to be near"""
+    """[K, N] there is a score: most changes are of full nodes, and this is small enough to be near"""
     seen: Ints
     """[K] how far in the log; -1: not built yet"""
     log: Small
