@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tgpu.core.columns.table import mask_of
-from tgpu.core.kernel.shapes import NOWHERE, Ints, Kinds, Nodes, Small, Special
+from tgpu.core.kernel.shapes import NEVER, NOWHERE, Ints, Kinds, Nodes, Small, Special
 from tgpu.core.paper import Paper, Reserved
 from tgpu.core.picture import Window
 from tgpu.core.plan import Reservation
@@ -146,6 +146,7 @@ class Backfill:
         nodes = self._nodes_at(unit, at_ms)
         length = int(paper.index.length[0])
         cluster_free = paper.cluster_free.copy()
+        paper.cluster_free[:] = NEVER  # nobody knows when licences come back
         found = place_gang(paper, unit, nodes, no_special(paper.special))
         paper.index.length[0] = length  # this was about another time
         paper.cluster_free[:] = cluster_free

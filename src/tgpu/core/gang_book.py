@@ -46,6 +46,8 @@ class GangBook:
 
     def damaged(self) -> list[GangState]:
         """Those that lost a task, oldest first."""
+        if not self._gangs:
+            return []
         return [state for _, state in sorted(self._gangs.items()) if state.damaged and state.complete]
 
     def forget_waiting(self) -> None:

@@ -355,7 +355,7 @@ class Picture:
         """The plan has been carried out: who it found no room for need not be asked again soon."""
         self.reservations = made.reservations
         if made.verdict is not None:
-            self.table.verdict.settled(made.verdict)
+            self.table.verdict.settled(made.verdict, made.deferred)
 
     # Questions
 

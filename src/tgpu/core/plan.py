@@ -78,3 +78,5 @@ class Plan:
     """There is more to decide than this plan had time for: plan again at once."""
     verdict: Ints | None = field(default=None, compare=False, repr=False)
     """Who was found to have no room, by class and kind: what the next cycle need not ask again."""
+    deferred: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
+    """(class, kind) of those who get their reservation as soon as somebody could pass them."""

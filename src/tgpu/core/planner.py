@@ -1,5 +1,7 @@
 """plan(picture, policy) -> Plan: who starts now and where, who gives way, and who is next."""
 
+from functools import cached_property
+
 import numpy as np
 
 from tgpu.core.backfill import Backfill
@@ -7,7 +9,7 @@ from tgpu.core.columns.table import mask_of
 from tgpu.core.engine import PLAIN, Engine
 from tgpu.core.gang_book import GangState
 from tgpu.core.kernel.filling import DONE, GANG, NO_LICENCE
-from tgpu.core.kernel.shapes import NEVER, Ints, Stream
+from tgpu.core.kernel.shapes import NEVER, Stream
 from tgpu.core.outside import with_outside_scorers
 from tgpu.core.paper import Paper, nothing_blocked
 from tgpu.core.picture import Picture
@@ -38,22 +40,33 @@ class Cycle:
         self._preemption = Preemption(self._paper, self._backfill)
         kinds = len(self._paper.kinds.gpus)
         self._blocked_ms = nothing_blocked(kinds) if self._whole else cured(self._paper, policy)
+        self._orders = policy.order_names
+        self._deferred: list[tuple[int, int]] = []
+        """(class, kind) of those whose reservation is nobody's concern yet."""
 
     def run(self) -> Plan:
         # 0. Who was waiting for victims to leave.
         self._start_claims()
-        for rank in range(BURST_RANK):
+        for rank in self._ranks():
             self._paper.enter_class(rank)
             # 1. Gangs that lost a task, before anything new.
             self._repair_gangs(rank)
             # 2. Who was promised a place.
             self._serve_holders(rank)
             # 3. Everybody else, in the order of the policy.
-            for order in self._policy.order_names:
+            for order in self._orders:
                 self._fill(rank, order)
         # 4. What is left, to those beyond their quota.
         self._burst()
         return self._plan()
+
+    def _ranks(self) -> list[int]:
+        """The classes with anybody in them."""
+        ranks = {rank for (rank, _), queues in self._paper.table.waiting.streams.items() if queues}
+        named = [reservation.task_ids[0] for reservation in self._picture.reservations]
+        named += [min(gang.waiting) for gang in self._picture.gangs.damaged()]
+        waiting = self._picture.waiting
+        return sorted(ranks | {TERMS[waiting[task_id].priority_class].rank for task_id in named})
 
     def _start_claims(self) -> None:
         """Those whose victims have gone. The room is theirs already: nothing is taken anew."""
@@ -93,10 +106,8 @@ class Cycle:
             if TERMS[unit.task.priority_class].rank != rank or not self._is_free(unit):
                 continue
             if self._still_holds(unit, rank, reservation):
-                in_the_way = self._paper.waiting.held.any() or any(
-                    self._anybody_open(other) for other in range(rank, BURST_RANK)
-                )
-                self._backfill.keep(unit, rank, reservation, in_the_way=bool(in_the_way))
+                in_the_way = self._anybody_open(rank, BURST_RANK) or self._anybody_held
+                self._backfill.keep(unit, rank, reservation, in_the_way=in_the_way)
             else:
                 self._try(unit, rank, reservation)
 
@@ -124,7 +135,7 @@ class Cycle:
 
     def _fill(self, rank: int, order: str) -> None:
         """Compiled as long as tasks fit; who needs a closer look is looked at here."""
-        if not self._anybody_open(rank):
+        if not self._anybody_open(rank, rank + 1):
             return
         stream = stream_of(self._paper, rank, order)
         while stream is not None:
@@ -138,7 +149,7 @@ class Cycle:
             self._look_closer(why, unit, rank)
             if why == GANG or self._paper.waiting.taken[slot]:
                 line_up(self._paper, stream)
-            if not self._anybody_open(rank):
+            if not self._anybody_open(rank, rank + 1):
                 break
 
     def _run_kernel(self, stream: Stream, rank: int) -> tuple[int, int, int]:
@@ -173,6 +184,8 @@ class Cycle:
     def _wait(self, unit: Unit, rank: int, promised: Reservation | None = None) -> None:
         """With a reservation, if it has one or one is left; with licences, if it lacks only these."""
         pool = unit.task.request.pool
+        if promised is None and self._can_be_deferred(unit, rank):
+            return
         if promised is not None or self._backfill.left_for(rank, pool):
             if self._paper.cluster_free.size and lacks_only_licences(self._paper, unit):
                 self._keep_licences(unit, rank)
@@ -181,6 +194,19 @@ class Cycle:
                 return
         if unit.gang is None or not unit.gang.running:
             self._block(unit, rank)
+
+    def _can_be_deferred(self, unit: Unit, rank: int) -> bool:
+        """Where nobody is left who could pass it, its moment need not be known before the next cycle."""
+        if self._whole or unit.gang is not None or self._anybody_held:
+            return False
+        kind = int(self._paper.waiting.kind[unit.slot])
+        before = self._blocked_ms[:, kind].copy()
+        self._block(unit, rank)
+        if self._anybody_open(rank, BURST_RANK):
+            self._blocked_ms[:, kind] = before
+            return False
+        self._deferred.append((rank, kind))
+        return True
 
     def _keep_licences(self, unit: Unit, rank: int) -> None:
         need = self._paper.kinds.cluster_need[member_kinds(self._paper, unit)].sum(axis=0)
@@ -194,20 +220,24 @@ class Cycle:
         row = self._blocked_ms[rank:, kind]
         np.minimum(row, limit_ms, out=row)
 
-    def _anybody_open(self, rank: int) -> bool:
-        waiting = self._paper.table.waiting
-        kinds = min(waiting.count.shape[1], self._blocked_ms.shape[1])
-        open_kinds = waiting.shortest_ms[rank, :kinds] < self._blocked_ms[rank, :kinds]
-        return bool((open_kinds & (waiting.count[rank, :kinds] > 0)).any())
+    def _anybody_open(self, rank: int, end: int) -> bool:
+        """Whether there is somebody to try in the classes from this one up to the other."""
+        shortest_ms = self._paper.table.waiting.shortest_ms
+        kinds = min(shortest_ms.shape[1], self._blocked_ms.shape[1])
+        return bool((shortest_ms[rank:end, :kinds] < self._blocked_ms[rank:end, :kinds]).any())
+
+    @cached_property
+    def _anybody_held(self) -> bool:
+        return bool(self._paper.waiting.held.any())
 
     def _burst(self) -> None:
-        if not self._paper.waiting.held.any():
+        if not self._anybody_held:
             return
         for priority_class in PriorityClass:
             terms = TERMS[priority_class]
             if not terms.may_burst:
                 continue
-            for order in self._policy.order_names:
+            for order in self._orders:
                 stream = stream_of(self._paper, terms.rank, order, burst=True)
                 self._paper.enter_class(BURST_RANK)
                 if stream is not None:
@@ -243,6 +273,7 @@ class Cycle:
             faults=(*table.kinds.faults.values(), *table.waiting.faults.values()),
             more=bool(self._preemption.put_off),
             verdict=self._blocked_ms,
+            deferred=tuple(self._deferred),
         )
 
 
@@ -252,5 +283,4 @@ def is_settled(picture: Picture) -> bool:
     if verdict.all_open or verdict.freed or picture.preempts:
         return False
     kinds = min(waiting.count.shape[1], verdict.blocked_ms.shape[1])
-    blocked: Ints = np.minimum(verdict.blocked_ms[:, :kinds], NEVER)
-    return not ((waiting.count[:, :kinds] > 0) & (waiting.shortest_ms[:, :kinds] < blocked)).any()
+    return not (waiting.shortest_ms[:, :kinds] < verdict.blocked_ms[:, :kinds]).any()

@@ -29,7 +29,7 @@ def stream_of(paper: Paper, rank: int, order: str, *, burst: bool = False) -> St
     else:
         queue_of[paper.table.tenants.row_of[tenants]] = np.arange(len(tenants))
     stream = Stream(
-        np.concatenate(runs),
+        runs[0] if len(runs) == 1 else np.concatenate(runs),
         np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]),
         ends,
         np.zeros(len(runs), dtype=np.bool_),

@@ -20,9 +20,11 @@ def cured(paper: Paper, policy: Policy) -> Ints:
     if len(verdict.freed) > MOST_NODES:
         blocked_ms[:] = NEVER
         return blocked_ms
+    for rank, kind in verdict.deferred:
+        blocked_ms[rank, kind] = NEVER
     asked = (blocked_ms < NEVER).any(axis=0)
     room = np.zeros(kinds, dtype=np.bool_)
-    gangs = np.array([request is None for request in paper.table.kinds.requests], dtype=np.bool_)
+    gangs = paper.table.kinds.of_gang[:kinds]
     for node_id in sorted(verdict.freed):
         if not paper.table.nodes.known(node_id):
             continue
@@ -37,6 +39,8 @@ def cured(paper: Paper, policy: Policy) -> Ints:
 
 def _by_preemption(paper: Paper, row: int, blocked_ms: Ints) -> None:
     """Fewer victims are needed where somebody has left: who ranks above some who are there may try again."""
+    if (blocked_ms[:BURST_RANK] == NEVER).all():
+        return
     columns = paper.table.attempts
     here = columns.live & (columns.node == row)
     if here.any():

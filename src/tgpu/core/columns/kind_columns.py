@@ -44,6 +44,7 @@ class KindColumns:
         self.cluster_need = np.zeros((0, len(dimensions.cluster)), dtype=np.int64)
         self.gpu_milli = np.zeros(0, dtype=np.int64)
         self.scorer = np.zeros(0, dtype=np.int32)
+        self.of_gang = np.zeros(0, dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -55,10 +56,14 @@ class KindColumns:
 
     def row(self, request: Request, gentle: bool) -> int:
         """The kind of a task; `gentle` ones may not preempt."""
+        number = self._numbers.get((request, gentle))
+        if number is not None:
+            return number
         key = (request if self.by_user or request.user is None else replace(request, user=None), gentle)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = self._add(key[0])
+        self._numbers[request, gentle] = number
         return number
 
     def gang_row(self, shape: Hashable) -> int:
@@ -73,6 +78,7 @@ class KindColumns:
         for name in _COLUMNS:
             setattr(self, name, with_room(getattr(self, name), row + 1))
         self.pinned[row] = NOWHERE
+        self.of_gang[row] = request is None
         if request is None:
             return row
         if request.node_id is not None:
@@ -182,5 +188,5 @@ def _of_one(device: Device, request: Request) -> int:
 
 _COLUMNS = (
     "need", "gpus", "whole", "device_need", "suits", "exclusive", "pinned", "cluster_need", "gpu_milli",
-    "scorer",
+    "scorer", "of_gang",
 )  # fmt: skip

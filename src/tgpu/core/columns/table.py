@@ -166,6 +166,7 @@ class Table:
         held = self._give(task, node, placed.devices, slot, now_ms)
         self._held[task.task_id] = held
         if task.burst:
+            self.tenants.any_held = True
             self.tenants.burst[held.tenant] += held.amounts
         columns, row = self.attempts, self.nodes.row(placed.node_id)
         pool = self._policy.of(task.request.pool)
@@ -201,6 +202,7 @@ class Table:
         held = self._give(self.waiting.task(slot), node, claim.devices, -1, now_ms)
         self._claimed[claim.task_id] = held
         if self.waiting.held[slot]:
+            self.tenants.any_held = True
             self.tenants.promised[held.tenant] += held.amounts
 
     def unclaim(self, task_id: TaskId, now_ms: int) -> None:

@@ -36,6 +36,8 @@ class TenantColumns:
         self._past = np.zeros((0, dimensions.of_tenants), dtype=np.float64)
         """By number: past use in amounts times ms, halved with every half-life, as of `_past_ms`."""
         self._past_ms = np.zeros(0, dtype=np.int64)
+        self.any_held = False
+        """Whether there has ever been anything on the burst, or promised."""
         self.row_of = np.zeros(0, dtype=np.int32)
         """By number: the row of the tenant's own tasks."""
         self.top_row: dict[str, int] = {}
@@ -104,8 +106,8 @@ class TenantColumns:
             total,
             (past / np.maximum(total, 1)).max(axis=1),
             self._limit,
-            self._admitted + self._by_row(self.promised),
-            self._by_row(self.burst),
+            self._admitted + self._by_row(self.promised) if self.any_held else self._admitted.copy(),
+            self._by_row(self.burst) if self.any_held else np.zeros_like(used),
         )
 
     def _by_row(self, by_number: Ints) -> Ints:

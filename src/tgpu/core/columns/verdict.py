@@ -16,6 +16,8 @@ class Verdict:
         self.freed: set[str] = set()
         """Nodes with more room than when it was last decided."""
         self.all_open = True
+        self.deferred: tuple[tuple[int, int], ...] = ()
+        """(class, kind) to be asked again before anybody else is let past them."""
 
     def doubt_all(self) -> None:
         self.all_open = True
@@ -37,8 +39,9 @@ class Verdict:
             wider[:, :have] = self.blocked_ms
             self.blocked_ms = wider
 
-    def settled(self, blocked_ms: Ints) -> None:
+    def settled(self, blocked_ms: Ints, deferred: tuple[tuple[int, int], ...]) -> None:
         """A plan has looked at everything that was open."""
         self.blocked_ms = blocked_ms
+        self.deferred = deferred
         self.freed.clear()
         self.all_open = False
