@@ -27,6 +27,9 @@ class GangBook:
     def __init__(self) -> None:
         self._gangs: dict[int, GangState] = {}
 
+    def __len__(self) -> int:
+        return len(self._gangs)
+
     def of(self, job_id: int) -> GangState:
         return self._gangs[job_id]
 

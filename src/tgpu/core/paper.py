@@ -32,7 +32,7 @@ class Paper:
         self.now_ms = picture.now_ms
         self.kinds = table.kinds.arrays()
         self.layouts = table.nodes.layouts()
-        self.nodes = _own(table.nodes.arrays())
+        self.nodes = own_nodes(table.nodes.arrays())
         total = np.concatenate([table.nodes.total(), table.cluster_total])
         self.tree = table.tenants.tree(total, picture.now_ms)
         self.waiting = table.waiting.arrays()
@@ -62,7 +62,7 @@ class Paper:
 
     def own_nodes(self) -> Nodes:
         """A copy to try things on that may come to nothing."""
-        return _own(self.nodes)
+        return own_nodes(self.nodes)
 
     def tenant_row(self, slot: int) -> int:
         return int(self.table.tenants.row_of[self.waiting.tenant[slot]])
@@ -167,7 +167,7 @@ def nothing_blocked(kinds: int) -> Ints:
     return np.full((RANKS, kinds), NEVER, dtype=np.int64)
 
 
-def _own(nodes: Nodes) -> Nodes:
+def own_nodes(nodes: Nodes) -> Nodes:
     return nodes._replace(
         free=nodes.free.copy(),
         gpu_free=nodes.gpu_free.copy(),

@@ -7,6 +7,7 @@ import numpy as np
 from tgpu.core.backfill import Backfill
 from tgpu.core.columns.table import mask_of
 from tgpu.core.engine import PLAIN, Engine
+from tgpu.core.express import express
 from tgpu.core.gang_book import GangState
 from tgpu.core.kernel.filling import DONE, GANG, NO_LICENCE
 from tgpu.core.kernel.shapes import NEVER, Stream
@@ -26,7 +27,8 @@ from tgpu.domain.priority import BURST_RANK, TERMS, PriorityClass
 
 def plan(picture: Picture, policy: Policy, *, whole: bool = False, engine: Engine = PLAIN) -> Plan:
     """Decide what can be decided. `whole`: look at everybody, not only at what an event may have cured."""
-    return Cycle(picture, policy, whole, with_outside_scorers(engine, picture, policy)).run()
+    made = None if whole else express(picture, policy)
+    return made or Cycle(picture, policy, whole, with_outside_scorers(engine, picture, policy)).run()
 
 
 class Cycle:

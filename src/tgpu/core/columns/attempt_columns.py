@@ -116,8 +116,8 @@ class AttemptColumns:
 
 def stopped(attempts: Attempts, slots: Small, stopping: Mapping[int, int]) -> tuple[Attempts, Small]:
     """The same attempts when these (by slot) are to be gone by then: only their nodes are sorted again."""
-    columns = [column.copy() for column in attempts[1:]]
-    attempts, slots = Attempts(attempts.begin, *columns), slots.copy()
+    attempts = Attempts._make([attempts.begin, *(column.copy() for column in attempts[1:])])
+    slots = slots.copy()
     rows = np.flatnonzero(np.isin(slots, list(stopping)))
     for row in rows.tolist():
         attempts.end_ms[row] = min(int(attempts.end_ms[row]), stopping[int(slots[row])])

@@ -38,6 +38,8 @@ class WaitingColumns:
         """As of when waiting counts for the order."""
         self.slot_of: dict[TaskId, int] = {}
         self.tasks: list[TaskBrief | None] = []
+        self.any_held = False
+        """Whether there has ever been one whom the quota did not admit at once."""
         self.queues: dict[QueueName, Queue] = {}
         self.streams: dict[tuple[int, str], dict[int, Queue]] = {}
         """The same queues by class and order, then by tenant."""
@@ -68,6 +70,7 @@ class WaitingColumns:
         self.tenant[slot] = tenant
         self.gang[slot] = False
         self.held[slot] = task.held
+        self.any_held = self.any_held or task.held
         self.job[slot], self.task_index[slot] = task.task_id
         self.in_gang[slot] = task.gang is not None
         self._names[slot] = None
