@@ -34,8 +34,8 @@ cpu_overcommit = 1.5
 ## Plug-ins
 
 An installed Python package adds names for `policy` and `scorer`, and rules for where a task may run, by
-entry points in the groups `tgpu.orders`, `tgpu.scorers` and `tgpu.rules`; the types are in
-`src/tgpu/core/policy.py`. One that cannot be imported is told in the server's log and left out.
+entry points in the groups `tgpu.orders`, `tgpu.scorers` and `tgpu.rules`; [plugins.md](plugins.md) has a worked
+example. One that cannot be imported is told in the server's log and left out.
 """
 
 

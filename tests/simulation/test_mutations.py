@@ -18,8 +18,9 @@ from tgpu.control.turn import Turn
 from tgpu.core.columns.node_columns import NodeColumns
 from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
+from tgpu.core.plan import Plan, Preempt
 from tgpu.domain.job import Event, Exit, JobSpec, TaskBrief
-from tgpu.domain.lifecycle import Happening, Status
+from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.protocol.messages import Acknowledge, Launch
 from tgpu.runner.port import LaunchSpec
 from tgpu.sim import store as sim_store
@@ -107,6 +108,33 @@ def a_committer_that_keeps_what_was_refused(patch: Patch) -> None:
     patch.setattr(committer, "commit", commit)
 
 
+def a_committer_that_forgets_the_claim(patch: Patch) -> None:
+    patch.setattr(Picture, "preempt", lambda _self, _preempt: None)
+
+
+def a_committer_that_never_starts_who_has_a_claim(patch: Patch) -> None:
+    original = committer.assume
+
+    def assume(picture: Picture, made: Plan, turn: Turn) -> None:
+        starts = tuple(start for start in made.starts if start.task_id not in picture.claims)
+        original(picture, replace(made, starts=starts), turn)
+
+    patch.setattr(committer, "assume", assume)
+
+
+def a_committer_that_does_not_say_for_whom(patch: Patch) -> None:
+    original = committer._make_way
+
+    def make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:
+        original(picture, preempt, turn)
+        turn.batch.stop_ordered = [
+            replace(stop, by="the scheduler") if stop.cause is Cause.PREEMPTED else stop
+            for stop in turn.batch.stop_ordered
+        ]
+
+    patch.setattr(committer, "_make_way", make_way)
+
+
 def a_planner_that_does_not_count_gpus(patch: Patch) -> None:
     original = NodeColumns.move
 
@@ -120,6 +148,16 @@ def a_planner_that_does_not_count_gpus(patch: Patch) -> None:
 def an_outcome_that_calls_every_exit_a_success(patch: Patch) -> None:
     def happening(_how: Exit, _task: TaskBrief) -> Happening:
         return Happening.SUCCEEDED
+
+    patch.setattr(outcome, "happening", happening)
+
+
+def an_outcome_that_calls_a_preemption_a_failure(patch: Patch) -> None:
+    original = outcome.happening
+
+    def happening(how: Exit, task: TaskBrief) -> Happening:
+        happened = original(how, task)
+        return Happening.FAILED if happened is Happening.PREEMPTED else happened
 
     patch.setattr(outcome, "happening", happening)
 
@@ -185,8 +223,12 @@ def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
         (a_control_that_gives_orders_before_it_commits, "NothingUncommitted"),
         (a_hub_that_takes_an_old_session_for_the_present_one, "PictureTellsTheTruth"),
         (a_committer_that_keeps_what_was_refused, "PictureTellsTheTruth"),
+        (a_committer_that_forgets_the_claim, "NothingPreemptedForNothing"),
+        (a_committer_that_never_starts_who_has_a_claim, "NothingPreemptedForNothing"),
+        (a_committer_that_does_not_say_for_whom, "NothingPreemptedForNothing"),
         (a_planner_that_does_not_count_gpus, "NothingBeyondCapacity"),
         (an_outcome_that_calls_every_exit_a_success, "TrueEndings"),
+        (an_outcome_that_calls_a_preemption_a_failure, "PreemptedIsNeverLost"),
         (a_store_without_a_fence, "DeposedWriteNothing"),
         (a_store_that_never_gives_quota_back, "QuotaAddsUp"),
         (a_store_that_writes_down_a_start_where_there_was_none, "OnlyLegalMoves"),

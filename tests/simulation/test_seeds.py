@@ -1,5 +1,7 @@
 """The real scheduler and agents, in virtual time, with everything going wrong: no promise may break."""
 
+import re
+
 import pytest
 
 from tgpu.sim.run import simulate
@@ -15,3 +17,12 @@ def test_no_promise_is_broken_whatever_goes_wrong(first: int) -> None:
         if result.violations
     ]
     assert not broken, "\n".join(broken)
+
+
+def test_jobs_give_way_to_others_and_run_again() -> None:
+    """Otherwise the promises about preemption would hold because nobody is ever asked to keep them."""
+    traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
+    ordered = sum(trace.count("cause=preempted by=job") for trace in traces)
+    went = sum(len(re.findall(r"job \d+ preempted ", trace)) for trace in traces)
+    assert ordered >= 60
+    assert went >= 30

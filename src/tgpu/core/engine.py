@@ -21,12 +21,17 @@ from tgpu.core.kernel import (
     skipping,
     sorting,
     turns,
+    victim_answer,
+    victim_bounds,
+    victim_branches,
+    victim_greedy,
+    victim_search,
     victims,
 )
 
 MODULES: tuple[ModuleType, ...] = (
-    room, fragments, scores, turns, best_node, skipping, filling, gangs, earliest, victims,
-    sorting,
+    room, fragments, scores, turns, best_node, skipping, filling, gangs, earliest, sorting,
+    victims, victim_answer, victim_bounds, victim_branches, victim_greedy, victim_search,
 )  # fmt: skip
 HOT = frozenset(
     {
@@ -37,7 +42,10 @@ HOT = frozenset(
     }
 )  # fmt: skip
 """Called for every placement: a call with so many arrays costs more than what these do."""
-ALLOCATING = frozenset(module.__name__ for module in (fragments, gangs, earliest, victims, skipping))
+_ALLOCATING = (
+    fragments, gangs, earliest, skipping, victims, victim_answer, victim_bounds, victim_branches,
+    victim_greedy, victim_search,
+)  # fmt: skip
 """The others make no arrays: without counting references to those they read they are several times faster."""
 Engine = SimpleNamespace
 """Every function of the kernel, by its name."""
@@ -65,11 +73,12 @@ def compiled(cache_dir: str | None) -> Engine:
     """Machine code of the same functions; without a directory they are compiled in every process."""
     import numba  # noqa: PLC0415  a small installation never loads it
 
+    allocating = {module.__name__ for module in _ALLOCATING}
     if cache_dir is not None:
         numba.config.CACHE_DIR = cache_dir  # type: ignore[attr-defined]  # set at run time
 
     def compile_one(function: FunctionType) -> Any:  # noqa: ANN401  what Numba makes of it
-        hot, allocates = function.__name__ in HOT, function.__module__ in ALLOCATING
+        hot, allocates = function.__name__ in HOT, function.__module__ in allocating
         options = {"nogil": True, "cache": cache_dir is not None, "forceinline": hot, "_nrt": allocates}
         njit: Any = numba.njit  # its stubs do not know `_nrt`
         return njit(**options)(function)

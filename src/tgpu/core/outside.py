@@ -14,8 +14,7 @@ Judge = Callable[[int, int, int, Nodes], float]
 
 def with_outside_scorers(engine: Engine, picture: Picture, policy: Policy) -> Engine:
     """The same engine, unless a pool's scorer is not of this tree."""
-    used = {policy.default.scorer, *(pool.scorer for pool in policy.pools.values())}
-    if not used & policy.outside_scorers.keys():
+    if not policy.scored_outside:
         return engine
     return plain_with({"outside": _judge(picture, policy)})
 

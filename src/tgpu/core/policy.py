@@ -81,6 +81,12 @@ class Policy:
         return self.default if pool is None else self.pools.get(pool, self.default)
 
     @property
+    def scored_outside(self) -> bool:
+        """Whether a pool's scorer is not of this tree."""
+        used = {self.default.scorer, *(pool.scorer for pool in self.pools.values())}
+        return bool(used & self.outside_scorers.keys())
+
+    @property
     def order_names(self) -> tuple[str, ...]:
         """Every order in use, in the sequence in which they are served."""
         used = {self.default.order, *(pool.order for pool in self.pools.values())}

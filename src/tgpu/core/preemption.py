@@ -6,7 +6,7 @@ import numpy as np
 
 from tgpu.core.backfill import Backfill, give, indices_of, no_special
 from tgpu.core.kernel.shapes import NOWHERE, Attempts, Flags, Ints, Nodes, Small
-from tgpu.core.kernel.victims import BUDGET
+from tgpu.core.kernel.victim_answer import BUDGET
 from tgpu.core.paper import Paper
 from tgpu.core.plan import Claim, Preempt
 from tgpu.core.starting import admit

@@ -45,6 +45,10 @@ class Watcher:
         del agent, epoch
         yield from ()
 
+    def loaded(self) -> Iterator[str]:
+        """The leader reads everything from the store: what it knew beyond that is gone."""
+        yield from ()
+
     def now_and_then(self) -> Iterator[str]:
         yield from ()
 
@@ -87,6 +91,9 @@ class Facts:
 
     def greeted(self, agent: str, epoch: int) -> None:
         self._judge(lambda watcher: watcher.greeted(agent, epoch))
+
+    def loaded(self) -> None:
+        self._judge(lambda watcher: watcher.loaded())
 
     def look(self, *, at_rest: bool = False) -> None:
         self._judge(lambda watcher: watcher.now_and_then())

@@ -13,6 +13,7 @@ from tgpu.store.memory import MemoryStore
 from tgpu.store.memory_progress import commit
 from tgpu.store.memory_state import State
 from tgpu.store.port import Batch, Receipt, StoreUnavailableError
+from tgpu.store.port import World as StoredWorld
 
 T = TypeVar("T")
 _DELAYS_S = (0.0, 0.0, 0.002, 0.02, 0.2)
@@ -45,6 +46,13 @@ class SimStore(MemoryStore):
         self._facts.epoch, self._facts.leader = self._state.epoch, claimant.name
         self._trace.add("store", f"epoch {self._state.epoch} begins: {claimant.name} leads")
         return self._state.epoch
+
+    async def load(self) -> StoredWorld:
+        """A leader that reads everything anew forgets all that is not written down."""
+        reader = INCARNATION.get()
+        if reader is not None and reader.name == self._facts.leader:
+            self._facts.loaded()
+        return await super().load()
 
     async def commit(self, epoch: int, batch: Batch) -> Receipt:
         return await self._once(lambda: self._commit(epoch, batch))

@@ -18,6 +18,8 @@ from tgpu.store.port import IdempotencyKey, QuotaExceededError
 T = TypeVar("T")
 LIMITED = "lab"
 """A tenant whose quota is small enough to be met."""
+TENANTS = ("default", LIMITED, f"{LIMITED}/one", "team")
+MOST_WEIGHT = 5
 
 
 class Door(Protocol):
@@ -52,6 +54,8 @@ class User:
             await asyncio.sleep(self._random.uniform(0, 2 * for_s / acts))
             if self._mine and happens(self._random, 0.25):
                 await self._cancel(self._mine)
+            elif happens(self._random, 0.1):
+                await self._weigh()
             else:
                 await self._submit(f"{self._name}-{number}")
 
@@ -72,6 +76,12 @@ class User:
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)
 
+    async def _weigh(self) -> None:
+        """What a tenant is worth changes while its jobs wait and run."""
+        tenant_id, weight = self._random.choice(TENANTS), self._random.randint(1, MOST_WEIGHT)
+        self._trace.add(self._name, f"gives tenant {tenant_id} the weight {weight}")
+        await self._door.ask(lambda store: store.update_tenant(tenant_id, weight=weight))
+
     async def _cancel(self, job_ids: Sequence[int]) -> None:
         chosen = self._random.sample(job_ids, min(len(job_ids), self._random.choice((1, 1, 3))))
         self._trace.add(self._name, f"cancels {chosen}")
@@ -85,10 +95,10 @@ def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSp
     return JobSpec(
         user=user,
         groups=(Group(behaviour(random).argv, request(random, random.choice(capacities))),),
-        tenant_id=random.choice(("default", LIMITED, f"{LIMITED}/one")),
+        tenant_id=random.choice(TENANTS),
         priority_class=random.choice(list(PriorityClass)),
         priority=random.randint(-3, 3),
-        time_limit_s=random.choice((None, None, None, None, 1, 10)),
+        time_limit_s=random.choice((None, None, None, 1, 5, 10, 60)),
         max_wait_s=random.choice((None, None, None, None, None, None, 2, 20)),
         requeue=happens(random, 0.8),
         grace_s=random.choice((0, 1, 3)),

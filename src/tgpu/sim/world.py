@@ -17,7 +17,7 @@ from tgpu.sim.server import ServerProcess
 from tgpu.sim.store import SimStore
 from tgpu.sim.stream import Server
 from tgpu.sim.trace import Trace
-from tgpu.sim.workload import LIMITED
+from tgpu.sim.workload import LIMITED, MOST_WEIGHT, TENANTS
 from tgpu.store.port import StoreUnavailableError
 
 T = TypeVar("T")
@@ -47,7 +47,12 @@ class World:
     async def begin(self) -> None:
         roomy = Limits(cpu_milli=random_limit(self._random), gpu_milli=random_limit(self._random))
         await self.store.create_tenant(Tenant(LIMITED, limits=roomy))
-        await self.store.create_tenant(Tenant(f"{LIMITED}/one"))
+        for tenant_id in TENANTS:
+            weight = self._random.randint(1, MOST_WEIGHT)
+            if tenant_id in self.store.state.tenants:
+                await self.store.update_tenant(tenant_id, weight=weight)
+            else:
+                await self.store.create_tenant(Tenant(tenant_id, weight=weight))
         self.start_server()
         for machine in self.machines:
             self.start_agent(machine)

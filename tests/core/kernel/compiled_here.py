@@ -1,23 +1,19 @@
-"""Compiled twins of some kernel modules, made the way the product makes them: in one flat namespace."""
+"""The kernel as a cluster runs it: loaded from the cache that `make install` fills."""
 
-import types
+import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-import numba
-import numpy as np
-
-from tgpu.core.kernel import shapes
+from tgpu.core.engine import Engine
+from tgpu.wiring import kernel_cache
 
 
-def compiled(*modules: types.ModuleType) -> dict[str, Callable[..., Any]]:
-    """Every function of these modules by name; they call each other's twins."""
-    twins: dict[str, Any] = {"np": np, **{name: getattr(shapes, name) for name in dir(shapes)}}
-    for module in modules:
-        for name, value in vars(module).items():
-            if isinstance(value, types.FunctionType):
-                copy = types.FunctionType(value.__code__, twins, name, value.__defaults__)
-                twins[name] = numba.njit(nogil=True)(copy)
-            elif isinstance(value, int | float) and not name.startswith("_"):
-                twins[name] = value
-    return twins
+@cache
+def compiled_engine() -> Engine:
+    return kernel_cache.load(os.environ)
+
+
+def compiled() -> dict[str, Callable[..., Any]]:
+    """Every function by its name."""
+    return vars(compiled_engine())

@@ -100,7 +100,7 @@ def small_world(seed: int, *, crowded: int = 8) -> World:
         gpu_free=gpu_free,
         gpu_sum=np.zeros(count, np.int64),
         tasks=np.zeros(count, np.int32),
-        alone=np.zeros(count, np.bool_),
+        alone=np.zeros(count, np.int32),
         takes=dice.random(count) < 0.9,
         kind=dice.integers(0, NODE_KINDS, count).astype(np.int32),
         layout=layout,
@@ -128,6 +128,7 @@ def _kinds(dice: np.random.Generator, nodes: int, there: np.ndarray) -> Kinds:
         exclusive=dice.random(count) < 0.12,
         pinned=pinned,
         cluster_need=np.zeros((count, 1), np.int64),
+        gpu_milli=np.zeros(count, np.int64),
         scorer=np.zeros(count, np.int32),
     )
 
@@ -148,7 +149,7 @@ def _held(
         chosen = [int(d) for d in dice.permutation(usable)[: kinds.gpus[kind]]]
         nodes.free[node] -= kinds.need[kind]
         nodes.tasks[node] += 1
-        nodes.alone[node] |= kinds.exclusive[kind]
+        nodes.alone[node] += kinds.exclusive[kind]
         for device in chosen:
             nodes.gpu_free[node, device] -= needs[device]
         if dice.random() < 0.06:
@@ -182,7 +183,6 @@ def _with_units(
         begin=np.searchsorted(node, np.arange(count + 1)).astype(np.int32),
         kind=kind.astype(np.int32),
         end_ms=end,
-        start_ms=np.zeros(size, np.int64),
         rank=dice.integers(0, 5, units).astype(np.int32)[unit],
         unit=unit.astype(np.int32),
         devices=devices,

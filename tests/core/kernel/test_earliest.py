@@ -3,7 +3,7 @@ import pytest
 
 from tests.core.kernel.compiled_here import compiled
 from tests.core.kernel.small_world import COLUMNS, DEVICES, World, bits, small_world
-from tgpu.core.kernel import earliest, room
+from tgpu.core.kernel import earliest
 from tgpu.core.kernel.shapes import NEVER, NOWHERE
 
 NOW = 5
@@ -50,7 +50,7 @@ def test_the_earliest_start_is_the_one_found_by_trying_every_moment(block: int) 
 
 
 def test_compiled_it_says_the_same() -> None:
-    twins = compiled(room, earliest)
+    twins = compiled()
     for seed in range(150):
         world = small_world(seed)
         for kind in range(len(world.kinds.gpus)):

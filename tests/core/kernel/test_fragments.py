@@ -3,7 +3,7 @@ import pytest
 
 from tests.core.kernel.compiled_here import compiled
 from tests.core.kernel.small_world import DEVICES, World, bits, small_world
-from tgpu.core.kernel import earliest, fragments, room
+from tgpu.core.kernel import fragments
 
 Mix = tuple[np.ndarray, np.ndarray]
 Left = tuple[list[int], list[int], int, bool]
@@ -79,7 +79,7 @@ def test_the_gain_is_the_fragment_before_less_the_fragment_after_on_the_best_dev
 
 
 def test_compiled_it_says_the_same() -> None:
-    twins = compiled(room, earliest, fragments)
+    twins = compiled()
     for seed in range(100):
         world = without_reservations(seed)
         kinds = np.arange(len(world.kinds.gpus), dtype=np.int32)

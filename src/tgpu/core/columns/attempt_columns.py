@@ -103,7 +103,6 @@ class AttemptColumns:
             begin,
             column["kind"][order],
             end_ms[order],
-            column["start_ms"][order],
             column["rank"][order],
             _units(column["job"], column["gang"], by_id)[order],
             column["devices"][order],

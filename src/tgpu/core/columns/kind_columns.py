@@ -152,6 +152,8 @@ class KindColumns:
         for name, rule in self._policy.outside_rules.items():
             try:
                 reason = rule(request, node)
+                if not isinstance(reason, Reason | None):
+                    raise TypeError(f"it answered {reason!r}, neither a Reason nor None")  # noqa: TRY301
             except Exception as error:  # noqa: BLE001  whatever a plug-in raises is its own
                 text = f"rule {name} failed on {node.node_id}: {type(error).__name__}: {error}"
                 self.faults[name] = Fault(name, text)

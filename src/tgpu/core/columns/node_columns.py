@@ -168,8 +168,10 @@ class NodeColumns:
     def _kind(self, node: Node) -> int:
         labels = tuple((key, node.labels.get(key)) for key in sorted(self.label_keys))
         key: Hashable = (node.pool, node.serves, node.taints, labels)
-        if self._policy.outside_rules:
-            key = node.node_id  # nobody knows what a rule from outside looks at
+        if self._policy.outside_rules:  # nobody knows what a rule from outside looks at
+            has, every = node.capacity, tuple(sorted(node.labels.items()))
+            amounts = (has.cpu_milli, has.memory_mib, has.disk_mib, tuple(sorted(has.generic.items())))
+            key = (node.node_id, node.pool, node.serves, node.taints, every, amounts, has.devices)
         number = self._kind_numbers.get(key)
         if number is None:
             number = self._kind_numbers[key] = len(self.kinds_of_node)

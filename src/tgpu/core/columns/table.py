@@ -59,7 +59,8 @@ class Table:
         self.dimensions: Dimensions = dimensions_of(capacities, requests, self._policy.cluster_generic)
         self.nodes = NodeColumns(self.dimensions, self._policy)
         self.kinds = KindColumns(self.dimensions, self.nodes, self._policy)
-        self.kinds.by_user = any(node.serves != "*" for node in nodes)
+        from_outside = bool(self._policy.outside_rules) or self._policy.scored_outside
+        self.kinds.by_user = from_outside or any(node.serves != "*" for node in nodes)
         self.attempts = AttemptColumns()
         remembers = "fair-tree" in self._policy.order_names
         self.tenants = TenantColumns(self.dimensions, self._policy.half_life_s, remembers=remembers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ class WaitingColumns:
         self.shortest_ms = np.full((RANKS, 16), NEVER, dtype=np.int64)
         """[class, kind] none of them has a shorter limit"""
         self.faults: dict[str, Fault] = {}
+        self._outside_keys: dict[int, Key] = {}
+        """By slot: asked once, as a queue must stay sorted whatever a plug-in says the next time."""
         self._names: list[QueueName | None] = []
         self.kind = np.zeros(0, dtype=np.int32)
         self.limit_ms = np.zeros(0, dtype=np.int64)
@@ -117,6 +120,7 @@ class WaitingColumns:
     def remove(self, task_id: TaskId) -> None:
         slot = self.slot_of.pop(task_id)
         self.dequeue(slot)
+        self._outside_keys.pop(slot, None)
         self.tasks[slot] = None
         self._free_slots.append(slot)
 
@@ -144,13 +148,18 @@ class WaitingColumns:
         return (-self.effective_priority(task), task.submitted_ms, *task.task_id)
 
     def _by_outside(self, order: str, outside: OutsideOrder, slot: int) -> Key:
+        known = self._outside_keys.get(slot)
+        if known is not None:
+            return known
         task = self.task(slot)
         try:
-            return (*outside(task, self.aged_ms), *task.task_id)
+            key = (*map(index, outside(task, self.aged_ms)), *task.task_id)
         except Exception as error:  # noqa: BLE001  whatever a plug-in raises is its own
             text = f"order {order} failed on job {task.task_id.job_id}: {type(error).__name__}: {error}"
             self.faults[order] = Fault(order, text)
-            return self._by_time(slot)
+            key = self._by_time(slot)
+        self._outside_keys[slot] = key
+        return key
 
     def effective_priority(self, task: TaskBrief) -> int:
         waited_s = max(0, self.aged_ms - task.submitted_ms) // 1000
@@ -167,6 +176,7 @@ class WaitingColumns:
     def age(self, now_ms: int) -> None:
         """Waiting counts as of now: only where priorities differ can that change an order."""
         self.aged_ms = now_ms
+        self._outside_keys.clear()
         for name, queue in self.queues.items():
             if name.order in self._policy.outside_orders or (
                 name.order != "fifo" and len(queue.priorities) > 1

@@ -90,8 +90,6 @@ class Attempts(NamedTuple):
     """[A] a row of `Kinds`"""
     end_ms: Ints
     """[A] when it is over at the latest, by its limit"""
-    start_ms: Ints
-    """[A]"""
     rank: Small
     """[A] of its class; burst ranks last"""
     unit: Small

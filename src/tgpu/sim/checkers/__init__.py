@@ -9,6 +9,7 @@ from tgpu.sim.checkers.failures import NobodyFails
 from tgpu.sim.checkers.fencing import DeposedWriteNothing
 from tgpu.sim.checkers.finality import FinalIsFinal
 from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
+from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
 from tgpu.sim.checkers.quota import QuotaAddsUp
 from tgpu.sim.checkers.truth import TrueEndings
 from tgpu.sim.facts import Watcher
@@ -27,6 +28,8 @@ def everyone(world: World) -> list[Watcher]:
         DeposedWriteNothing(facts),
         FinalIsFinal(state),
         OnlyLegalMoves(state),
+        NothingPreemptedForNothing(world),
+        PreemptedIsNeverLost(world),
         QuotaAddsUp(state),
         TrueEndings(facts, state),
     ]

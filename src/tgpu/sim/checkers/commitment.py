@@ -7,6 +7,8 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.sim.facts import Run, Watcher
 from tgpu.store.memory_state import State
 
+_ORDERED = frozenset({Cause.CANCELLED, Cause.PREEMPTED})
+
 
 class NothingUncommitted(Watcher):
     def __init__(self, state: State) -> None:
@@ -26,7 +28,7 @@ class NothingUncommitted(Watcher):
 
     def process_ended(self, run: Run) -> Iterator[str]:
         attempt = self._attempt(run)
-        killed = run.end is not None and run.end.cause is Cause.CANCELLED
+        killed = run.end is not None and run.end.cause in _ORDERED
         if killed and attempt is not None and attempt.state.is_live and attempt.stop_cause is None:
             yield f"process {run.attempt} was killed, and nobody had committed that"
 

@@ -1,0 +1,133 @@
+"""Nothing is preempted for nothing, and what was preempted is not lost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Attempt
+from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.sim.facts import Watcher
+from tgpu.sim.world import World
+from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt, StopOrdered
+
+
+@dataclass(slots=True)
+class _Promise:
+    """What a job is owed for whose sake others were told to go."""
+
+    node_id: str
+    victims: dict[AttemptId, None] = field(default_factory=dict)
+
+
+class NothingPreemptedForNothing(Watcher):
+    """With the very commit that takes the end of the last victim, the job starts on the node of its victims.
+
+    A promise is off when the job ended or is to be cancelled, and when its node is away or was described anew. All
+    are off when the picture is loaded again, by a new leader too: claims live in the leader's memory.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._state = world.store.state
+        self._promises: dict[int, _Promise] = {}
+
+    def loaded(self) -> Iterator[str]:
+        self._promises.clear()
+        yield from ()
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
+        del epoch
+        self._call_off(batch)
+        for start in batch.assigned:
+            if start not in receipt.refused:
+                yield from self._kept(start)
+        yield from self._broken()
+        for stop in batch.stop_ordered:
+            if stop.cause is Cause.PREEMPTED:
+                yield from self._promised(stop, taken=stop not in receipt.refused)
+
+    def at_rest(self) -> Iterator[str]:
+        for job_id, promise in self._promises.items():
+            yield f"{_names(promise)} had to go for job {job_id}, which never got their place"
+
+    def _call_off(self, batch: Batch) -> None:
+        anew = {node.node_id for node in batch.nodes}
+        for job_id, promise in list(self._promises.items()):
+            job = self._state.jobs[job_id]
+            over = job.status.is_final or job.cancel_by is not None
+            if over or promise.node_id in anew or self._is_away(promise.node_id):
+                del self._promises[job_id]
+
+    def _is_away(self, node_id: str) -> bool:
+        """As the leader sees it; whoever commits leads."""
+        leader = self._world.facts.leader
+        for server in self._world.servers:
+            if server.incarnation.name == leader:
+                return not server.control.picture.places[node_id].takes_tasks
+        return True
+
+    def _kept(self, start: Assigned) -> Iterator[str]:
+        promise = self._promises.pop(start.attempt_id.job_id, None)
+        if promise is None:
+            return
+        job = f"job {start.attempt_id.job_id}"
+        if start.node_id != promise.node_id:
+            yield f"{_names(promise)} had to go from {promise.node_id} for {job}: starts on {start.node_id}"
+        for victim in promise.victims:
+            if self._attempt(victim).state.is_live:
+                yield f"{job} starts on {start.node_id}, and {victim}, which makes way for it, is still there"
+
+    def _broken(self) -> Iterator[str]:
+        for job_id, promise in list(self._promises.items()):
+            if not any(self._attempt(victim).state.is_live for victim in promise.victims):
+                del self._promises[job_id]
+                yield f"{_names(promise)} went from {promise.node_id} for job {job_id}, which does not start"
+
+    def _promised(self, stop: StopOrdered, *, taken: bool) -> Iterator[str]:
+        word, _, number = (stop.by or "").partition(" ")
+        if word != "job" or not number.isdecimal() or int(number) not in self._state.jobs:
+            yield f"{stop.attempt_id} has to go, and nobody knows for whom: {stop.by!r}"
+        elif not taken:
+            yield f"{stop.attempt_id} was to go for {stop.by}, and that was refused"
+        else:
+            attempt = self._attempt(stop.attempt_id)
+            promise = self._promises.setdefault(int(number), _Promise(attempt.node_id))
+            promise.victims[stop.attempt_id] = None
+            if attempt.node_id != promise.node_id:
+                yield f"for {stop.by} {_names(promise)} have to go from more nodes than one"
+
+    def _attempt(self, attempt_id: AttemptId) -> Attempt:
+        return self._state.attempts[attempt_id.job_id][attempt_id.number - 1]
+
+
+class PreemptedIsNeverLost(Watcher):
+    """Who had to go waits again, unless it is to be cancelled; and then it runs again, to an end of its own."""
+
+    def __init__(self, world: World) -> None:
+        self._state = world.store.state
+        self._preempted: dict[AttemptId, None] = {}
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
+        del epoch
+        for ended in batch.ended:
+            if ended.exit.cause is Cause.PREEMPTED and ended not in receipt.refused:
+                yield from self._went(ended)
+
+    def _went(self, ended: AttemptEnded) -> Iterator[str]:
+        attempt_id, cancelled_by = ended.attempt_id, self._state.jobs[ended.attempt_id.job_id].cancel_by
+        if ended.happening is Happening.PREEMPTED:
+            self._preempted[attempt_id] = None
+        elif ended.happening is not Happening.CANCELLED or cancelled_by is None:
+            yield f"{attempt_id} had to give way, and its task is {ended.happening}"
+
+    def at_rest(self) -> Iterator[str]:
+        for attempt_id in self._preempted:
+            job = self._state.jobs[attempt_id.job_id]
+            if not job.status.is_final:
+                yield f"{attempt_id} had to give way, and its job is still {job.status}"
+            elif job.attempts == attempt_id.number and job.cancel_by is None:
+                yield f"{attempt_id} had to give way, and its job is {job.status} without having run again"
+
+
+def _names(promise: _Promise) -> str:
+    return ", ".join(map(str, promise.victims))
