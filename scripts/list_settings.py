@@ -34,7 +34,7 @@ cpu_overcommit = 1.5
 ## Plug-ins
 
 An installed Python package adds names for `policy` and `scorer`, and rules for where a task may run, by
-entry points in the groups `tgpu.orders`, `tgpu.scorers` and `tgpu.rules`; [plugins.md](plugins.md) has a worked
+entry points in the groups `tgpu.orders`, `tgpu.scorers` and `tgpu.rules`; [plugins.md](plugins.md) has an
 example. One that cannot be imported is told in the server's log and left out.
 """
 

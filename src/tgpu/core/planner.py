@@ -7,7 +7,7 @@ import numpy as np
 from tgpu.core.backfill import Backfill
 from tgpu.core.columns.table import mask_of
 from tgpu.core.engine import PLAIN, Engine
-from tgpu.core.express import express
+from tgpu.core.express import MOST_NODES, express
 from tgpu.core.gang_book import GangState
 from tgpu.core.kernel.filling import DONE, GANG, NO_LICENCE
 from tgpu.core.kernel.shapes import NEVER, Stream
@@ -198,8 +198,12 @@ class Cycle:
             self._block(unit, rank)
 
     def _can_be_deferred(self, unit: Unit, rank: int) -> bool:
-        """Where nobody is left who could pass it, its moment need not be known before the next cycle."""
-        if self._whole or unit.gang is not None or self._anybody_held:
+        """Where nobody is left who could pass it, its moment need not be known before the next cycle.
+
+        On a workstation that is most of the work; in a cluster it is little, and better done once.
+        """
+        small = len(self._paper.nodes.takes) <= MOST_NODES
+        if self._whole or not small or unit.gang is not None or self._anybody_held:
             return False
         kind = int(self._paper.waiting.kind[unit.slot])
         before = self._blocked_ms[:, kind].copy()
