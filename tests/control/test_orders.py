@@ -3,13 +3,16 @@
 from typing import Any
 
 from tests.control.control_story import FakeNode, picture_with, play, running, spec, task
+from tgpu.control import wishes
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.orders import REPEAT_AFTER_S, OrderBook, launch_order
+from tgpu.control.turn import Turn
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.priority import PriorityClass
 from tgpu.protocol.messages import Launch, Orders, Stop
+from tgpu.store.port import Batch
 
 
 def launch(**more: Any) -> Launch:
@@ -77,6 +80,28 @@ def test_a_stop_replaces_the_launch_and_is_repeated_until_it_is_over() -> None:
         book.say_again(picture, 99.0)
         book.send()
         assert len(node.stopped()) == 2
+
+    play(story())
+
+
+def test_a_stop_says_why_and_a_wish_to_cancel_that_comes_later_does_not_change_it() -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1)
+        node, book = FakeNode(hub), OrderBook(hub)
+        node.says_hello()
+        picture = picture_with(placed=[task(1)])
+        placed = running(picture, 1)
+        picture.stopping(placed, Cause.PREEMPTED)
+        book.stop(placed, 0.0)
+        book.send()
+        turn = Turn(Batch(0))
+        wishes.cancel(picture, TaskId(1, 0), "bob", turn)
+        assert turn.batch == Batch(0)
+        book.say_again(picture, REPEAT_AFTER_S)
+        book.send()
+        stop = Stop(attempt="1.0.1", cause=Cause.PREEMPTED)
+        assert node.heard[1:] == [Orders(session=node.session.number, stops=(stop,))] * 2
 
     play(story())
 

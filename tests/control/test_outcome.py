@@ -41,6 +41,30 @@ UNWANTED = task(cancel_by="bob")
         (Exit(Cause.REBOOTED), task(), Happening.REQUEUED, "its machine restarted"),
         (Exit(Cause.REBOOTED), STUBBORN, Happening.FAILED, "its machine restarted"),
         (Exit(Cause.REBOOTED), UNWANTED, Happening.CANCELLED, "its machine restarted"),
+        (
+            Exit(Cause.PREEMPTED, signal=15),
+            task(),
+            Happening.PREEMPTED,
+            "gave way to a task of a higher class",
+        ),
+        (
+            Exit(Cause.PREEMPTED, detail="stopped before it started"),
+            STUBBORN,
+            Happening.PREEMPTED,
+            "gave way to a task of a higher class: stopped before it started",
+        ),
+        (
+            Exit(Cause.PREEMPTED, signal=9),
+            UNWANTED,
+            Happening.CANCELLED,
+            "gave way to a task of a higher class",
+        ),
+        (
+            Exit(Cause.PREEMPTED, 0),  # it saved its work when it was told to go, and is not done
+            task(),
+            Happening.PREEMPTED,
+            "gave way to a task of a higher class",
+        ),
         (Exit(Cause.NODE_LOST), task(), Happening.REQUEUED, "its node lost it"),
         (
             Exit(Cause.SUPERVISOR_LOST),

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 
-from tests.control.control_story import DONE, capacity, hello, picture_with, running, says, task
+from tests.control.control_story import DONE, POLICY, capacity, hello, picture_with, running, says, task
 from tgpu.control import reports
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
+from tgpu.core.planner import plan
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
@@ -77,6 +79,81 @@ def test_what_died_with_its_machine_waits_again_with_the_next_number() -> None:
     )
     waiting = picture.waiting[FIRST]
     assert (waiting.status, waiting.attempts) == (Status.PENDING, 1)
+
+
+WORDS = "gave way to a task of a higher class"
+
+
+def told_to_go(*, attempts: int = 0, cancel_by: str | None = None) -> Picture:
+    """Job 1 runs and has been told to make way for another."""
+    picture = picture_with(placed=[task(1, attempts=attempts, cancel_by=cancel_by)])
+    picture.stopping(running(picture, 1), Cause.PREEMPTED)
+    picture.now_ms = 5000
+    return picture
+
+
+def test_what_gave_way_waits_at_its_old_place_but_not_at_once() -> None:
+    picture = told_to_go()
+    how = Exit(Cause.PREEMPTED, signal=15, started_ms=1000, ended_ms=4900)
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, how)))
+    assert turn.batch == Batch(0, ended=[AttemptEnded(ATTEMPT, how, Happening.PREEMPTED, WORDS)])
+    waiting = picture.waiting[FIRST]
+    assert (waiting.status, waiting.attempts, waiting.submitted_ms) == (Status.PREEMPTED, 1, 0)
+    assert waiting.eligible_ms == 5000 + 1000 * POLICY.backoff_s
+    assert picture.left("n1").gpu_free == tuple([1000] * 4)
+    assert turn.completions == []
+
+
+@pytest.mark.parametrize(
+    ("attempts", "backoff_s"), [(0, 10), (1, 20), (2, 40), (5, 320), (6, 600), (99, 600)]
+)
+def test_each_further_attempt_doubles_how_long_it_is_kept_back_up_to_ten_minutes(
+    attempts: int, backoff_s: int
+) -> None:
+    picture = told_to_go(attempts=attempts)
+    how = Exit(Cause.PREEMPTED, signal=15, started_ms=1000)
+    after(picture, reported(says(f"1.0.{attempts + 1}", Phase.ENDED, how)))
+    assert picture.waiting[FIRST].eligible_ms == 5000 + 1000 * backoff_s
+
+
+def test_what_is_kept_back_is_not_started_before_its_time() -> None:
+    picture = told_to_go()
+    after(picture, reported(says("1.0.1", Phase.ENDED, Exit(Cause.PREEMPTED, started_ms=1000))))
+    picture.now_ms = 14999
+    assert list(plan(picture, POLICY, whole=True).starts) == []
+    picture.now_ms = 15000
+    assert [start.task_id for start in plan(picture, POLICY, whole=True).starts] == [FIRST]
+
+
+def test_what_is_cancelled_while_it_gives_way_ends_as_cancelled() -> None:
+    picture = told_to_go(cancel_by="bob")
+    how = Exit(Cause.PREEMPTED, signal=15, started_ms=1000, ended_ms=4900)
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, how)))
+    assert turn.batch.ended == [AttemptEnded(ATTEMPT, how, Happening.CANCELLED, WORDS)]
+    assert (picture.waiting, picture.placed) == ({}, {})
+    assert turn.completions == [("cancelled", 4.9)]
+
+
+def test_what_was_done_before_the_stop_reached_it_is_completed() -> None:
+    picture = told_to_go()
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, DONE)))
+    assert turn.batch.ended == [AttemptEnded(ATTEMPT, DONE, Happening.SUCCEEDED)]
+    assert (picture.waiting, picture.placed) == ({}, {})
+
+
+def test_what_saves_its_work_and_exits_with_0_when_it_is_told_to_go_waits_again() -> None:
+    picture = told_to_go()
+    how = Exit(Cause.PREEMPTED, exit_code=0, started_ms=1000)
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, how)))
+    assert [ended.happening for ended in turn.batch.ended] == [Happening.PREEMPTED]
+    assert list(picture.waiting) == [FIRST]
+
+
+def test_what_dies_with_its_machine_while_it_gives_way_is_tried_again_without_a_delay() -> None:
+    picture = told_to_go()
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, Exit(Cause.REBOOTED, started_ms=1000))))
+    assert [ended.happening for ended in turn.batch.ended] == [Happening.REQUEUED]
+    assert (picture.waiting[FIRST].status, picture.waiting[FIRST].eligible_ms) == (Status.PENDING, 0)
 
 
 def test_an_attempt_that_nobody_here_knows_is_to_be_forgotten() -> None:

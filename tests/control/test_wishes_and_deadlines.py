@@ -53,6 +53,22 @@ def test_a_placed_task_that_is_cancelled_is_stopped_once_and_keeps_its_room() ->
     assert list(picture.placed) == [FIRST]
 
 
+def test_a_task_that_gives_way_and_is_cancelled_is_not_stopped_a_second_time() -> None:
+    picture, this = picture_with(placed=[task(1)]), turn()
+    placed = running(picture, 1)
+    picture.stopping(placed, Cause.PREEMPTED)
+    wishes.take_in(picture, Changes(2, [], [(1, "bob")]), this)
+    assert this.batch == Batch(0)
+    assert (placed.stop_cause, placed.task.cancel_by) == (Cause.PREEMPTED, "bob")
+
+
+def test_a_task_that_gave_way_and_waits_is_closed_at_once_when_it_is_cancelled() -> None:
+    picture, this = picture_with(), turn()
+    picture.put_back(task(1, attempts=1))
+    wishes.take_in(picture, Changes(2, [], [(1, "bob")]), this)
+    assert (picture.waiting, this.batch) == ({}, Batch(0, closed=[CLOSED]))
+
+
 def test_cancelling_what_is_over_does_nothing() -> None:
     this = turn()
     wishes.take_in(picture_with(), Changes(2, [], [(1, "bob")]), this)

@@ -50,7 +50,7 @@ def planned(tmp_path: Path, site: Path) -> Any:
     home.mkdir()
     (home / "tgpu.toml").write_text(CHOSEN)
     env = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    program = [sys.executable, "-m", "tests.plugins.plan_with_plug_ins", home]
+    program = [sys.executable, "-m", "tests.plugins.plan_with_plug_ins", str(home)]
     done = subprocess.run(program, env=env, cwd=tmp_path, check=True, stdout=subprocess.PIPE, timeout=100)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tgpu.control.turn import Turn
 from tgpu.core.invariants import violations
-from tgpu.core.picture import Picture
+from tgpu.core.picture import Picture, Placed
 from tgpu.core.plan import Plan, Preempt
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.store.port import Assigned, Receipt, StopOrdered, Store
@@ -18,19 +18,32 @@ def assume(picture: Picture, made: Plan, turn: Turn) -> None:
     """The picture takes the plan as done, so that the next one does not give the same room away twice."""
     if picture.claims:
         picture.fulfil({start.task_id for start in made.starts})
-    touched: dict[str, None] = {}
+    placed: list[Placed] = []
     for start in made.starts:
         task = picture.remove_waiting(start.task_id)
         attempt_id = start.task_id.attempt(task.attempts + 1)
-        picture.place(task, attempt_id, start.node_id, start.devices)
+        placed.append(picture.place(task, attempt_id, start.node_id, start.devices))
         turn.batch.assigned.append(Assigned(attempt_id, start.node_id, start.devices))
-        touched[start.node_id] = None
     for preempt in made.preempts:
         _make_way(picture, preempt, turn)
     picture.settle(made)
-    broken = violations(picture, touched)
+    broken = _broken_by(placed, picture)
     if broken:
         raise BrokenPromiseError("; ".join(broken))
+
+
+def _broken_by(placed: list[Placed], picture: Picture) -> list[str]:
+    """Only what these have broken: a node that came back smaller may have been too full before them."""
+    touched = dict.fromkeys(each.node_id for each in placed)
+    broken = violations(picture, touched)
+    if not broken:
+        return []
+    for each in placed:
+        del picture.places[each.node_id].attempts[each.attempt_id]
+    before = violations(picture, touched)
+    for each in placed:
+        picture.places[each.node_id].attempts[each.attempt_id] = each
+    return [text for text in broken if text not in before]
 
 
 def _make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:

@@ -126,8 +126,9 @@ class Picture:
         place = self.places.get(node.node_id)
         if place is None:
             place = self.places[node.node_id] = Place(node)
+        changed = place.node.capacity != node.capacity
         place.node = node
-        if not place.takes_tasks:
+        if changed or not place.takes_tasks:
             self.give_up_claims(node.node_id)
         if not self.table.can_hold_node(node):
             self._lay_out()

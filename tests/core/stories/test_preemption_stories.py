@@ -324,3 +324,15 @@ def test_a_gang_counts_its_live_tasks_on_a_node_when_it_makes_room_too() -> None
     placed = [(pair[0], "n1", (0,)), low(8, 1, "n1", limit_s=5), low(9, 0, "n2")]
     picture = picture_of(nodes, [pair[1]], placed)
     assert plan(picture, PRIORITY).preempts == (preempt([9], claim(1, "n2", 0, index=1)),)
+
+
+def test_a_claim_is_given_up_when_its_node_is_no_longer_what_it_was() -> None:
+    picture = picture_of(
+        [node(gpus=2)], [task(2, asks(gpus=2), HIGH)], [(task(1, asks(gpus=2), LOW), "n1", (0, 1))]
+    )
+    carry_out(picture, plan(picture, PRIORITY))
+    assert list(picture.claims) == [TaskId(2, 0)]
+    picture.set_node(node(gpus=1))
+    assert picture.claims == {}
+    picture.release(TaskId(1, 0))
+    assert plan(picture, PRIORITY).starts == ()

@@ -22,8 +22,8 @@ class _Promise:
 class NothingPreemptedForNothing(Watcher):
     """With the very commit that takes the end of the last victim, the job starts on the node of its victims.
 
-    A promise is off when the job ended or is to be cancelled, and when its node is away or was described anew. All
-    are off when the picture is loaded again, by a new leader too: claims live in the leader's memory.
+    A promise is off when the job ended or is to be cancelled, and when its node is away or was described
+    anew. All are off when the picture is loaded again: claims live in the leader's memory.
     """
 
     def __init__(self, world: World) -> None:
@@ -101,7 +101,7 @@ class NothingPreemptedForNothing(Watcher):
 
 
 class PreemptedIsNeverLost(Watcher):
-    """Who had to go waits again, unless it is to be cancelled; and then it runs again, to an end of its own."""
+    """Who had to go waits again, unless it is to be cancelled, and then runs again to an end of its own."""
 
     def __init__(self, world: World) -> None:
         self._state = world.store.state
