@@ -14,8 +14,10 @@ _CHILD_SUBREAPER = 36
 _prctl = CDLL(None).prctl
 ROOT = 0
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What the interpreter ignores and a program must not."""
+IGNORED = (
+    signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP,
+)  # fmt: skip
+"""What the interpreter ignores, or whoever started the agent (`nohup`, `&` in a script), and a program must not."""
 
 
 class Refusal(Exception):  # noqa: N818  it is an answer, in words for the user
