@@ -15,9 +15,9 @@ _prctl = CDLL(None).prctl
 ROOT = 0
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 IGNORED = (
-    signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP,
+    signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
 )  # fmt: skip
-"""What the interpreter ignores, or whoever started the agent (`nohup`, `&` in a script), and a program must not."""
+"""What the interpreter ignores, or who started the agent (`nohup`, `&`), and a program must not."""
 
 
 class Refusal(Exception):  # noqa: N818  it is an answer, in words for the user
