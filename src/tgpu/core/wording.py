@@ -6,7 +6,6 @@ from tgpu.core.kernel.shapes import WHOLE
 from tgpu.domain.job import Request
 
 _GIB = 1024
-_DAY_MS = 86_400_000
 _SHOWN = 3
 """Of a long list of names."""
 
@@ -56,9 +55,9 @@ def names(of: list[str]) -> str:
 
 
 def clock(at_ms: int, now_ms: int) -> str:
-    """`14:05 UTC`; with its day if that is not within a day from now."""
-    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{moment:%H:%M} UTC" if abs(at_ms - now_ms) < _DAY_MS else f"{moment:%Y-%m-%d %H:%M} UTC"
+    """`14:05 UTC`; with its day if that is not today."""
+    moment, now = (datetime.fromtimestamp(at // 1000, UTC) for at in (at_ms, now_ms))
+    return f"{moment:%H:%M} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def duration(seconds: int) -> str:
