@@ -164,6 +164,7 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ({"command": "x", "tenant_id": "Not A Tenant"}, "tenant_id must look like org/team"),
         ({"command": "x", "tenant_id": "nowhere"}, "there is no tenant 'nowhere'"),
         ({"command": "x", "gpu_type": ""}, "gpu_type must be 1 to 253 printable characters"),
+        ({"command": "x", "gpu_type": "A100"}, "gpu_type says which GPU: ask for some, with gpu_request"),
         ({"command": "x", "node_selector": {"a": "\n"}}, "node_selector must be 1 to 253 printable"),
         ({"command": "x", "pool": ""}, "pool must be 1 to 253 printable characters"),
         ({"command": "x", "pool": 3}, "pool must be a string; got a whole number"),

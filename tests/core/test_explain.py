@@ -20,7 +20,7 @@ from tgpu.core.picture import Picture, Window
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
 from tgpu.domain.ids import TaskId
-from tgpu.domain.lifecycle import NodeState, Status
+from tgpu.domain.lifecycle import Cause, NodeState, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts, Limits, Tenant
 from tgpu.domain.views import Advice, Holder, Reason, Why
@@ -465,4 +465,12 @@ def test_a_device_that_is_too_small_is_said() -> None:
     assert why(picture, 1).summary == (
         "can never run here: it asks for 1 GPU with 81920 MiB, the largest node has 0: "
         "no GPU has more than 40960 MiB"
+    )
+
+
+def test_who_gives_way_is_told_so() -> None:
+    picture = picture_of([node(gpus=1)], [], [(task(1, asks(gpus=1)), "n1", (0,))])
+    picture.stopping(picture.placed[TaskId(1, 0)], Cause.PREEMPTED)
+    assert why(picture, 1).summary == (
+        "is being stopped on n1, GPU 0: it gives way to a task of a higher class, and waits again"
     )

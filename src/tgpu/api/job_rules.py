@@ -86,6 +86,8 @@ def _request(asked: JobAsked, user: str, defaults: Defaults) -> Request:
     cpu_milli = defaults.cpu_milli if cpu is None else milli("cpu_request", cpu, MAX_CPU_MILLI)
     if cpu_milli == 0:
         raise BadQuantityError("cpu_request must be more than 0, such as 0.5 or 2")
+    if asked.gpu_type and not asked.gpu_request and not asked.gpu_memory_mb:
+        raise BadQuantityError("gpu_type says which GPU: ask for some, with gpu_request or gpu_memory_mb")
     memory = asked.mem_request_mb
     return Request(
         cpu_milli=cpu_milli,

@@ -16,6 +16,7 @@ from tgpu.core.standing import backoff, claim, line, preempt_for, quota
 from tgpu.core.wording import clock
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import Cause
 from tgpu.domain.priority import TERMS
 from tgpu.domain.views import Holder, Reason, Why
 
@@ -131,6 +132,8 @@ def _placed_summary(placed: Placed) -> str:
     where = f"on {placed.node_id}"
     if placed.devices:
         where += f", GPU {', '.join(map(str, placed.devices))}"
+    if placed.stop_cause is Cause.PREEMPTED:
+        return f"is being stopped {where}: it gives way to a task of a higher class, and waits again"
     return f"runs {where}" if placed.started_ms is not None else f"is being started {where}"
 
 
