@@ -46,7 +46,8 @@ def clean(text: object) -> str:
 def note(text: str) -> None:
     """A remark beside the result; on a terminal it takes the place of a progress line, if there is one."""
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{start}tgpu: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{start}tgpu: {text}\n")  # in one piece: two streams may be followed at once
+    sys.stderr.flush()
 
 
 def _width(stream: TextIO) -> int:
