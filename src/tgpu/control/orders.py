@@ -8,7 +8,7 @@ from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import AttemptState
-from tgpu.domain.priority import TERMS
+from tgpu.domain.priority import grace_s
 from tgpu.protocol.messages import Launch, Orders, Stop
 
 REPEAT_AFTER_S = 2.0
@@ -105,7 +105,6 @@ def _stop(placed: Placed) -> Stop:
 
 def launch_order(placed: Placed, spec: JobSpec) -> Launch:
     group = spec.groups[0]
-    grace_s = spec.grace_s if spec.grace_s is not None else TERMS[spec.priority_class].grace_s
     return Launch(
         attempt=str(placed.attempt_id),
         job_name=spec.name,
@@ -118,5 +117,5 @@ def launch_order(placed: Placed, spec: JobSpec) -> Launch:
         memory_mib=group.request.memory_mib,
         gpu_milli=group.request.gpu_milli,
         time_limit_s=spec.time_limit_s,
-        grace_s=grace_s,
+        grace_s=grace_s(spec.priority_class, spec.grace_s),
     )

@@ -22,7 +22,7 @@ from tgpu.core.policy import Policy
 from tgpu.core.units import Unit, domains, room_for, unit_at
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
-from tgpu.domain.priority import TERMS
+from tgpu.domain.priority import TERMS, grace_s
 
 
 class Outlook:
@@ -106,9 +106,7 @@ class Ground:
         return kind
 
     def end_ms(self, task: TaskBrief) -> int:
-        pool = self.paper.policy.of(task.request.pool)
-        limit_s = pool.default_limit_s if task.time_limit_s is None else task.time_limit_s
-        return self.paper.now_ms + 1000 * limit_s
+        return self.paper.now_ms + 1000 * self.paper.policy.duration_s(task)
 
     def row_of(self, task: TaskBrief) -> int:
         tenants = self.paper.table.tenants
@@ -268,5 +266,4 @@ def gone_by_ms(picture: Picture, task_id: TaskId) -> int:
     placed = picture.placed[task_id]
     if placed.stop_by_ms is not None:
         return placed.stop_by_ms
-    grace_s = placed.task.grace_s
-    return picture.now_ms + 1000 * (TERMS[placed.task.priority_class].grace_s if grace_s is None else grace_s)
+    return picture.now_ms + 1000 * grace_s(placed.task.priority_class, placed.task.grace_s)

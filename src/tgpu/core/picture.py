@@ -17,7 +17,7 @@ from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, NodeState, Status
 from tgpu.domain.node import Node
-from tgpu.domain.priority import BURST_RANK, TERMS
+from tgpu.domain.priority import BURST_RANK, TERMS, grace_s
 from tgpu.domain.tenant import Tenant, lineage
 
 AGE_EVERY_MS = 60_000
@@ -289,12 +289,9 @@ class Picture:
 
     def stopping(self, placed: Placed, cause: Cause) -> None:
         """It is told to stop, and is gone after its grace at the latest."""
-        grace_s = placed.task.grace_s
-        if grace_s is None:
-            grace_s = TERMS[placed.task.priority_class].grace_s
         placed.state = AttemptState.STOPPING
         placed.stop_cause = cause
-        placed.stop_by_ms = self._now_ms + 1000 * grace_s
+        placed.stop_by_ms = self._now_ms + 1000 * grace_s(placed.task.priority_class, placed.task.grace_s)
         self.table.attempt_changed(placed)
 
     def release(self, task_id: TaskId) -> Placed:

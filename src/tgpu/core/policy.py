@@ -86,6 +86,10 @@ class Policy:
         used = {self.default.scorer, *(pool.scorer for pool in self.pools.values())}
         return bool(used & self.outside_scorers.keys())
 
+    def duration_s(self, task: TaskBrief) -> int:
+        """Its time limit, or its pool's default."""
+        return self.of(task.request.pool).default_limit_s if task.time_limit_s is None else task.time_limit_s
+
     @property
     def order_names(self) -> tuple[str, ...]:
         """Every order in use, in the sequence in which they are served."""

@@ -12,7 +12,7 @@ from tgpu.core.plan import Claim, Preempt
 from tgpu.core.starting import admit
 from tgpu.core.units import Unit, domains, member_kinds, room_for
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.priority import TERMS
+from tgpu.domain.priority import grace_s
 
 MOST_SEARCHES = 32
 """In one plan; then it says that there is more to decide."""
@@ -235,8 +235,7 @@ class Preemption:
         columns, picture = paper.table.attempts, paper.picture
         placed = picture.placed[paper.table.task_of(slot)]
         task = placed.task
-        grace_s = task.grace_s if task.grace_s is not None else TERMS[task.priority_class].grace_s
-        paper.stopping[slot] = paper.now_ms + 1000 * grace_s
+        paper.stopping[slot] = paper.now_ms + 1000 * grace_s(task.priority_class, task.grace_s)
         amounts = paper.table.charged(task.task_id)
         row = int(paper.table.tenants.row_of[paper.table.tenants.number(task.tenant_id)])
         paper.engine.charge_use(row, amounts, -1, paper.tree)

@@ -43,5 +43,11 @@ TERMS = {
     for rank, name in enumerate(_ORDER)
 }
 
+
+def grace_s(priority_class: PriorityClass, own_s: int | None) -> int:
+    """Between SIGTERM and SIGKILL: the job's own, or its class's."""
+    return TERMS[priority_class].grace_s if own_s is None else own_s
+
+
 BURST_RANK = len(_ORDER)
 """What runs on burst quota ranks below every class."""

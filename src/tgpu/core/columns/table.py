@@ -170,11 +170,9 @@ class Table:
             self.tenants.any_held = True
             self.tenants.burst[held.tenant] += held.amounts
         columns, row = self.attempts, self.nodes.row(placed.node_id)
-        pool = self._policy.of(task.request.pool)
         columns.node[slot] = row
         columns.kind[slot] = held.kind
-        limit_s = task.time_limit_s if task.time_limit_s is not None else pool.default_limit_s
-        columns.limit_ms[slot] = 1000 * limit_s
+        columns.limit_ms[slot] = 1000 * self._policy.duration_s(task)
         columns.rank[slot] = placed.rank
         columns.gang[slot] = task.gang is not None
         columns.job[slot], columns.task[slot] = task.task_id

@@ -64,12 +64,10 @@ class WaitingColumns:
     def add(self, task: TaskBrief, kind: int, tenant: int) -> int:
         """Known, and in no queue yet: it may sleep, or another may stand for its gang."""
         slot = self._new_slot()
-        pool = self._policy.of(task.request.pool)
         self.tasks[slot] = task
         self.slot_of[task.task_id] = slot
         self.kind[slot] = kind
-        limit_s = task.time_limit_s if task.time_limit_s is not None else pool.default_limit_s
-        self.limit_ms[slot] = 1000 * limit_s
+        self.limit_ms[slot] = 1000 * self._policy.duration_s(task)
         self.tenant[slot] = tenant
         self.gang[slot] = False
         self.held[slot] = task.held
