@@ -22,7 +22,8 @@ CAUSES = {
     Cause.CANCELLED: "somebody cancelled it",
     Cause.COULD_NOT_START: "its program, directory or user could not be used",
     Cause.WAITED_TOO_LONG: "it could not be placed within `max_wait_s`",
-    Cause.PREEMPTED: "it had to give way to a higher class",
+    Cause.PREEMPTED: "it had to give way to a higher class: tried again unless the job says otherwise",
+    Cause.SUPERSEDED: "its task goes on with another attempt, whose node was heard again",
 }
 
 

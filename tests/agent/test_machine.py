@@ -227,10 +227,26 @@ def test_a_late_copy_of_a_launch_does_not_bring_back_what_was_forgotten() -> Non
     machine = running()
     machine.runner_said(AttemptEnded("1.0.1", DONE))
     machine.obey(orders(forget=("1.0.1",)), 0.0)
-    late = orders(launches=(launch(),), stops=(Stop(attempt="1.0.1", cause=Cause.CANCELLED),))
+    late = orders(launches=(launch(),))
     assert machine.obey(late, 1.0) == []
     machine.tick(REMEMBER_S - 1)
     assert machine.obey(late, REMEMBER_S - 1) == []
+    assert machine.attempts == {}
+
+
+def test_a_stop_of_what_was_forgotten_is_answered_and_forgotten_again() -> None:
+    machine = running()
+    machine.runner_said(AttemptEnded("1.0.1", DONE))
+    machine.obey(orders(forget=("1.0.1",)), 0.0)
+    stop = orders(launches=(launch(),), stops=(Stop(attempt="1.0.1", cause=Cause.SUPERSEDED),))
+    assert machine.obey(stop, 1.0) == []
+    over = AttemptReport(
+        attempt="1.0.1", phase=Phase.ENDED, exit=Exit(Cause.SUPERSEDED, detail="it was over before")
+    )
+    (report,) = machine.report(1.0)
+    assert isinstance(report, SendReport)
+    assert report.attempts == (over,)
+    assert machine.acknowledged(SESSION, report.seq, 1.0) == [ForgetTask("1.0.1")]
     assert machine.attempts == {}
 
 

@@ -248,11 +248,11 @@ def test_a_heartbeat_is_sent_only_to_a_server_that_has_greeted() -> None:
     async def story() -> None:
         server = Server()
         start_agent(server)
-        await asyncio.sleep(11)
+        await asyncio.sleep(8)
         assert server.streams[0].sent == []
         server.say(greeting())
-        await asyncio.sleep(10)
-        assert server.streams[0].said(Heartbeat) == [Heartbeat(use=NodeUse())] * 2
+        await asyncio.sleep(7.5)
+        assert [beat.sent for beat in server.streams[0].said(Heartbeat)] == [8.0, 10.0, 15.0]
 
     play(story())
 
@@ -260,7 +260,7 @@ def test_a_heartbeat_is_sent_only_to_a_server_that_has_greeted() -> None:
 def test_an_agent_that_cannot_see_its_devices_any_more_ends_instead_of_falling_silent() -> None:
     async def story() -> None:
         server = Server()
-        working = start_agent(server, blind_after_s=7)
+        working = start_agent(server, blind_after_s=4)
         await asyncio.sleep(0.1)
         server.say(greeting())
         with pytest.raises(OSError, match="the driver is gone"):

@@ -31,6 +31,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts
 from tgpu.domain.views import Advice, DeviceView, Holder, NodeView, QueueView, Reason, Why
@@ -49,6 +50,9 @@ class FakeLive:
     def __init__(self) -> None:
         self.leads = True
         self.answers: dict[int, Why] = {}
+        self.yielding: list[int] = []
+        self.orders: list[NodeOrder] = []
+        self.outcome = NodesOrdered(("ws1",))
 
     def _check(self) -> None:
         if not self.leads:
@@ -71,6 +75,10 @@ class FakeLive:
             advice=advice,
         )
 
+    async def giving_way(self) -> Sequence[int]:
+        self._check()
+        return self.yielding
+
     async def queues(self) -> Sequence[QueueView]:
         self._check()
         return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25, 0.5)]
@@ -82,6 +90,11 @@ class FakeLive:
         node = Node("ws1", NodeState.READY, capacity, labels={"zone": "a"}, taints=("spot",))
         views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000), DeviceView(1, 0))
         return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        self._check()
+        self.orders.append(order)
+        return self.outcome
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         self._check()
@@ -127,7 +140,8 @@ class Reply:
 
 
 class ServerUnderTest:
-    def __init__(self, store: Any, directory: Path, **settings: Any) -> None:
+    def __init__(self, store: Any, directory: Path, known: dict[str, Any], **settings: Any) -> None:
+        """`known`: what else the server knows of itself, by the names of Services."""
         self.store, self.live, self.logs, self.feed = store, FakeLive(), FakeLogs(), Feed()
         self.metrics = Metrics()
         self.now_ms = NOW_MS
@@ -142,6 +156,7 @@ class ServerUnderTest:
             feed=self.feed,
             now_ms=lambda: self.now_ms,
             version="0.0-test",
+            **known,
         )
         self.loop = uvloop.new_event_loop()
         self.port = 0
@@ -235,10 +250,12 @@ class ServerUnderTest:
 
 
 @contextmanager
-def serving(store: Any = None, **settings: Any) -> Iterator[ServerUnderTest]:
+def serving(
+    store: Any = None, known: dict[str, Any] | None = None, **settings: Any
+) -> Iterator[ServerUnderTest]:
     directory = Path(tempfile.mkdtemp(prefix="tgpu-api-"))
     directory.chmod(0o755)
-    server = ServerUnderTest(store or MemoryStore(), directory, **settings)
+    server = ServerUnderTest(store or MemoryStore(), directory, known or {}, **settings)
     server.start()
     try:
         yield server

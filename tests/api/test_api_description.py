@@ -25,9 +25,14 @@ from tgpu.store.memory import MemoryStore
 # Who may call what. A new endpoint has to be entered here, so that nobody forgets to think about it.
 NEEDED = {
     "GET /": Role.VIEWER,
+    "POST /agents/join": None,
+    "GET /ca.pem": None,
     "GET /events": Role.VIEWER,
     "GET /executors": Role.VIEWER,
     "GET /healthz": None,
+    "GET /join-tokens": Role.ADMIN,
+    "POST /join-tokens": Role.ADMIN,
+    "DELETE /join-tokens/{token_id}": Role.ADMIN,
     "GET /jobs": Role.VIEWER,
     "POST /jobs": Role.USER,
     "POST /jobs/cancel": Role.USER,
@@ -38,9 +43,16 @@ NEEDED = {
     "GET /jobs/{job_id}/why": Role.VIEWER,
     "GET /metrics": Role.VIEWER,
     "GET /nodes": Role.VIEWER,
+    "POST /nodes/drain": Role.ADMIN,
+    "POST /nodes/remove": Role.ADMIN,
+    "POST /nodes/undrain": Role.ADMIN,
     "GET /nodes/{node_id}": Role.VIEWER,
+    "DELETE /nodes/{node_id}": Role.ADMIN,
+    "POST /nodes/{node_id}/drain": Role.ADMIN,
+    "POST /nodes/{node_id}/undrain": Role.ADMIN,
     "GET /openapi.json": Role.VIEWER,
     "GET /queues": Role.VIEWER,
+    "GET /settings": Role.ADMIN,
     "GET /stats": Role.VIEWER,
     "GET /tenants": Role.VIEWER,
     "POST /tenants": Role.ADMIN,
@@ -52,6 +64,9 @@ NEEDED = {
     "POST /tokens": Role.USER,
     "DELETE /tokens/{token_id}": Role.USER,
     "GET /whoami": Role.VIEWER,
+    "GET /windows": Role.VIEWER,
+    "POST /windows": Role.ADMIN,
+    "DELETE /windows/{window_id}": Role.ADMIN,
 }
 
 

@@ -4,8 +4,10 @@ import httpx
 import pytest
 
 from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
-from tests.api.stories import assign, end, start, submit
+from tests.api.stories import assign, commit, end, start, submit
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.port import StopOrdered
 
 HOUR_MS = 3_600_000
 
@@ -158,6 +160,41 @@ def test_why_is_answered_by_the_live_scheduler(server: ServerUnderTest, other: h
     assign(server, 1)
     end(server, 1, Happening.SUCCEEDED, Cause.EXITED, exit_code=0)
     assert other.get("/jobs/1/why").json()["summary"] == "It does not wait: it has completed."
+
+
+def test_who_gives_way_is_marked_in_the_list(
+    server: ServerUnderTest, client: httpx.Client, other: httpx.Client
+) -> None:
+    for job_id in (1, 2):
+        submit(server)
+        assign(server, job_id, devices=(job_id,))
+        start(server, job_id)
+    server.live.yielding = [2]
+    for who in (client, other):
+        listed = {job["job_id"]: job["giving_way"] for job in who.get("/jobs").json()["jobs"]}
+        assert listed == {1: False, 2: True}
+    server.live.leads = False
+    assert [job["giving_way"] for job in client.get("/jobs").json()["jobs"]] == [False, False]
+
+
+def test_who_gives_way_is_marked_when_it_is_shown(server: ServerUnderTest, client: httpx.Client) -> None:
+    submit(server)
+    assign(server, 1)
+    start(server, 1)
+    assert client.get("/jobs/1").json()["giving_way"] is False
+    commit(server, stop_ordered=[StopOrdered(AttemptId(1, 0, 1), Cause.PREEMPTED)])
+    assert client.get("/jobs/1").json()["giving_way"] is True
+
+
+def test_settings_are_shown_to_administrators_without_secrets() -> None:
+    secretive = "https://ann:hunter2@gpu1:7480"
+    with serving(min_run="5m", node_servers=(secretive,)) as server, server.unix() as client:
+        rows = {row["name"]: row for row in client.get("/settings").json()["settings"]}
+        assert (rows["min_run"]["value"], rows["min_run"]["source"]) == ("5m", "the TOML file")
+        assert rows["reserve"]["value"] == 1
+        assert rows["node_servers"]["value"] == ["https://ann:***@gpu1:7480"]
+        with server.tcp(server.token(client, user_id=OTHER)) as other:
+            assert other.get("/settings").status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/nodes", "/executors", "/queues", "/nodes/ws1"])

@@ -89,6 +89,7 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "submitted_at": "2030-03-17T17:46:40.000Z",
         "started_at": None,
         "ended_at": None,
+        "giving_way": False,
     }
     assert answer.json() == expected
     shown = client.get("/v1/jobs/1").json()

@@ -1,8 +1,7 @@
-"""Commands that look: list, show, why, nodes, queues, stats, history, doctor."""
+"""Commands that look: list, show, why, nodes, queues, stats, history."""
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
@@ -46,6 +45,25 @@ def test_list_shows_everyone_s_live_jobs_running_first(server: FakeTgpu, tgpu: T
     assert table[1] == ["3", "job3", "bob", "default", "running", "2 (0,1)", "1", "2G", "1m04s", "n1"]
     assert table[2][:7] == ["2", "job2", "ann", "high/5", "pending", "0.25", "1"]
     assert table[2][-1] == "waits for 1 GPU"
+
+
+def test_gpus_asked_for_by_memory_are_listed_with_what_was_asked(server: FakeTgpu, tgpu: Tgpu) -> None:
+    by_memory = {"gpu_request": 0, "gpu_memory_mb": 20480}
+    server.jobs = {
+        1: a_job(1, **RUNNING | by_memory | {"devices": [3]}),
+        2: a_job(2, **by_memory),
+        3: a_job(3, gpu_request=2, gpu_memory_mb=40960),
+        4: a_job(4, ended_at="2026-01-31T13:30:01.000Z", **RUNNING | by_memory | {"status": "failed"}),
+    }
+    table = rows(tgpu("list").stdout)
+    assert [row[5] for row in table[1:]] == ["1x 20G (3)", "1x 20G", "2"]
+    assert "1x 20G" in rows(tgpu("history", "--since", "2026-01-01").stdout)[1]
+
+
+def test_a_job_that_gives_way_is_listed_so(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, **RUNNING, giving_way=True), 2: a_job(2, **RUNNING, giving_way=False)}
+    assert [row[4] for row in rows(tgpu("list").stdout)[1:]] == ["running, gives way", "running"]
+    assert tgpu("show", "1").stdout.startswith("Job 1  job1  running, gives way\n")
 
 
 def test_list_filters_by_owner_and_status(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -188,6 +206,24 @@ def test_why_tells_the_reasons_and_who_has_what_it_needs(server: FakeTgpu, tgpu:
     assert json.loads(tgpu("why", "7", "--json").stdout) == answer
 
 
+def test_why_shows_what_each_holder_has(server: FakeTgpu, tgpu: Tgpu) -> None:
+    holder = {"user": "bob", "name": "x", "node_id": "n1", "running_s": 5.0, "remaining_s": 60.0}
+    server.fixed["/jobs/7/why"] = {
+        "job_id": 7,
+        "waiting": True,
+        "summary": "waits",
+        "holders": [
+            holder | {"job_id": 3, "gpu": 0, "gpu_memory_mb": 20480, "devices": [1], "licences": {}},
+            holder | {"job_id": 4, "gpu": 0, "gpu_memory_mb": 0, "devices": [], "licences": {"matlab": 3}},
+            holder | {"job_id": 5, "gpu": 1, "gpu_memory_mb": 0, "devices": [0], "licences": {"matlab": 1}},
+            holder | {"job_id": 6, "gpu": 0, "gpu_memory_mb": 0, "devices": [], "licences": {}},
+        ],
+    }
+    table = rows(tgpu("why", "7").stdout)
+    assert table[2][3] == "HOLDS"
+    assert [row[3] for row in table[3:]] == ["1x 20G (1)", "3 matlab", "1 (0), 1 matlab", "-"]
+
+
 def test_why_says_the_place_in_line_once(server: FakeTgpu, tgpu: Tgpu) -> None:
     in_line = {"code": "in-line", "text": "2nd in line in class default", "data": {"ahead": 1}}
     server.fixed["/jobs/7/why"] = {
@@ -226,6 +262,26 @@ def test_nodes_show_who_has_which_gpu(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert json.loads(tgpu("nodes", "--json").stdout) == [node]
 
 
+def test_nodes_show_pools_and_named_resources_where_there_are_any(server: FakeTgpu, tgpu: Tgpu) -> None:
+    plain = {"node_id": "n1", "status": "ready", "pool": "default", "generic_total": {}}
+    server.fixed["/nodes"] = {"nodes": [plain]}
+    assert not {"POOL", "RESOURCES"} & set(rows(tgpu("nodes").stdout)[0])
+    fast = {
+        "node_id": "n2",
+        "status": "ready",
+        "pool": "fast",
+        "generic_total": {"fpga": 2, "tape": 1},
+        "generic_allocated": {"fpga": 1},
+    }
+    server.fixed["/nodes"] = {"nodes": [plain, fast]}
+    head, first, second = rows(tgpu("nodes").stdout)
+    assert (head[2], head[7]) == ("POOL", "RESOURCES")
+    assert first[2] == "default"
+    assert (second[2], second[7]) == ("fast", "fpga 1/2 tape 0/1")
+    server.fixed["/nodes"] = {"nodes": [fast]}
+    assert rows(tgpu("nodes").stdout)[1][2] == "fast"
+
+
 def test_queues_and_stats_print_what_the_server_says(server: FakeTgpu, tgpu: Tgpu) -> None:
     queue = {
         "queue_id": "default/high",
@@ -262,65 +318,6 @@ def test_history_counts_gpu_hours(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("history", "--since", "yesterday-ish").returncode == 2
 
 
-def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) -> None:
-    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready", "gpu_total": 4}]}
-    well = tgpu("doctor")
-    assert well.returncode == 0, well.stdout
-    assert "ok    server" in well.stdout
-    assert "1 of 1 ready, with 4 GPUs" in well.stdout
-    server.stop()
-    ill = tgpu("doctor", "--json")
-    assert ill.returncode == 1
-    failed = [check for check in json.loads(ill.stdout) if check["level"] == "FAIL"]
-    assert [check["name"] for check in failed] == ["server"]
-    assert "`tgpu up` replaces it" in failed[0]["advice"]
-
-
-def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tgpu) -> None:
-    node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 3.0}
-    server.fixed["/nodes"] = {"nodes": [node]}
-    done = tgpu("doctor")
-    assert "warn  nodes     vm is not connected → start its agent with `tgpu up`\n" in done.stdout
-    assert done.returncode == 0
-
-
-def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:
-    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
-    done = tgpu("doctor", TGPU_LISTEN="0.0.0.0:7480")
-    assert "FAIL  settings  listen must be a loopback address" in done.stdout
-    assert done.returncode == 1
-
-
-@pytest.mark.parametrize(
-    ("head", "level"), [(b"SQLite format 3\0\x10\0", "ok"), (b"", "ok"), (b"\0" * 100, "FAIL")]
-)
-def test_doctor_looks_at_the_database_if_no_server_answers(
-    tgpu: Tgpu, tmp_path: Path, head: bytes, level: str
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "tgpu.db").write_bytes(head)
-    found = {check["name"]: check for check in json.loads(tgpu("doctor", "--json").stdout)}
-    assert found["database"]["level"] == level
-    assert ("move it away" in found["database"]["advice"]) == (level == "FAIL")
-    assert [path.name for path in home.iterdir()] == ["tgpu.db"]
-
-
-def test_doctor_lists_every_setting_with_its_source(tgpu: Tgpu) -> None:
-    text = tgpu("doctor", "--settings", TGPU_POLICY="fifo").stdout
-    assert "policy = 'fifo'  (TGPU_POLICY)" in text
-    assert "log_level = 'info'  (default)" in text
-    bad = tgpu("doctor", "--settings", TGPU_PREEMPTION="x")
-    assert (bad.returncode, bad.stderr) == (2, "tgpu: preemption must be one of on, off; got 'x'\n")
-
-
-def test_doctor_lists_what_a_pool_has_of_its_own(tgpu: Tgpu, tmp_path: Path) -> None:
-    file = tmp_path / "pools.toml"
-    file.write_text('[pools.training]\npolicy = "fair-tree"\nreserve = 3\n')
-    text = tgpu("doctor", "--settings", TGPU_CONFIG=str(file)).stdout
-    assert "pools.training = {'policy': 'fair-tree', 'reserve': 3}  (the TOML file)" in text
-
-
 def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
     made = {"token": "tgpu_secret", "token_id": 4}
     server.fixed |= {"/tokens": made, "/tokens/4": {}}
@@ -333,3 +330,39 @@ def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) 
     assert rows(tgpu("token", "list").stdout)[1] == ["4", "ann", "-", "never", "ci"]
     server.fixed["/tokens/4"] = Refusal(404, "you have no token '4'", "not-found")
     assert tgpu("token", "revoke", "4").returncode == 4
+
+
+def test_join_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed |= {"/join-tokens": {"token": "tgpujoin_secret", "token_id": 4}, "/join-tokens/4": {}}
+    asked = ("--expires", "2h", "--uses", "16", "--pool", "training", "--note", "rack 7")
+    assert tgpu("nodes", "join-token", *asked).stdout == "tgpujoin_secret\n"
+    assert tgpu("nodes", "join-token", "--uses", "any", "-q").stdout == "tgpujoin_secret\n"
+    assert [one["body"] for one in server.asked("POST", "/join-tokens")] == [
+        {"expires_in_s": 7200, "uses": 16, "pool": "training", "note": "rack 7"},
+        {"expires_in_s": 3600, "uses": None, "pool": None, "note": ""},
+    ]
+    assert tgpu("nodes", "join-tokens", "revoke", "4").stdout == "Join token 4 is revoked\n"
+    row = {"token_id": 4, "created_by": "ann", "uses_left": None, "pool": "training", "note": "rack"}
+    server.fixed["/join-tokens"] = {"join_tokens": [row]}
+    assert rows(tgpu("nodes", "join-tokens").stdout)[1] == ["4", "ann", "never", "any", "training", "rack"]
+    server.fixed["/join-tokens/4"] = Refusal(404, "there is no join token with that id", "not-found")
+    assert tgpu("nodes", "join-tokens", "revoke", "4").returncode == 4
+
+
+def test_a_join_token_is_asked_for_within_reason(tgpu: Tgpu) -> None:
+    for words, sentence in (
+        (("join-token", "--uses", "few"), "--uses must be a whole number, or `any`; got 'few'"),
+        (("join-token", "--expires", "soon"), "--expires must be a duration"),
+        (("join-tokens", "revoke"), "which one? `tgpu nodes join-tokens` lists them"),
+    ):
+        done = tgpu("nodes", *words)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+
+
+def test_the_cluster_s_authority_is_printed_as_it_is(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/ca.pem"] = "a certificate"
+    assert tgpu("server-ca").stdout == '"a certificate"\n'
+    server.fixed["/ca.pem"] = Refusal(404, "this server has no authority of its own", "not-found")
+    done = tgpu("server-ca")
+    assert (done.returncode, done.stderr) == (4, "tgpu: this server has no authority of its own\n")

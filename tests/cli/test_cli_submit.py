@@ -1,6 +1,7 @@
 """`tgpu submit`: the forms of a command, what a job gets of the environment, and files."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from fake_tgpu import FakeTgpu, Refusal
 from tests.cli.cli_process import Tgpu
 from tgpu.api.job_form import JobAsked
 from tgpu.cli.fields import LATER
+from tgpu.domain.label_rules import label_rules
 
 
 @pytest.mark.parametrize(
@@ -208,9 +210,16 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
         ("command: a\ngpus: -1", "-: gpus must not be negative; got -1"),
         ("command: a\nclass: urgent", "class must be one of real-time, high, default, low, best-effort"),
         ("command: a\nrequeue: perhaps", "-: requeue must be true or false; got 'perhaps'"),
-        ("command: a\ngeneric: {licence: x}", "-: generic licence must be a number"),
-        ("command: a\ngeneric: licence", "-: generic must be given as KEY=VALUE; got 'licence'"),
+        (
+            "command: a\ngeneric: {licence: x}",
+            "-: generic licence must be a whole number, such as licence=2; got",
+        ),
+        (
+            "command: a\ngeneric: licence",
+            "-: generic must be given as NAME=N, such as licence=2; got 'licence'",
+        ),
         ("command: a\nwhere: {zone: a}", "-: where must be text; got {'zone': 'a'}"),
+        ("command: a\nwhere: [a b]", "-: where must be a list of rules, each such as 'zone in (a, b)',"),
         ("- a\n- b", "-: a job is written as `key: value` lines"),
         ("", "- holds 0 jobs"),
         ("name: x", "nothing to run"),
@@ -244,8 +253,14 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
             "--count may be at most 100,000 here, for 100,000 jobs at once; got 100,001",
         ),
         (["--env", "A=1", "--env", "FOO", "--", "a"], "--env must be given as KEY=VALUE; got 'FOO'"),
-        (["--resource", "licence", "--", "a"], "--resource must be given as KEY=VALUE; got 'licence'"),
-        (["--resource", "licence=x", "--", "a"], "--resource licence must be a number"),
+        (
+            ["--resource", "licence", "--", "a"],
+            "--resource must be given as NAME=N, such as licence=2; got 'licence'",
+        ),
+        (
+            ["--resource", "licence=x", "--", "a"],
+            "--resource licence must be a whole number, such as licence=2; got",
+        ),
         (["--gpu-memory", "much", "--", "a"], "--gpu-memory must be a size such as 512M or 16G"),
         (["--class", "urgent", "--", "a"], "--class: invalid choice: 'urgent'"),
     ],
@@ -295,7 +310,7 @@ INVALID = {"kind": "invalid-field", "field": "x"}
         (["--gpus", "1.5"], "gpu_request must be a fraction", "--gpus must be a fraction"),
         (["--cwd", "/nope"], "cwd: no such directory", "--cwd: no such directory"),
         (["--tenant", "x"], "tenant_id: there is no tenant x", "--tenant: there is no tenant x"),
-        (["--where", "a b"], "node_rules must be rules such as", "--where must be rules such as"),
+        (["--where", "ssd"], "node_rules may have at most", "--where may have at most"),
         (["--tolerate", "="], "tolerations must be given as key", "--tolerate must be given as key"),
         (["--resource", "gpu=1"], "generic must not name 'gpu'", "--resource must not name 'gpu'"),
         (["--count", "3", "--cpus", "0"], "jobs[0].cpu_request must be more", "--cpus must be more"),
@@ -310,6 +325,22 @@ def test_a_refusal_names_the_flag_and_not_the_field(
     server.fixed["/jobs"] = Refusal(422, detail, **INVALID)
     done = tgpu("submit", *args, "--", "a")
     assert (done.returncode, done.stderr) == (2, f"tgpu: {said}\n")
+
+
+@pytest.mark.parametrize("rule", ["a b", "zone in (a", "gpu-memory >= much", "zone in (a b, !)"])
+def test_what_a_wrong_rule_is_answered_with_can_be_pasted(server: FakeTgpu, tgpu: Tgpu, rule: str) -> None:
+    done = tgpu("submit", "--where", rule, "--", "a")
+    lead = "tgpu: --where takes one rule, so each needs a --where of its own, such as "
+    assert (done.returncode, done.stderr[: len(lead)]) == (2, lead)
+    assert done.stderr.endswith(f"; got {rule!r}\n")
+    pasted = done.stderr[len(lead) :].rpartition("; got")[0]
+    typed = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {pasted}"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert tgpu("submit", *typed, "--", "a").returncode == 0
+    rules = ["zone in (a, b)", "zone!=a", "ssd", "!spot", "gpu-memory >= 40"]
+    assert server.submitted()[0]["node_rules"] == rules
+    assert label_rules("where", rules)
 
 
 def test_a_refusal_of_a_file_s_job_names_its_place_and_its_key(

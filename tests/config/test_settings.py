@@ -58,7 +58,21 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("others_may = ['kill']", "others_may takes"),
         ("admins = 'ann'\nadmins = 'bob'", "not valid TOML"),
         ("heartbeat_s = 0", "heartbeat_s must be more than 0"),
-        ("admins = 3", "must be a list of strings"),
+        ("tls = 'on'", "tls must be one of off, auto"),
+        (
+            "tls_cert = '/c.pem'",
+            'tls_cert and tls_key belong together: set both, or neither and tls = "auto"',
+        ),
+        ("admins = 3", r'admins must be a list of strings, such as \["a", "b"\]; got 3'),
+        ("admins = [1, true]", r"admins must be a list of strings, .* got \[1, true\]"),
+        ("preemption = false", 'tgpu.toml: preemption must be "on" or "off", in quotes; got false'),
+        ("policy = true", "tgpu.toml: policy must be a string in quotes; got true"),
+        ("reserve = true", "tgpu.toml: reserve must be a number; got true"),
+        ("[listen]\nport = 3", "tgpu.toml: listen must be a string in quotes; got a table"),
+        (
+            "node_generic = ['a=1', 'lic=2']\ncluster_generic = ['lic=4']",
+            "node_generic and cluster_generic both name 'lic': it is either",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
@@ -97,3 +111,15 @@ def test_a_socket_path_longer_than_linux_allows_is_refused_with_advice(tmp_path:
 def test_every_setting_says_what_it_means() -> None:
     for item in KEYS:
         assert len(item.metadata["doc"]) > 20, item.name
+
+
+def test_the_port_speaks_tls_by_one_setting_or_by_two_files(tmp_path: Path) -> None:
+    home = {"TGPU_HOME": str(tmp_path)}
+    assert not load(home).encrypted
+    assert load({**home, "TGPU_TLS": "auto"}).encrypted
+    assert load({**home, "TGPU_TLS_CERT": "/c.pem", "TGPU_TLS_KEY": "/k.pem"}).encrypted
+
+
+def test_an_agent_s_servers_are_read_from_a_variable(tmp_path: Path) -> None:
+    environ = {"TGPU_HOME": str(tmp_path), "TGPU_NODE_SERVERS": "https://a:7480, https://b:7480"}
+    assert load(environ).node_servers == ("https://a:7480", "https://b:7480")

@@ -10,7 +10,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.loop import Control, Timers
 from tgpu.core.picture import Picture, Placed
-from tgpu.core.policy import named
+from tgpu.core.policy import Policy, named
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Exit, Group, JobSpec, Request, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, NodeState, Status
@@ -169,6 +169,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.drift = 0
+        self.alerts: dict[str, bool] = {}
         self.placements = 0
         self.waits: list[tuple[str, float]] = []
         self.runs: list[tuple[str, float]] = []
@@ -195,27 +196,34 @@ class Watch:
     def count_drift(self, number: int) -> None:
         self.drift += number
 
+    def note_alert(self, name: str, *, on: bool) -> None:
+        self.alerts[name] = on
+
 
 class Leader:
     """One server, running."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: Store | None = None, policy: Policy = POLICY) -> None:
         self.store = store or MemoryStore("c")
         inbox = Inbox()
         self.hub = Hub(inbox)
+        self.store.subscribe(inbox.store_changed)
         self.watch = Watch()
         self.published: list[str] = []
         self.control = Control(
             store=self.store,
             inbox=inbox,
             hub=self.hub,
-            policy=POLICY,
+            policy=policy,
             timers=Timers(),
             now_ms=now_ms,
             observer=self.watch,
             publish=lambda events: self.published.extend(event.kind for event in events),
         )
-        self.running = asyncio.create_task(self.control.run())
+        self.running = asyncio.create_task(self._lead())
+
+    async def _lead(self) -> None:
+        await self.control.run(await self.store.claim())
 
     async def node(self, node_id: str = "n1", *attempts: AttemptReport) -> FakeNode:
         """A node that connects and says hello."""

@@ -1,13 +1,14 @@
 """What the live picture can tell those who ask."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from tests.control.control_story import Leader, capacity, play, says, spec
+from tests.control.control_story import FakeNode, Leader, capacity, hello, play, says, spec
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Request
+from tgpu.domain.job import Group, Request
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts, Tenant
 from tgpu.domain.views import DeviceView, QueueView
@@ -15,7 +16,7 @@ from tgpu.protocol.messages import Heartbeat, NodeUse
 
 
 def answers_of(leader: Leader) -> Answers:
-    return Answers(leader.control, leader.hub)
+    return Answers(lambda: leader.control, leader.hub)
 
 
 def test_nothing_can_be_told_before_anybody_leads() -> None:
@@ -84,6 +85,35 @@ def test_a_node_that_is_away_shows_for_how_long() -> None:
     play(story())
 
 
+def test_named_resources_of_a_node_are_counted_and_licences_are_not() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = FakeNode(leader.hub)
+        await asyncio.sleep(0.01)
+        node.session.received(hello(has=replace(capacity(), generic={"fpga": 2})))
+        await asyncio.sleep(0.01)
+        asked = replace(spec(), groups=(Group(("true",), Request(generic=(("fpga", 1),))),))
+        await leader.submit(asked)
+        (view,) = await answers_of(leader).nodes()
+        assert view.allocated_generic == {"fpga": 1}
+
+    play(story())
+
+
+def test_who_is_stopped_for_another_gives_way() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(spec(gpus=1), spec(gpus=1, priority_class=PriorityClass.LOW))
+        node.reports(says("1.0.1"), says("2.0.1"))
+        await asyncio.sleep(0.01)
+        assert await answers_of(leader).giving_way() == []
+        await leader.submit(spec(gpus=1, priority_class=PriorityClass.HIGH))
+        assert await answers_of(leader).giving_way() == [1]
+
+    play(story())
+
+
 def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
     async def story() -> None:
         leader = Leader()
@@ -99,5 +129,21 @@ def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
             QueueView("default", PriorityClass.LOW, 1, 4, 0.0, 0.0),
             QueueView("lab", PriorityClass.DEFAULT, 2, 1, 0.5, 1.0),
         ]
+
+    play(story())
+
+
+def test_a_plan_made_beside_the_loop_holds_up_whoever_looks_at_the_picture_and_nobody_else() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        control = leader.control
+        await control.planning.acquire()
+        asked = asyncio.create_task(answers_of(leader).queues())
+        await asyncio.sleep(0.01)
+        assert not asked.done()
+        assert await answers_of(leader).alerts() == []
+        control.planning.release()
+        assert await asked == []
 
     play(story())

@@ -107,7 +107,7 @@ def test_a_claim_is_gone_with_the_wish_of_whoever_had_it() -> None:
 def test_a_claim_is_given_up_when_its_node_leaves_and_the_task_waits_as_before() -> None:
     picture = full()
     assumed(picture, MAKE_WAY)
-    reports.take_in(picture, NodeLeft("n1"), Turn(Batch(0)))
+    reports.take_in(picture, NodeLeft("n1"), Turn(Batch(0)), {})
     assert (picture.claims, picture.preempts) == ({}, [])
     assert list(picture.waiting) == [URGENT.task_id]
 

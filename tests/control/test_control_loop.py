@@ -1,17 +1,22 @@
 """The whole loop on a memory store: nodes hear only what was committed, and all survives trouble."""
 
 import asyncio
+import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.control.control_story import DONE, POLICY, FakeNode, Leader, capacity, play, says, spec
+from tests.control.control_story import DONE, FakeNode, Leader, capacity, play, says, spec
+from tgpu.control import loop
 from tgpu.control.loop import TICK_S
+from tgpu.core.engine import plain_with
+from tgpu.core.plan import Plan
+from tgpu.core.planner import plan
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import Cause, NodeState, Status
-from tgpu.domain.priority import PriorityClass
-from tgpu.protocol.messages import Acknowledge, Orders, Phase, Stop
+from tgpu.protocol.messages import Acknowledge, Phase
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import Batch, Changes, DeposedError, Receipt, StoreUnavailableError, World
 
@@ -92,78 +97,6 @@ def test_a_job_that_is_cancelled_is_stopped_and_closed_when_its_node_says_so() -
     play(story())
 
 
-GONE = replace(DONE, cause=Cause.PREEMPTED, exit_code=None, signal=15)
-PATIENT = spec(gpus=2, priority_class=PriorityClass.LOW)
-URGENT = spec(gpus=2, priority_class=PriorityClass.REAL_TIME)
-
-
-def test_a_job_gives_way_to_an_urgent_one_and_comes_back_when_its_time_has_come() -> None:
-    async def story() -> None:
-        leader = Leader()
-        node = await leader.node()
-        (patient,) = await leader.submit(PATIENT)
-        node.reports(says("1.0.1"))
-        (urgent,) = await leader.submit(URGENT)
-        assert (node.launched(), node.stopped()) == (["1.0.1"], ["1.0.1"])
-        assert [await leader.status(job) for job in (patient, urgent)] == [Status.RUNNING, Status.PENDING]
-        node.reports(says("1.0.1", Phase.ENDED, GONE))
-        await asyncio.sleep(0.01)
-        assert node.launched() == ["1.0.1", "2.0.1"]
-        assert [await leader.status(job) for job in (patient, urgent)] == [
-            Status.PREEMPTED,
-            Status.SCHEDULED,
-        ]
-        node.reports(says("2.0.1", Phase.ENDED, DONE))
-        await asyncio.sleep(POLICY.backoff_s - 1)
-        assert node.launched() == ["1.0.1", "2.0.1"]
-        await asyncio.sleep(1 + 2 * TICK_S)
-        assert node.launched()[2] == "1.0.2"
-        node.reports(says("1.0.2", Phase.ENDED, DONE))
-        await asyncio.sleep(0.01)
-        assert [await leader.status(job) for job in (patient, urgent)] == [Status.COMPLETED] * 2
-        assert leader.watch.runs == [("preempted", 1.0), ("succeeded", 1.0), ("succeeded", 1.0)]
-        assert [outcome for outcome, _ in leader.watch.completions] == ["succeeded", "succeeded"]
-
-    play(story())
-
-
-def test_a_job_that_is_cancelled_while_it_gives_way_ends_as_cancelled() -> None:
-    async def story() -> None:
-        leader = Leader()
-        node = await leader.node()
-        (patient,) = await leader.submit(PATIENT)
-        node.reports(says("1.0.1"))
-        await leader.submit(URGENT)
-        await leader.cancel(patient)
-        assert node.stopped() == ["1.0.1"]
-        node.reports(says("1.0.1", Phase.ENDED, GONE))
-        await asyncio.sleep(0.01)
-        assert await leader.status(patient) is Status.CANCELLED
-        assert node.launched() == ["1.0.1", "2.0.1"]
-
-    play(story())
-
-
-def test_a_new_leader_goes_on_with_a_preemption_and_says_why() -> None:
-    async def story() -> None:
-        first = Leader()
-        node = await first.node()
-        await first.submit(PATIENT)
-        node.reports(says("1.0.1"))
-        await first.submit(URGENT)
-        first.running.cancel()
-        second = Leader(first.store)
-        again = await second.node("n1", says("1.0.1"))
-        (orders,) = [message for message in again.heard if isinstance(message, Orders)]
-        assert orders.stops == (Stop(attempt="1.0.1", cause=Cause.PREEMPTED),)
-        again.reports(says("1.0.1", Phase.ENDED, GONE))
-        await asyncio.sleep(0.01)
-        assert again.launched() == ["2.0.1"]
-        assert await second.status(1) is Status.PREEMPTED
-
-    play(story())
-
-
 def test_a_node_that_comes_back_smaller_than_what_it_runs_does_not_end_the_leader() -> None:
     async def story() -> None:
         leader = Leader()
@@ -201,8 +134,12 @@ def test_a_node_that_falls_silent_is_offline_and_ready_again_when_it_is_heard() 
         await asyncio.sleep(17)
         (known,) = await leader.store.nodes()
         assert known.state is NodeState.OFFLINE
+        assert node.closed  # it has to say what became of its tasks meanwhile
         node.beats()
         await asyncio.sleep(2 * TICK_S)
+        (known,) = await leader.store.nodes()
+        assert known.state is NodeState.OFFLINE
+        await leader.node()
         (known,) = await leader.store.nodes()
         assert known.state is NodeState.READY
 
@@ -397,3 +334,25 @@ def test_wishes_that_do_not_fit_into_one_look_are_taken_in_by_the_next() -> None
         assert len(leader.control.picture.waiting) == 7
 
     play(story())
+
+
+def test_with_another_engine_plans_are_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        leader = Leader()
+        leader.control.engine = plain_with({})
+        await leader.node()
+        threads: list[str] = []
+
+        def planned(*arguments: Any, **more: Any) -> Plan:
+            threads.append(threading.current_thread().name)
+            return plan(*arguments, **more)
+
+        monkeypatch.setattr(loop, "plan", planned)
+        (job_id,) = await leader.submit()
+        await asyncio.sleep(0.1)
+        assert await leader.status(job_id) is Status.SCHEDULED
+        assert threads
+        assert threading.main_thread().name not in threads
+        leader.running.cancel()
+
+    asyncio.run(story())

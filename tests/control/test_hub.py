@@ -7,7 +7,8 @@ import pytest
 from tests.control.control_story import FakeNode, hello, play
 from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.control.inbox import Inbox, NodeLeft, NodeSaidHello
-from tgpu.protocol.messages import PROTOCOL, Greeting, LogChunk, ReadLog, Refused
+from tgpu.domain.node import Capacity
+from tgpu.protocol.messages import PROTOCOL, Greeting, Heard, LogChunk, ReadLog, Refused
 
 
 def test_who_comes_before_anybody_leads_is_greeted_later_and_in_order() -> None:
@@ -48,6 +49,76 @@ def test_the_newest_session_of_a_node_counts_and_the_older_one_is_hung_up() -> N
     play(story())
 
 
+def test_a_hello_that_was_under_way_for_too_long_is_not_the_newest() -> None:
+    async def story() -> None:
+        inbox = Inbox()
+        hub = Hub(inbox)
+        hub.lead("c", 1)
+        older, newer = FakeNode(hub), FakeNode(hub)
+        newer.says_hello()
+        older.says_hello()
+        assert (older.closed, hub.session_of("n1")) == (True, newer.session.number)
+        hub.drop("n1")
+        older.says_hello()
+        assert hub.session_of("n1") is None
+        assert inbox.take()[0] == [NodeSaidHello(newer.session.number, hello())]
+
+    play(story())
+
+
+def test_who_was_dropped_is_heard_again_only_after_another_hello() -> None:
+    async def story() -> None:
+        inbox = Inbox()
+        hub = Hub(inbox)
+        hub.lead("c", 1)
+        node = FakeNode(hub)
+        node.says_hello()
+        hub.settle("n1", node.session.number)
+        hub.drop("n1")
+        inbox.take()
+        before = dict(hub.heard)
+        await asyncio.sleep(1)
+        node.beats()
+        node.reports()
+        assert (node.closed, hub.heard, inbox.take()[0]) == (True, before, [])
+        assert not [said for said in node.heard if isinstance(said, Heard)]
+
+    play(story())
+
+
+def test_nobody_acknowledges_a_heartbeat_when_the_lease_is_over() -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1, lease_s=12.0)
+        node = FakeNode(hub)
+        assert node.greeting.lease_s == 12.0
+        node.says_hello()
+        hub.settle("n1", node.session.number)
+        hub.acts_until = 4.0
+        node.beats()
+        await asyncio.sleep(4)
+        node.beats()
+        assert len([said for said in node.heard if isinstance(said, Heard)]) == 1
+
+    play(story())
+
+
+def test_who_was_heard_longest_ago_comes_first() -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1)
+        nodes = [FakeNode(hub, name) for name in ("n1", "n2", "n3")]
+        for node in nodes:
+            node.says_hello()
+        await asyncio.sleep(1)
+        nodes[0].beats()
+        await asyncio.sleep(1)
+        nodes[2].reports()
+        assert list(hub.heard.items()) == [("n2", 0.0), ("n1", 1.0), ("n3", 2.0)]
+
+    play(story())
+
+
 def test_an_agent_of_another_version_is_refused() -> None:
     async def story() -> None:
         inbox = Inbox()
@@ -57,6 +128,24 @@ def test_an_agent_of_another_version_is_refused() -> None:
         from_the_future = {**{name: getattr(hello(), name) for name in hello().__struct_fields__}}
         node.session.received(type(hello())(**(from_the_future | {"protocol": PROTOCOL + 1})))
         why = f"this server speaks protocol {PROTOCOL}, the agent {PROTOCOL + 1}: install one version"
+        assert node.heard[1:] == [Refused(why=why)]
+        assert (node.closed, inbox.take()[0]) == (True, [])
+
+    play(story())
+
+
+def test_a_node_that_brings_a_licence_of_the_cluster_is_refused() -> None:
+    async def story() -> None:
+        inbox = Inbox()
+        hub = Hub(inbox, licences={"matlab": 4})
+        hub.lead("c", 1)
+        node = FakeNode(hub)
+        has = Capacity(8000, 1024, 0, generic={"fpga": 1, "matlab": 2})
+        node.session.received(hello(has=has))
+        why = (
+            "node n1 offers 'matlab', which is a licence of the whole cluster (cluster_generic of the "
+            "server): rename it in the node's node_generic, or leave it out"
+        )
         assert node.heard[1:] == [Refused(why=why)]
         assert (node.closed, inbox.take()[0]) == (True, [])
 

@@ -39,7 +39,12 @@ UNWANTED = task(cancel_by="bob")
             "could not be started: nosuch: command not found",
         ),
         (Exit(Cause.REBOOTED), task(), Happening.REQUEUED, "its machine restarted"),
-        (Exit(Cause.REBOOTED), STUBBORN, Happening.FAILED, "its machine restarted"),
+        (
+            Exit(Cause.REBOOTED),
+            STUBBORN,
+            Happening.FAILED,
+            "its machine restarted; --no-requeue forbids to try again",
+        ),
         (Exit(Cause.REBOOTED), UNWANTED, Happening.CANCELLED, "its machine restarted"),
         (
             Exit(Cause.PREEMPTED, signal=15),
@@ -49,9 +54,21 @@ UNWANTED = task(cancel_by="bob")
         ),
         (
             Exit(Cause.PREEMPTED, detail="stopped before it started"),
-            STUBBORN,
+            task(),
             Happening.PREEMPTED,
             "gave way to a task of a higher class: stopped before it started",
+        ),
+        (
+            Exit(Cause.PREEMPTED, signal=15),
+            STUBBORN,
+            Happening.FAILED,
+            "gave way to a task of a higher class; --no-requeue forbids to try again",
+        ),
+        (
+            Exit(Cause.PREEMPTED, signal=15),
+            task(requeue=False, cancel_by="bob"),
+            Happening.CANCELLED,
+            "gave way to a task of a higher class",
         ),
         (
             Exit(Cause.PREEMPTED, signal=9),

@@ -14,7 +14,7 @@ from tgpu.core.planner import plan
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
-from tgpu.domain.node import Node
+from tgpu.domain.node import Drain, Node
 from tgpu.protocol.messages import AttemptReport, Phase, Report
 from tgpu.store.port import AttemptEnded, Batch, Started
 
@@ -25,7 +25,7 @@ ATTEMPT = FIRST.attempt(1)
 def after(picture: Picture, *events: NodeEvent) -> Turn:
     turn = Turn(Batch(0))
     for event in events:
-        reports.take_in(picture, event, turn)
+        reports.take_in(picture, event, turn, {})
     return turn
 
 
@@ -173,11 +173,11 @@ def test_a_new_node_joins_with_what_it_has() -> None:
 
 
 def test_a_node_that_comes_back_keeps_when_it_joined_and_that_it_drains() -> None:
-    picture = picture_with()
-    picture.set_node(replace(picture.places["n1"].node, state=NodeState.DRAINING, joined_ms=3))
+    picture, drain = picture_with(), Drain("ann", 4, "new fans")
+    picture.set_node(replace(picture.places["n1"].node, state=NodeState.OFFLINE, drain=drain, joined_ms=3))
     picture.now_ms = 9
     (node,) = after(picture, NodeSaidHello(7, hello())).batch.nodes
-    assert (node.state, node.joined_ms, node.heard_ms) == (NodeState.DRAINING, 3, 9)
+    assert (node.state, node.joined_ms, node.heard_ms, node.drain) == (NodeState.DRAINING, 3, 9, drain)
 
 
 def test_a_node_that_was_offline_is_ready_when_it_says_hello() -> None:
@@ -205,7 +205,7 @@ def test_what_had_started_and_is_gone_from_its_node_is_lost() -> None:
     picture.now_ms = 9000
     turn = after(picture, NodeSaidHello(7, hello()))
     how = Exit(Cause.NODE_LOST, detail="the node has no record of it", started_ms=1000, ended_ms=9000)
-    words = "its node lost it: the node has no record of it"
+    words = "its node lost it: the node has no record of it; --no-requeue forbids to try again"
     assert turn.batch.ended == [AttemptEnded(ATTEMPT, how, Happening.FAILED, words)]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.core.reference.backfill import reserve
+from tests.core.reference.backfill import moment_and_places, reserve
 from tests.core.reference.order import (
     Unit,
     admits,
@@ -46,6 +46,7 @@ def reference_plan(picture: Picture, policy: Policy) -> Plan:
         if TERMS[priority_class].may_burst:
             rank = TERMS[priority_class].rank
             held = [u for u in units if u.rank == rank and u.held and id(u) not in tried and not u.damaged]
+            held = [unit for unit in held if unit.eligible_ms <= world.now_ms]
             for order in policy.order_names:
                 serve(world, [unit for unit in held if order_of(unit, policy) == order], burst=True)
     return Plan(picture.version, tuple(world.starts), tuple(world.preempts), tuple(world.reservations))
@@ -101,6 +102,9 @@ def serve(world: World, units: list[Unit], *, burst: bool) -> set[int]:
 
 def attempt(world: World, unit: Unit, *, burst: bool = False, holder: bool = False) -> None:
     """It starts; or it preempts; or it gets a reservation; or it waits, and all who are alike with it."""
+    if unit.eligible_ms > world.now_ms:
+        keep_place(world, unit, holder=holder)
+        return
     trial = world.copy()
     has_room = start_now(trial, unit)
     if has_room and has_licences(world, unit):
@@ -111,17 +115,34 @@ def attempt(world: World, unit: Unit, *, burst: bool = False, holder: bool = Fal
         if unit.held:
             world.admitted_here += unit.tasks
         return
-    taken, most = world.slots_taken.count(slot_of(unit)), world.policy.of(slot_of(unit)[1]).reserve
-    if not burst and (holder or taken < most):
+    if not burst and (holder or is_one_left(world, unit)):
+        found = None if has_room else moment_and_places(world, unit)
         if has_room:
             keep_licences(world, unit)
-            world.slots_taken.append(slot_of(unit))
-            return
-        if reserve(world, unit):
+        if found is not None:
+            reserve(world, unit, found)
+        if has_room or found is not None:
             world.slots_taken.append(slot_of(unit))
             return
     if not unit.damaged:
         block(world, unit)
+
+
+def is_one_left(world: World, unit: Unit) -> bool:
+    return world.slots_taken.count(slot_of(unit)) < world.policy.of(unit.head.request.pool).reserve
+
+
+def keep_place(world: World, unit: Unit, *, holder: bool) -> None:
+    """In its backoff: what it can have when that ends is kept for it, whoever else has a reservation."""
+    found = moment_and_places(world, unit)
+    if found is None:
+        return
+    if found[0] == unit.eligible_ms:
+        reserve(world, unit, found)
+        keep_licences(world, unit)
+    elif holder or is_one_left(world, unit):
+        reserve(world, unit, found)
+        world.slots_taken.append(slot_of(unit))
 
 
 def write_down_starts(world: World, unit: Unit, *, burst: bool) -> None:

@@ -276,11 +276,11 @@ def time_passes(dice: Random, picture: Picture) -> None:
 
 
 def attempt_ends(dice: Random, picture: Picture, placed: Placed) -> None:
-    """One who was stopped waits again; a gang that loses a task may get it back."""
+    """One who was stopped waits again, mostly asleep; a gang that loses a task may get it back."""
     picture.release(placed.task.task_id)
     again = replace(placed.task, burst=False, held=placed.task.burst)
-    if placed.state is AttemptState.STOPPING:
-        eligible_ms = picture.now_ms + dice.choice((0, 10_000))
+    if placed.state is AttemptState.STOPPING or rarely(dice, 2):
+        eligible_ms = picture.now_ms + dice.choice((0, 10_000, 900_000))
         picture.add_waiting(replace(again, status=Status.PREEMPTED, eligible_ms=eligible_ms))
     elif placed.task.gang is not None and not rarely(dice, 3):
         picture.add_waiting(replace(again, status=Status.PENDING))

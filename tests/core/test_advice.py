@@ -1,6 +1,7 @@
 """The smallest change that would start a job now: said, and true."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,10 @@ T4 = device(0, "Tesla T4", memory_mib=16384)
 
 
 def advice_for(picture: Picture, job_id: int = 1) -> str | None:
-    """The text, the same before and after the plan has been made; and whoever takes the advice starts."""
+    """The text, the same before and after the plan has been made.
+
+    Whoever takes the advice starts, or gets a claim on the room of those who give way.
+    """
     task_id = TaskId(job_id, 0)
     before = explain(picture, picture.policy, task_id)
     carry_out(picture, plan(picture, picture.policy))
@@ -32,6 +36,9 @@ def advice_for(picture: Picture, job_id: int = 1) -> str | None:
         return None
     made = plan(as_advised(picture, task_id, why.advice), picture.policy)
     starts = {start.node_id for start in made.starts if start.task_id.job_id == job_id}
+    if "would give way" in why.advice.text:
+        (stop,) = made.preempts
+        starts = {claim.node_id for claim in stop.claims if claim.task_id.job_id == job_id}
     assert starts, f"{why.advice.text}: it does not"
     assert all(node_id in why.advice.text for node_id in starts)
     return why.advice.text
@@ -96,22 +103,24 @@ def runs(job_id: int, request: Request, node_id: str, *devices: int) -> Placemen
             [],
             "without --where 'speed >= 2'",
         ),
-        (asks(), [node(taints=("spot=yes", "old"))], [], None),
+        (asks(), [node(taints=("spot=yes", "old"))], [], "with --tolerate spot=yes --tolerate old"),
         (asks(tolerations=("old",)), [node(taints=("spot=yes", "old"))], [], "with --tolerate spot=yes"),
         (asks(pool="big"), [node()], [], "without --pool big"),
         (asks(exclusive=True), [node()], [runs(9, asks(), "n1")], "without --exclusive"),
-        (asks(gpus=4, cpus=8), [node(gpus=4)], [runs(9, asks(gpus=1), "n1", 0)], None),
     ],
 )
 def test_one_change_that_helps_is_found(
-    asked: Request, nodes: Iterable[Node], running: Iterable[Placement], text: str | None
+    asked: Request, nodes: Iterable[Node], running: Iterable[Placement], text: str
 ) -> None:
     found = advice_for(picture_of(nodes, [task(1, asked)], running))
-    assert (
-        found is None
-        if text is None
-        else found is not None and found.startswith(f"{text} it would start now on ")
-    )
+    assert found is not None
+    assert found.startswith(f"{text} it would start now on ")
+
+
+def test_where_no_one_change_helps_there_is_no_advice() -> None:
+    """It lacks both GPUs and CPUs, and nobody is of a class that would give way."""
+    running = (task(9, asks(gpus=1), PriorityClass.REAL_TIME), "n1", (0,))
+    assert advice_for(picture_of([node(gpus=4)], [task(1, asks(gpus=4, cpus=8))], [running])) is None
 
 
 def test_as_much_as_is_left_beside_a_reservation_is_advised() -> None:
@@ -125,7 +134,7 @@ def test_as_much_as_is_left_beside_a_reservation_is_advised() -> None:
 def test_a_shorter_limit_lets_a_job_pass_by_backfill() -> None:
     waiting = [task(1, asks(gpus=2)), task(2, asks(gpus=1), time_limit_s=7200)]
     picture = picture_of([node(gpus=2)], waiting, [runs(9, asks(gpus=1), "n1", 0)])
-    assert advice_for(picture, 2) == "with --time 1h it would start now by backfill on n1"
+    assert advice_for(picture, 2) == "with --time 58m it would start now by backfill on n1"
 
 
 def test_a_higher_class_is_the_last_resort() -> None:
@@ -133,6 +142,31 @@ def test_a_higher_class_is_the_last_resort() -> None:
     waiting = [task(1, asks(gpus=2)), task(2, asks(gpus=1))]
     picture = picture_of([node(gpus=2)], waiting, [(task(9, asks(gpus=1), time_limit_s=0), "n1", (0,))])
     assert advice_for(picture, 2) == "with --class high it would start now on n1"
+
+
+def test_a_class_to_which_others_give_way_is_advised_with_what_it_costs() -> None:
+    running = [
+        (task(8, asks(gpus=1), time_limit_s=3600), "n1", (0,)),
+        (task(9, asks(gpus=1), time_limit_s=3600, grace_s=20), "n1", (1,)),
+    ]
+    picture = picture_of([node(gpus=2)], [task(1, asks(gpus=2, cpus=7))], running)
+    assert advice_for(picture) == (
+        "with --class high it would start in at most 1m on n1; 2 jobs would give way"
+    )
+
+
+def test_no_class_is_advised_if_nobody_is_to_give_way() -> None:
+    running = [(task(9, asks(gpus=1), time_limit_s=3600), "n1", (0,))]
+    off = replace(PRIORITY, preemption=False)
+    assert advice_for(picture_of([node(gpus=1)], [task(1, asks(gpus=1))], running, off)) is None
+
+
+def test_a_limit_that_leaves_no_time_to_type_it_is_not_advised() -> None:
+    """11 s before the moment it is 1 s; from 10 s on there is none."""
+    for left_s, text in ((11, "with --time 1s it would start now by backfill on n1"), (10, None)):
+        waiting = [task(1, asks(gpus=2), PriorityClass.REAL_TIME), task(2, asks(gpus=1), PriorityClass.HIGH)]
+        running = (task(9, asks(gpus=1), PriorityClass.REAL_TIME, time_limit_s=left_s), "n1", (0,))
+        assert advice_for(picture_of([node(gpus=2)], waiting, [running]), 2) == text
 
 
 def test_who_would_still_be_behind_a_higher_class_gets_no_advice() -> None:

@@ -111,6 +111,18 @@ def test_one_who_arrives_when_all_is_settled_is_decided_as_in_a_whole_plan(story
     assert about(plan(picture, policy), new) == about(plan(picture, policy, whole=True), new)
 
 
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
+@given(stories(settled=True))
+def test_who_has_slept_long_enough_is_decided_as_in_a_whole_plan(story: Story) -> None:
+    picture, policy = story.picture, story.policy
+    carry_out(picture, plan(picture, policy, whole=True))
+    slept = {each.task_id for each in picture.waiting.values() if each.eligible_ms > picture.now_ms}
+    note(story.in_lines())
+    picture.now_ms = max((picture.waiting[task_id].eligible_ms for task_id in slept), default=picture.now_ms)
+    soon, whole = plan(picture, policy), plan(picture, policy, whole=True)
+    assert [s for s in soon.starts if s.task_id in slept] == [s for s in whole.starts if s.task_id in slept]
+
+
 def about(made: Plan, job_id: int) -> list[object]:
     """What happens to one job now; reservations are given out again in the next full cycle."""
     starts = [each for each in made.starts if each.task_id.job_id == job_id]

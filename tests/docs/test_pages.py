@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tgpu.domain.priority import TERMS, PriorityClass
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -21,6 +23,23 @@ def test_a_drawn_page_is_up_to_date(script: str) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8")):
         assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_the_table_of_who_may_stop_whom_is_true() -> None:
+    page = (ROOT / "docs/scheduling.md").read_text(encoding="utf-8")
+    told = {}
+    for row in re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \| (\d+) s \|$", page, re.MULTILINE):
+        name, may_stop, stopped_by, grace = row
+        told[name] = (re.findall("`([a-z-]+)`", may_stop), re.findall("`([a-z-]+)`", stopped_by), int(grace))
+        assert may_stop.endswith("burst")
+    assert told == {
+        name: (
+            [other for other in PriorityClass if other in terms.may_preempt],
+            [other for other in PriorityClass if name in TERMS[other].may_preempt],
+            terms.grace_s,
+        )
+        for name, terms in TERMS.items()
+    }
 
 
 def test_every_decision_is_listed() -> None:

@@ -6,6 +6,7 @@ from tgpu.domain.lifecycle import (
     ATTEMPT_MOVES,
     FINAL,
     HOLDING,
+    LIVE,
     TABLES,
     TASK_MOVES,
     WAITING,
@@ -49,6 +50,7 @@ def test_nothing_leaves_a_final_state() -> None:
 def test_every_status_that_holds_resources_has_a_way_out_when_its_node_is_lost() -> None:
     for status in HOLDING:
         assert task_after(status, Happening.REQUEUED) is Status.PENDING
+        assert task_after(status, Happening.LOST) is Status.PENDING
         assert task_after(status, Happening.FAILED) is Status.FAILED
 
 
@@ -58,10 +60,23 @@ def test_every_live_status_can_be_cancelled() -> None:
 
 
 def test_every_live_attempt_can_be_stopped_or_is_being_stopped_and_can_end() -> None:
-    for state in set(AttemptState) - {AttemptState.ENDED}:
+    for state in LIVE:
         assert attempt_after(state, AttemptHappening.ENDED) is AttemptState.ENDED
         if state is not AttemptState.STOPPING:
             assert attempt_after(state, AttemptHappening.STOP_ORDERED) is AttemptState.STOPPING
+
+
+def test_an_attempt_that_holds_nothing_is_over_or_may_return() -> None:
+    assert set(AttemptState) - LIVE == {AttemptState.LOST, AttemptState.ENDED}
+    for state in LIVE:
+        assert attempt_after(state, AttemptHappening.LOST) is AttemptState.LOST
+    assert attempt_after(AttemptState.LOST, AttemptHappening.RETURNED) is AttemptState.RUNNING
+    assert attempt_after(AttemptState.LOST, AttemptHappening.GONE) is AttemptState.ENDED
+
+
+def test_every_live_task_can_go_on_with_an_attempt_that_returns() -> None:
+    for status in set(Status) - FINAL:
+        assert task_after(status, Happening.RETURNED) is Status.RUNNING
 
 
 def test_a_move_that_is_not_in_the_table_is_refused_in_words() -> None:

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_MIB, BadQuantityError, mib, milli, seconds, whole
+from tgpu.domain.quantities import (
+    MAX_CPU_MILLI,
+    MAX_MIB,
+    BadQuantityError,
+    mib,
+    milli,
+    seconds,
+    size_in_words,
+    whole,
+)
 from tgpu.domain.tenant import lineage, parent_of
 
 
@@ -78,6 +87,25 @@ def test_a_duration_is_seconds(written: str, meant: int) -> None:
 def test_a_bad_duration_is_refused(written: str) -> None:
     with pytest.raises(BadQuantityError, match="time"):
         seconds("time", written)
+
+
+@pytest.mark.parametrize(
+    ("size_mib", "words"),
+    [
+        (0, "0 MiB"),
+        (512, "512 MiB"),
+        (1024, "1 GiB"),
+        (1536, "1.5 GiB"),
+        (4384, "4.281 GiB"),
+        (16384, "16 GiB"),
+        (102400, "100 GiB"),
+        (1572864, "1.5 TiB"),
+        (1048577, "1024.001 GiB"),
+        (10485760, "10 TiB"),
+    ],
+)
+def test_a_size_is_told_as_people_write_it(size_mib: int, words: str) -> None:
+    assert size_in_words(size_mib) == words
 
 
 def test_a_whole_number_is_whole_and_bounded() -> None:

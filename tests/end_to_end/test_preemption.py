@@ -77,6 +77,38 @@ def test_a_job_gives_way_to_an_urgent_one_and_runs_again_when_that_is_done(
     assert written(diary)[3:] == ["2 on 0,1,2,3,4,5,6,7"]
 
 
+def test_a_job_that_allows_one_try_gives_way_and_has_failed(up: Installation) -> None:
+    once = up.submit("--gpus", "8", "--class", "best-effort", "--no-requeue", "--", "sleep", "300")
+    up.wait_status(once, "running")
+    urgent = up.submit("--gpus", "8", "--class", "real-time", "--", "true")
+    failed = up.wait_status(once, "failed")
+    assert failed["cause"] == "preempted"
+    assert failed["reason"] == "gave way to a task of a higher class; --no-requeue forbids to try again"
+    assert kinds(failed) == ["submitted", "assigned", "started", "stop-ordered", "failed"]
+    assert "--no-requeue forbids to try again" in up.tgpu("show", str(once)).stdout
+    assert up.tgpu("wait", str(once), check=False).stdout == f"Job {once} failed: {failed['reason']}\n"
+    up.wait_status(urgent, "completed")
+    assert [attempt["cause"] for attempt in up.show(once)["attempts"]] == ["preempted"]
+
+
+def test_nobody_of_a_lower_class_slips_in_while_one_that_gave_way_backs_off(
+    installation: Installation,
+) -> None:
+    installation.environ["TGPU_PREEMPTION_BACKOFF"] = "8s"
+    installation.up()
+    middle = installation.submit("--gpus", "8", "--class", "default", "--", "sleep", "300")
+    installation.wait_status(middle, "running")
+    lowest = installation.sleeper("--gpus", "8", "--class", "low")
+    urgent = installation.submit("--gpus", "8", "--class", "high", "--", "true")
+    installation.wait_status(urgent, "completed")
+    assert [installation.status(job_id) for job_id in (middle, lowest)] == ["preempted", "pending"]
+    kept = installation.json("why", str(lowest))
+    assert kept["reasons"][0]["code"] == "kept-for"
+    assert f"job {middle}" in kept["summary"]
+    installation.wait_status(middle, "running", within_s=40)
+    assert installation.status(lowest) == "pending"
+
+
 def test_nothing_is_stopped_where_preemption_is_off(installation: Installation) -> None:
     installation.environ["TGPU_PREEMPTION"] = "off"
     installation.up()

@@ -42,6 +42,13 @@ def test_down_leaves_running_jobs_running_and_up_finds_them(up: Installation) ->
     assert up.wait_status(job_id, "failed")["exit_code"] == 4
 
 
+def test_down_needs_no_settings_that_can_be_read(up: Installation) -> None:
+    (up.home / "tgpu.toml").write_text("this is [not TOML")
+    up.tgpu("down")
+    assert (up.pid("server"), up.pid("agent")) == (None, None)
+    (up.home / "tgpu.toml").unlink()
+
+
 def test_down_without_up_says_so(installation: Installation) -> None:
     done = installation.tgpu("down", check=False)
     assert done.returncode == 1
@@ -104,6 +111,7 @@ def test_a_database_of_a_newer_version_is_refused(up: Installation) -> None:
     up.tgpu("down")
     with sqlite3.connect(up.home / "tgpu.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE compatibility SET oldest_server = '9999'")
     done = up.tgpu("up", "--detach", check=False)
     assert done.returncode == 1
     assert "newer" in done.stderr

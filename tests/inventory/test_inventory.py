@@ -158,7 +158,13 @@ def test_gpus_can_be_simulated(tmp_path: Path) -> None:
     ("said", "sentence"),
     [
         ("0,5,7", "node_gpus names GPU 5, 7, which this node does not have; it has: 0, 1"),
-        ("some", "node_gpus must be `all`, `none` or indices such as 0,2; got 'some'"),
+        (
+            "some",
+            (
+                "node_gpus must be `all`, `none`, indices such as 0,2, or GPUs that cannot be seen, such as "
+                "4xA100:80G; got 'some'"
+            ),
+        ),
     ],
 )
 def test_what_is_not_there_cannot_be_offered(tmp_path: Path, said: str, sentence: str) -> None:
@@ -213,3 +219,31 @@ def test_a_containers_limits_count_in_version_1(tmp_path: Path) -> None:
     (tmp_path / "cg" / "memory" / "box" / "memory.limit_in_bytes").write_text(f"{32 << 20}\n")
     assert host.cpu_milli(tmp_path / "cg", own) == 250
     assert host.memory_mib(tmp_path / "cg", own) == 32
+
+
+def unseen(home: Path, said: str) -> list[tuple[str, int]]:
+    devices = Inventory(Settings(home=home, node_gpus=said)).capacity().devices
+    assert [known.index for known in devices] == list(range(len(devices)))
+    assert all(known.healthy for known in devices)
+    return [(known.model, known.memory_mib) for known in devices]
+
+
+def test_gpus_that_cannot_be_seen_are_stated_with_their_model_and_memory(tmp_path: Path) -> None:
+    assert unseen(tmp_path, "4xA100-80GB") == [("A100-80GB", 81920)] * 4
+    assert unseen(tmp_path, "2xT4:16G, 1xMI300:192G") == [("T4", 16384)] * 2 + [("MI300", 196608)]
+    assert unseen(tmp_path, "3x") == [("GPU", 0)] * 3
+    assert unseen(tmp_path, "0x") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("4xA100,2", "node_gpus states GPUs as 4xA100:80G or 2xT4,2xMI300:192G; got '4xA100,2'"),
+        ("4xA100:big", "node_gpus must be a"),
+        ("99xA100", "node_gpus states 99 GPUs; a node may have at most 62"),
+    ],
+)
+def test_a_statement_that_cannot_be_meant_is_refused(tmp_path: Path, said: str, sentence: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Inventory(Settings(home=tmp_path, node_gpus=said))
+    assert str(error.value).startswith(sentence)

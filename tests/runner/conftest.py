@@ -30,7 +30,10 @@ class Machine:
 
     def open(self) -> list[RunnerEvent]:
         self.runner = ProcessRunner(
-            self.home / "records", self.home / "logs", self.cluster, cgroups=self.cgroups
+            self.home / "records",
+            self.home / "logs",
+            self.cluster,
+            cgroups=self.cgroups,
         )
         found = self.loop.run_until_complete(self.runner.open(self.events.append))
         self.events += found

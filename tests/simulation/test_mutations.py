@@ -10,20 +10,25 @@ import pytest
 
 from tgpu.agent import machine as agent_machine
 from tgpu.agent.shell import Agent
-from tgpu.control import committer, outcome
-from tgpu.control.hub import Hub, Session
-from tgpu.control.inbox import NodeLeft
+from tgpu.control import committer, losses, outcome
+from tgpu.control.hub import Session
+from tgpu.control.leadership import Leadership
 from tgpu.control.loop import Control
+from tgpu.control.losses import Losses
+from tgpu.control.orders import OrderBook
 from tgpu.control.turn import Turn
 from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.table import Table
+from tgpu.core.holdings import Holding
 from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan, Preempt
-from tgpu.domain.job import Event, Exit, JobSpec, TaskBrief
+from tgpu.domain.job import Event, Exit, JobSpec, Request, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.protocol.messages import Acknowledge, Launch
 from tgpu.runner.port import LaunchSpec
 from tgpu.sim import store as sim_store
+from tgpu.sim.machine import Machine
 from tgpu.sim.run import simulate
 from tgpu.sim.runner import SimRunner
 from tgpu.sim.store import SimStore
@@ -58,6 +63,12 @@ def an_agent_that_says_hello_before_it_has_looked(patch: Patch) -> None:
 
 
 def an_agent_that_follows_any_epoch(patch: Patch) -> None:
+    """And a server that does not notice by itself that another one leads: only its writes are refused."""
+
+    async def keep(_self: Leadership, _epoch: int, _renewed: float) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    patch.setattr(Leadership, "_keep", keep)
     patch.setattr(Agent, "_epoch", property(lambda _self: 0, lambda _self, _epoch: None), raising=False)
 
 
@@ -88,15 +99,6 @@ def a_control_that_gives_orders_before_it_commits(patch: Patch) -> None:
         return await original(self, turn)
 
     patch.setattr(Control, "_commit", commit)
-
-
-def a_hub_that_takes_an_old_session_for_the_present_one(patch: Patch) -> None:
-    def closed(self: Hub, session: Session) -> None:
-        if session.node_id is not None:
-            self._sessions.pop(session.node_id, None)
-            self._inbox.put(NodeLeft(session.node_id))
-
-    patch.setattr(Hub, "closed", closed)
 
 
 def a_committer_that_keeps_what_was_refused(patch: Patch) -> None:
@@ -145,6 +147,41 @@ def a_planner_that_does_not_count_gpus(patch: Patch) -> None:
     patch.setattr(committer, "violations", lambda _picture, _nodes: [])
 
 
+def a_loss_that_comes_too_early(patch: Patch) -> None:
+    original = Losses.__init__
+    patch.setattr(Losses, "__init__", lambda self, silent_s: original(self, silent_s / 2))
+
+
+def a_loss_that_never_comes(patch: Patch) -> None:
+    patch.setattr(losses, "lose", lambda *_: None)
+
+
+def a_return_after_which_both_go_on(patch: Patch) -> None:
+    patch.setattr(OrderBook, "stop_left_behind", lambda *_: None)
+
+
+def a_return_whose_room_is_given_away(patch: Patch) -> None:
+    """Its attempt is known, and takes nothing."""
+
+    def keep(self: Table, holding: Holding) -> None:
+        original(self, replace(holding, request=Request(0, 0, 0, 0), devices=()))
+        self.holdings[holding.attempt_id] = holding
+
+    original = Table.keep
+    patch.setattr(Table, "keep", keep)
+    patch.setattr(committer, "violations", lambda _picture, _nodes: [])
+
+
+def a_supervisor_that_does_not_freeze(patch: Patch) -> None:
+    patch.setattr(Machine, "_is_heard", lambda _self: True)
+
+
+def a_leader_that_acknowledges_heartbeats_before_it_knows_the_node(patch: Patch) -> None:
+    patch.setattr(
+        Session, "settled", property(lambda _self: True, lambda _self, _settled: None), raising=False
+    )
+
+
 def an_outcome_that_calls_every_exit_a_success(patch: Patch) -> None:
     def happening(_how: Exit, _task: TaskBrief) -> Happening:
         return Happening.SUCCEEDED
@@ -158,6 +195,15 @@ def an_outcome_that_calls_a_preemption_a_failure(patch: Patch) -> None:
     def happening(how: Exit, task: TaskBrief) -> Happening:
         happened = original(how, task)
         return Happening.FAILED if happened is Happening.PREEMPTED else happened
+
+    patch.setattr(outcome, "happening", happening)
+
+
+def an_outcome_that_tries_again_whatever_the_job_says(patch: Patch) -> None:
+    original = outcome.happening
+
+    def happening(how: Exit, task: TaskBrief) -> Happening:
+        return original(how, replace(task, requeue=True))
 
     patch.setattr(outcome, "happening", happening)
 
@@ -221,14 +267,20 @@ def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
         (an_agent_that_follows_any_epoch, "DeposedWriteNothing"),
         (a_control_that_acknowledges_before_it_commits, "TrueEndings"),
         (a_control_that_gives_orders_before_it_commits, "NothingUncommitted"),
-        (a_hub_that_takes_an_old_session_for_the_present_one, "PictureTellsTheTruth"),
         (a_committer_that_keeps_what_was_refused, "PictureTellsTheTruth"),
         (a_committer_that_forgets_the_claim, "NothingPreemptedForNothing"),
         (a_committer_that_never_starts_who_has_a_claim, "NothingPreemptedForNothing"),
         (a_committer_that_does_not_say_for_whom, "NothingPreemptedForNothing"),
         (a_planner_that_does_not_count_gpus, "NothingBeyondCapacity"),
+        (a_loss_that_comes_too_early, "OneLiveAttempt"),
+        (a_loss_that_never_comes, "LostIsReplaced"),
+        (a_return_after_which_both_go_on, "OneAttemptAfterReturn"),
+        (a_return_whose_room_is_given_away, "NothingBeyondCapacity"),
+        (a_supervisor_that_does_not_freeze, "OnceIsOnce"),
+        (a_leader_that_acknowledges_heartbeats_before_it_knows_the_node, "OnceIsOnce"),
         (an_outcome_that_calls_every_exit_a_success, "TrueEndings"),
         (an_outcome_that_calls_a_preemption_a_failure, "PreemptedIsNeverLost"),
+        (an_outcome_that_tries_again_whatever_the_job_says, "PreemptedIsNeverLost"),
         (a_store_without_a_fence, "DeposedWriteNothing"),
         (a_store_that_never_gives_quota_back, "QuotaAddsUp"),
         (a_store_that_writes_down_a_start_where_there_was_none, "OnlyLegalMoves"),

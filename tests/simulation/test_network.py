@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Heartbeat, NodeUse, Report
+from tgpu.protocol.messages import (
+    Acknowledge,
+    FromAgent,
+    FromServer,
+    Heard,
+    Heartbeat,
+    NodeUse,
+    Orders,
+    Report,
+)
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.network import Mood, Network
 from tgpu.sim.stream import AgentEnd, Server
@@ -36,7 +45,7 @@ class Wire:
         self.agent, self.server = Incarnation("agent"), Incarnation("server")
         self.at_agent, self.at_server = Ears(), Ears()
         self.links: list[Any] = []
-        self.network.servers.append(Server(self.server, self._accept))
+        self.network.servers.append(Server(self.server, "sim://one", self._accept))
 
     def _accept(self, link: Any) -> Ears:
         self.links.append(link)
@@ -89,6 +98,25 @@ def test_in_a_bad_mood_what_is_repeatable_is_lost_doubled_and_disordered_and_the
         assert len(set(seqs)) < 200
         assert len(set(seqs)) < len(seqs)
         assert seqs != sorted(seqs)
+
+    play(story)
+
+
+def test_what_a_server_orders_before_it_acknowledges_a_heartbeat_is_neither_lost_nor_late() -> None:
+    async def story() -> None:
+        wire = Wire(Mood(unruly=True))
+        await wire.dial()
+        for session in range(100):
+            wire.links[0].send(Orders(session=session))
+        wire.links[0].send(Heard(sent=1.0))
+        for session in range(100, 200):
+            wire.links[0].send(Orders(session=session))
+        await asyncio.sleep(10)
+        first = [said.session for said in wire.at_agent.heard if isinstance(said, Orders)]
+        assert [session for session in first if session < 100] == list(range(100))
+        assert len({session for session in first if session >= 100}) < 100
+        before = wire.at_agent.heard[: wire.at_agent.heard.index(Heard(sent=1.0))]
+        assert [said.session for said in before if said.session < 100] == list(range(100))
 
     play(story)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import postgres, postgres_url  # noqa: F401  fixtures are found by their names
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import Store
+from tgpu.store.postgres import PostgresStore
 from tgpu.store.sqlite import SqliteStore
 
 
@@ -39,11 +41,15 @@ def database(fresh_file: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(fresh_file, tmp_path / "tgpu.db"))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if request.param == "memory":
         yield MemoryStore("c")
         return
-    opened = asyncio.run(SqliteStore.open(request.getfixturevalue("database")))
+    opened: Store
+    if request.param == "sqlite":
+        opened = asyncio.run(SqliteStore.open(request.getfixturevalue("database")))
+    else:
+        opened = asyncio.run(PostgresStore.open(request.getfixturevalue("postgres_url")))
     yield opened
     asyncio.run(opened.close())

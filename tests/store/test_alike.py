@@ -1,4 +1,4 @@
-"""The memory store and SQLite do the same: random operations have the same answers on both.
+"""The memory store and a database do the same: random operations have the same answers on both.
 
 Most steps are drawn from what the stores hold at the moment, so that they get far; the rest are wild.
 """
@@ -15,6 +15,7 @@ from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, NodeState, Status
 from tgpu.domain.tenant import Limits, Tenant
+from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import (
     Assigned,
@@ -27,9 +28,10 @@ from tgpu.store.port import (
     Started,
     StopOrdered,
     Store,
-    StoreError,
     TaskClosed,
 )
+from tgpu.store.postgres import PostgresStore
+from tgpu.store.refusals import StoreError
 from tgpu.store.sqlite import SqliteStore
 
 STEPS = 150
@@ -74,6 +76,12 @@ class Dice:
         known = next((job.attempts for job in self.jobs if job.job_id == task_id.job_id), 0)
         return task_id.attempt(known + beyond + self.chance.choice((0,) * 12 + (-1, 1)))
 
+    def any_attempt_id(self) -> AttemptId:
+        """Some attempt of some task, old ones too."""
+        task_id = self.task_id()
+        known = next((job.attempts for job in self.jobs if job.job_id == task_id.job_id), 0)
+        return task_id.attempt(self.chance.randint(1, known + 1))
+
     def cause(self) -> Cause:
         return self.chance.choice(tuple(Cause))
 
@@ -95,8 +103,12 @@ class Dice:
             self.time(),
             nodes=[node] if self.maybe(node, 0.1) else [],
             started=self.some(2, lambda: Started(self.attempt_id(0), self.time())),  # type: ignore[arg-type]
+            returned=self.some(1, lambda: AttemptReturned(self.any_attempt_id(), self.time())),  # type: ignore[arg-type]
+            superseded=self.some(1, lambda: Superseded(self.any_attempt_id(), "so")),  # type: ignore[arg-type]
             stop_ordered=self.some(1, self.order_stop),  # type: ignore[arg-type]
             ended=self.some(2, self.end),  # type: ignore[arg-type]
+            lost=self.some(1, self.lose),  # type: ignore[arg-type]
+            gone=self.some(1, lambda: AttemptGone(self.any_attempt_id(), self.exit())),  # type: ignore[arg-type]
             closed=[self.close()] if self.chance.random() < 0.15 else [],
             assigned=self.some(3, self.assign),  # type: ignore[arg-type]
         )
@@ -106,7 +118,16 @@ class Dice:
         return StopOrdered(self.attempt_id(0), self.cause(), self.chance.choice((None, *USERS)))
 
     def end(self) -> AttemptEnded:
-        ended = Exit(
+        attempt_id = self.any_attempt_id() if self.chance.random() < 0.2 else self.attempt_id(0)
+        happening = self.chance.choice(tuple(Happening))
+        return AttemptEnded(attempt_id, self.exit(), happening, self.chance.choice(("", "as told")))
+
+    def lose(self) -> AttemptLost:
+        requeue = self.chance.random() < 0.9
+        return AttemptLost(self.any_attempt_id(), self.exit(), requeue, self.chance.choice(("", "as told")))
+
+    def exit(self) -> Exit:
+        return Exit(
             self.cause(),
             self.chance.choice((None, 0, 3)),
             self.chance.choice((None, 9)),
@@ -114,8 +135,6 @@ class Dice:
             self.chance.choice((None, self.time())),
             self.chance.choice((0, self.time())),
         )
-        happening = self.chance.choice(tuple(Happening))
-        return AttemptEnded(self.attempt_id(0), ended, happening, self.chance.choice(("", "as told")))
 
     def close(self) -> TaskClosed:
         return TaskClosed(self.task_id(), self.chance.choice(tuple(Happening)), self.cause(), "so")
@@ -199,21 +218,35 @@ async def check_ledger(store: Store) -> None:
         assert tenant.used.gpu_milli == sum(below)
 
 
-@pytest.mark.parametrize("seed", range(20))
-async def test_both_stores_answer_alike(database: Path, seed: int) -> None:
-    memory, sqlite = MemoryStore(), await SqliteStore.open(database)
+async def play(seed: int, store: Store) -> None:
+    memory = MemoryStore()
     dice = Dice(Random(seed), [])
+    for number in range(STEPS):
+        dice.jobs = await memory.jobs(JobFilter(), Paging(10_000, oldest_first=True))
+        step = OPENING[number] if number < len(OPENING) else dice.step()
+        answers = [await outcome(each, step) for each in (memory, store)]
+        assert answers[0] == answers[1], (number, step)
+        if step == ("claim",):
+            dice.epoch = answers[0]  # type: ignore[assignment]
+    assert await everything(memory) == await everything(store)
+    await check_ledger(store)
+    seen = {event.kind for event in await memory.events(limit=10_000)}
+    assert len(seen) >= 10, "a sequence that gets nowhere proves nothing"
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_sqlite_answers_as_the_memory_does(database: Path, seed: int) -> None:
+    store = await SqliteStore.open(database)
     try:
-        for number in range(STEPS):
-            dice.jobs = await memory.jobs(JobFilter(), Paging(10_000, oldest_first=True))
-            step = OPENING[number] if number < len(OPENING) else dice.step()
-            answers = [await outcome(store, step) for store in (memory, sqlite)]
-            assert answers[0] == answers[1], (number, step)
-            if step == ("claim",):
-                dice.epoch = answers[0]  # type: ignore[assignment]
-        assert await everything(memory) == await everything(sqlite)
-        await check_ledger(sqlite)
-        seen = {event.kind for event in await memory.events(limit=10_000)}
-        assert len(seen) >= 8, "a sequence that gets nowhere proves nothing"
+        await play(seed, store)
     finally:
-        await sqlite.close()
+        await store.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_postgresql_answers_as_the_memory_does(postgres_url: str, seed: int) -> None:
+    store = await PostgresStore.open(postgres_url)
+    try:
+        await play(seed, store)
+    finally:
+        await store.close()

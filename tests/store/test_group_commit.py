@@ -58,7 +58,7 @@ async def test_one_that_fails_does_not_harm_those_it_shares_a_commit_with(databa
         for number in range(9)
     ]
     await asyncio.sleep(0.05)
-    store._writer._connection.set_trace_callback(count)
+    store._writer._driver.connection.set_trace_callback(count)
     held.set()
     answers = await asyncio.gather(*work, return_exceptions=True)
     await blocker
@@ -135,10 +135,10 @@ async def fill_up(store: SqliteStore) -> int:
 
 async def test_a_full_database_refuses_whole_requests_and_recovers(database: Path) -> None:
     store = await SqliteStore.open(database)
-    store._writer._connection.execute("PRAGMA max_page_count = 100")
+    store._writer._driver.connection.execute("PRAGMA max_page_count = 100")
     taken = await fill_up(store)
     assert len(await store.jobs(JobFilter(), Paging(100_000))) == taken
-    store._writer._connection.execute("PRAGMA max_page_count = 100000")
+    store._writer._driver.connection.execute("PRAGMA max_page_count = 100000")
     assert (await store.submit([a_job()], 2)).job_ids == [taken + 1]
     assert await store.last_seq() == taken + 1
     await store.close()
@@ -193,8 +193,8 @@ class FailingCommit:
 
 async def test_nobody_is_answered_when_the_commit_fails(database: Path) -> None:
     store = await SqliteStore.open(database)
-    failing = FailingCommit(store._writer._connection)
-    store._writer._connection = failing  # type: ignore[assignment]
+    failing = FailingCommit(store._writer._driver.connection)
+    store._writer._driver.connection = failing  # type: ignore[assignment]
     failing.fails = True
     with pytest.raises(StoreUnavailableError, match="reports an error: look at the kernel log"):
         await store.submit([a_job()], 1)
@@ -206,8 +206,8 @@ async def test_nobody_is_answered_when_the_commit_fails(database: Path) -> None:
 async def test_a_refusal_in_a_commit_that_fails_is_not_believed(database: Path) -> None:
     """What it saw was undone with the rest: the caller must ask again."""
     store = await SqliteStore.open(database)
-    failing = FailingCommit(store._writer._connection)
-    store._writer._connection = failing  # type: ignore[assignment]
+    failing = FailingCommit(store._writer._driver.connection)
+    store._writer._driver.connection = failing  # type: ignore[assignment]
     held = threading.Event()
     blocker = asyncio.ensure_future(store._write(lambda _: held.wait()))
     await asyncio.sleep(0.05)
@@ -225,8 +225,8 @@ async def test_a_refusal_in_a_commit_that_fails_is_not_believed(database: Path) 
 
 async def test_a_refusal_that_is_alone_needs_no_commit(database: Path) -> None:
     store = await SqliteStore.open(database)
-    failing = FailingCommit(store._writer._connection)
-    store._writer._connection = failing  # type: ignore[assignment]
+    failing = FailingCommit(store._writer._driver.connection)
+    store._writer._driver.connection = failing  # type: ignore[assignment]
     failing.fails = True
     with pytest.raises(UnknownTenantError):
         await store.submit([a_job(tenant_id="nobody")], 1)

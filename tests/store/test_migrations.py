@@ -10,9 +10,10 @@ from sqlalchemy import create_engine
 
 from tgpu.domain.tenant import Tenant
 from tgpu.store import tables
+from tgpu.store.cluster_port import Leader
 from tgpu.store.migrations.upgrade import configuration
+from tgpu.store.revision import HEAD
 from tgpu.store.sqlite import SqliteStore
-from tgpu.store.sqlite_file import HEAD
 
 
 def parts(sql: str) -> tuple[str, list[str], str]:
@@ -63,6 +64,9 @@ async def test_a_file_of_the_first_revision_keeps_its_tenants_and_tells_of_later
     assert (await store.changes(0)).tenants == []
     await store.update_tenant("default", weight=8)
     assert (await store.changes(0)).tenants == [Tenant("default", 8, version=4)]
+    assert await store.leader() is None
+    assert await store.campaign("s1", 60_000) == 5
+    assert await store.leader() == Leader("s1", 5, alive=True)
     await store.close()
 
 

@@ -2,11 +2,10 @@ import importlib
 import pkgutil
 
 import pytest
-from sqlalchemy.dialects import postgresql
 
 import tgpu.store.sql
+from tgpu.store import postgres_session, sqlite_file
 from tgpu.store.sql.session import Query
-from tgpu.store.sqlite_file import DIALECT
 
 
 def queries() -> dict[str, Query]:
@@ -26,5 +25,5 @@ def test_there_are_queries_to_look_at() -> None:
 def test_every_query_has_a_sentence_and_is_understood_by_both_databases(query: Query) -> None:
     assert query.sentence[0].isupper()
     assert query.sentence.endswith(".")
-    assert query.text(DIALECT)
-    assert query.text(postgresql.dialect())
+    assert query.text(sqlite_file.DIALECT)
+    assert query.text(postgres_session.DIALECT)

@@ -40,7 +40,7 @@ def _modes(folder: Path) -> dict[str, int]:
 
 async def test_every_commit_reaches_the_disk(database: Path) -> None:
     store = await SqliteStore.open(database)
-    connection = store._writer._connection
+    connection = store._writer._driver.connection
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     await store.close()
@@ -119,6 +119,7 @@ def _put_rubbish_into(path: Path) -> None:
 async def test_a_newer_file_asks_for_a_newer_program(database: Path) -> None:
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE compatibility SET oldest_server = '9999'")
     connection.close()
     assert await refusal(database) == (
         "FILE was written by a newer version of tgpu (revision 9999): install that version or a newer one"

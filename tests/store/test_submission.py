@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.store.store_story import a_job, running
+from tests.store.store_story import a_job, assign, running
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
+from tgpu.domain.tenant import Tenant
 from tgpu.store.port import (
     Batch,
     IdempotencyConflictError,
@@ -85,6 +86,23 @@ async def test_subscribers_are_woken_after_a_submission_and_a_wish_to_cancel(sto
     assert len(woken) == 2
 
 
+async def test_those_who_follow_events_are_woken_when_there_are_new_ones(store: Store) -> None:
+    woken: list[int] = []
+    store.subscribe_events(lambda: woken.append(1))
+    epoch = await store.claim()
+    await store.submit([a_job()], 1)
+    await asyncio.sleep(0.01)
+    assert len(woken) == 1
+    await store.commit(epoch, Batch(2, assigned=[assign()]))
+    await asyncio.sleep(0.01)
+    assert len(woken) == 2
+    assert (await store.commit(epoch, Batch(3, assigned=[assign()]))).refused
+    await store.create_tenant(Tenant("lab"))
+    await store.last_seq()
+    await asyncio.sleep(0.01)
+    assert len(woken) == 2
+
+
 async def test_a_wish_to_cancel_is_recorded_once_and_on_live_jobs_only(store: Store) -> None:
     epoch = await store.claim()
     await store.submit([a_job(), a_job()], 1)
@@ -129,8 +147,11 @@ async def test_changes_leave_out_tasks_that_do_not_wait(store: Store) -> None:
     assert (await store.changes(0)).seq == 3
 
 
-async def test_equal_requests_are_one_object_in_memory(store: Store) -> None:
-    spec = a_job()
+async def test_equal_requests_and_names_are_one_object_in_memory(store: Store) -> None:
+    spec = a_job(name="training")
     await store.submit([spec, spec], 1)
     first, second = (await store.load()).tasks
     assert first.request is second.request
+    assert first.user is second.user
+    assert first.tenant_id is second.tenant_id
+    assert first.name is second.name

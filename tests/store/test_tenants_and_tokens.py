@@ -13,12 +13,12 @@ from tgpu.store.port import (
     QuotaExceededError,
     StaleVersionError,
     Store,
-    StoreError,
     TaskClosed,
     TenantExistsError,
     Token,
     UnknownTenantError,
 )
+from tgpu.store.refusals import StoreError
 
 PER_JOB = Amounts(500, 64, 8, 1000)
 

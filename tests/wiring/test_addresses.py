@@ -1,11 +1,12 @@
-"""Only loopback is listened on, and a taken port is no accident."""
+"""Beyond loopback only with TLS, and a taken port is no accident."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from tgpu.config.settings import SettingsError
-from tgpu.wiring.addresses import tcp_listener, url_of
+from tgpu.config.settings import Settings, SettingsError
+from tgpu.wiring.addresses import advertised_url, check_advertise, check_listen, tcp_listener, url_of
 
 
 def test_port_zero_is_any_free_one() -> None:
@@ -18,9 +19,12 @@ def test_off_is_no_address_at_all() -> None:
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:7480", "192.0.2.1:80", "example.org:80", ":80", "[::]:80"])
-def test_beyond_loopback_is_refused(listen: str) -> None:
-    with pytest.raises(SettingsError, match="loopback"):
+def test_beyond_loopback_needs_tls_and_says_how(listen: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r'needs TLS: set tls = "auto" \(TGPU_TLS=auto\), or listen on a loop'
+    ):
         tcp_listener(listen)
+    check_listen(listen, encrypted=True)
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ""])
@@ -32,10 +36,34 @@ def test_nonsense_is_refused_with_an_example(listen: str) -> None:
 def test_a_taken_port_is_refused_unless_it_was_left_to_us() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match="choose another port"):
+        with pytest.raises(SettingsError, match="choose another address or port"):
             tcp_listener(f"127.0.0.1:{port}")
     first, second = tcp_listener("auto"), tcp_listener("auto")
     assert first is not None
     assert second is not None
     with first, second:
         assert first.getsockname()[1] != second.getsockname()[1]
+
+
+def test_others_are_told_what_the_settings_say_else_the_host_s_name(tmp_path: Path) -> None:
+    with tcp_listener("0.0.0.0:0", encrypted=True) or pytest.fail("no socket") as listener:
+        port = listener.getsockname()[1]
+        assert url_of(listener, encrypted=True) == f"https://127.0.0.1:{port}"
+        for advertise, url in (
+            ("", f"https://{socket.gethostname()}:{port}"),
+            ("https://gpu1.example.org", f"https://gpu1.example.org:{port}"),
+            ("https://gpu1.example.org:443/", "https://gpu1.example.org:443"),
+            ("https://[2001:db8::1]:7480", "https://[2001:db8::1]:7480"),
+        ):
+            settings = Settings(home=tmp_path, tls="auto", advertise=advertise)
+            assert advertised_url(settings, listener) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["gpu1:7480", "http://gpu1:7480", "https://", "https://gpu1/x", "https://gpu1:x"]
+)
+def test_what_cannot_be_told_to_others_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"advertise must be a URL such as https://gpu1\.example\.org:7480"
+    ):
+        check_advertise(Settings(home=tmp_path, tls="auto", advertise=url))

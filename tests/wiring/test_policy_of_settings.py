@@ -90,7 +90,11 @@ memory_overcommit = 2
     [
         ("policy = 'best'", "there is no policy 'best'; take one of drf, fair-tree, priority, fifo"),
         ("scorer = 'best'", "there is no scorer 'best'; take one of tightest, spread, fragmentation"),
-        ("[pools.a]\npolicy = 'best'", "there is no policy 'best'"),
+        (
+            "[pools.a]\npolicy = 'lifo'",
+            "tgpu.toml: pools.a.policy: there is no policy 'lifo'; take one of drf, fair-tree, priority",
+        ),
+        ("[pools.a]\nscorer = 'best'", "tgpu.toml: pools.a.scorer: there is no scorer 'best'; take one of"),
     ],
 )
 def test_a_policy_that_is_nowhere_is_refused_with_those_there_are(

@@ -25,3 +25,29 @@ class Dial(Protocol):
     async def __call__(self, listener: Listener) -> Channel:
         """Raises OSError if nobody answers."""
         ...
+
+
+class Guide(Protocol):
+    """Remembers where the servers are, for the next call."""
+
+    def welcomed(self, servers: tuple[str, ...]) -> None:
+        """By the server that was called last: it leads."""
+        ...
+
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
+        """The server that was called last does not lead; it may not know who does."""
+        ...
+
+    def silent(self) -> None:
+        """The server that was called last does not answer any more: others first."""
+        ...
+
+
+class OneServer:
+    """For an agent that knows one server only."""
+
+    def welcomed(self, servers: tuple[str, ...]) -> None: ...
+
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None: ...
+
+    def silent(self) -> None: ...

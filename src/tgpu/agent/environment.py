@@ -21,6 +21,7 @@ def launch_spec(launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str
         time_limit_s=launch.time_limit_s,
         grace_s=launch.grace_s,
         log_cap_bytes=log_cap_bytes,
+        once=launch.once,
     )
 
 

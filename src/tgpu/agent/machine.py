@@ -105,12 +105,11 @@ class Machine:
         return [LaunchTask(launch)]
 
     def _stop(self, stop: Stop) -> list[Instruction]:
-        if stop.attempt in self._forgotten:
-            return []
         known = self.attempts.get(stop.attempt)
         if known is None:
-            never_ran = Exit(stop.cause, detail="stopped before it started")
-            self.attempts[stop.attempt] = Known(Phase.ENDED, exit=never_ran)
+            was_here = self._forgotten.pop(stop.attempt, None) is not None
+            detail = "it was over before" if was_here else "stopped before it started"
+            self.attempts[stop.attempt] = Known(Phase.ENDED, exit=Exit(stop.cause, detail=detail))
         if known is None or known.phase is Phase.ENDED:
             self._dirty[stop.attempt] = None
             return []

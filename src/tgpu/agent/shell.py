@@ -1,6 +1,7 @@
 """Carries out what the machine decides: one stream to the server, one runner on this node."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -8,16 +9,19 @@ from typing import Any
 
 from tgpu import __version__
 from tgpu.agent import log_service
-from tgpu.agent.channel import Channel, Dial
+from tgpu.agent.channel import Channel, Dial, Guide, OneServer
 from tgpu.agent.environment import launch_spec
+from tgpu.agent.heartbeats import Unanswered
 from tgpu.agent.machine import ForgetTask, Instruction, LaunchTask, Machine, SendReport, StopTask
 from tgpu.domain.node import Capacity
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import (
     PROTOCOL,
     Acknowledge,
+    Elsewhere,
     FromServer,
     Greeting,
+    Heard,
     Heartbeat,
     Hello,
     NodeUse,
@@ -29,7 +33,16 @@ from tgpu.protocol.messages import (
 )
 from tgpu.runner.port import Runner, RunnerEvent
 
-LONGEST_BACKOFF_S = 2.0
+FIRST_BACKOFF_S = 0.05
+LONGEST_BACKOFF_S = 3.0
+PATIENCE_BEATS = 1.6
+"""How many heartbeats long an answer to one may take before the server counts as gone…"""
+LEAST_PATIENCE_S = 3.0
+"""…but never less than a busy server needs to commit what it was told."""
+GREETING_S = 10.0
+"""How long a server may take to greet before another one is tried."""
+MOST_DETOURS = 2
+"""How often an agent is sent on at once before it waits as if nobody had answered."""
 
 
 class AgentRefusedError(Exception):
@@ -46,6 +59,10 @@ class NodeIdentity:
     labels: Mapping[str, str]
     serves: str
     taints: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """Which it has joined; None: whichever it meets first."""
+    key: str = ""
+    """By which that cluster knows it."""
 
 
 class Agent:
@@ -63,9 +80,19 @@ class Agent:
         log_cap_bytes: int,
         everybodys_env: Mapping[str, str],
         random: Random,
+        guide: Guide | None = None,
+        spread_s: float = 0.1,
+        clock_ms: Callable[[], int] = lambda: 0,
+        boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
+        """`spread_s`: over which time agents come back that lost their server at the same moment.
+        `clock_ms`: this node's clock; 0 is none. `boottime_ns`: one that goes on while the machine sleeps."""
         self._identity = identity
         self._dial = dial
+        self._guide = guide or OneServer()
+        self._spread_s = spread_s
+        self._clock_ms = clock_ms
+        self._boottime_ns = boottime_ns
         self._runner_for = runner_for
         self._discover = discover
         self._measure = measure
@@ -76,8 +103,12 @@ class Agent:
         self._machine = Machine()
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
-        self._cluster_id: str | None = None
+        self._cluster_id = identity.cluster_id
         self._epoch = 0
+        self._lease_s = 0.0
+        self._unanswered = Unanswered()
+        self._detours = 0
+        self._greeted_once = False
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
@@ -85,20 +116,32 @@ class Agent:
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
 
+    @property
+    def last_heard(self) -> float | None:
+        """When the last heartbeat that the leader has acknowledged was sent, on the loop's clock."""
+        return self._unanswered.last_heard
+
     async def run(self) -> None:
         """Until cancelled: connect, serve, and connect again."""
-        backoff_s = 0.05
+        backoff_s = FIRST_BACKOFF_S
         try:
             while True:
+                self._greeted_once = False
+                detours = self._detours
                 try:
                     channel = await self._dial(self)
                 except OSError:
                     pass
                 else:
-                    backoff_s = 0.05
                     await self._serve(channel)
-                await asyncio.sleep(backoff_s * self._random.uniform(0.5, 1.5))
-                backoff_s = min(2 * backoff_s, LONGEST_BACKOFF_S)
+                    if not self._greeted_once and detours == self._detours:
+                        self._guide.silent()  # it took the call and had nothing to say
+                if self._greeted_once or detours < self._detours <= MOST_DETOURS:
+                    backoff_s = FIRST_BACKOFF_S
+                    await asyncio.sleep(self._random.uniform(0, self._spread_s))
+                else:
+                    await asyncio.sleep(backoff_s * self._random.uniform(0.5, 1.5))
+                    backoff_s = min(2 * backoff_s, LONGEST_BACKOFF_S)
         finally:
             if self._runner is not None:
                 await self._runner.close()
@@ -106,10 +149,13 @@ class Agent:
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
         heart = self._aside(self._heartbeats(channel))
+        patience = asyncio.get_running_loop().call_later(GREETING_S, self._hang_up_on_silence, channel)
         try:
             await channel.closed()
         finally:
             heart.cancel()
+            patience.cancel()
+            self._unanswered.clear()
             self._channel = None
             self._machine.disconnected()
         if self._failure is not None:
@@ -118,14 +164,39 @@ class Agent:
     async def _heartbeats(self, channel: Channel) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_s)
-            if self._machine.session is None:
-                continue
-            capacity = await self._discover()
-            changed = capacity if capacity != self._capacity else None
-            self._capacity = capacity
-            channel.send(Heartbeat(use=await self._measure(), capacity=changed))
-            self._machine.tick(asyncio.get_running_loop().time())
-            self._report_soon()
+            if self._machine.session is not None:
+                capacity = await self._discover()
+                changed = capacity if capacity != self._capacity else None
+                self._capacity = capacity
+                await self._beat(channel, changed)
+                self._machine.tick(self._now())
+                self._report_soon()
+
+    async def _beat(self, channel: Channel, changed: Capacity | None = None) -> None:
+        use, now = await self._measure(), self._now()
+        self._unanswered.sent(
+            now, self._boottime_ns()
+        )  # before it is sent: it may not seem younger than it is
+        channel.send(Heartbeat(use=use, sent=now, capacity=changed))
+        asyncio.get_running_loop().call_later(
+            max(PATIENCE_BEATS * self._heartbeat_s, LEAST_PATIENCE_S),
+            self._hang_up_if_unanswered,
+            channel,
+            now,
+        )
+
+    def _hang_up_on_silence(self, channel: Channel) -> None:
+        if not self._greeted_once:
+            self._log.warning("a server did not greet in time")
+            self._guide.silent()
+            channel.close()
+
+    def _hang_up_if_unanswered(self, channel: Channel, sent: float) -> None:
+        """A machine that died sends no reset: silence is all there is to go by."""
+        if channel is self._channel and self._unanswered.waits_for(sent):
+            self._log.warning("the server does not answer any more")
+            self._guide.silent()
+            channel.close()
 
     # What the server says
 
@@ -137,13 +208,31 @@ class Agent:
                 self._carry_out(self._machine.acknowledged(message.session, message.seq, self._now()))
             case ReadLog():
                 self._aside(self._answer_log(message))
+            case Heard():
+                self._heard(message)
             case Greeting():
                 self._aside(self._greeted(message))
+            case Elsewhere():
+                self._sent_on(message)
             case Refused():
                 self._give_up(AgentRefusedError(message.why))
 
+    def _heard(self, heard: Heard) -> None:
+        """What came of this session's hello was ordered before: tasks that live at most once go on."""
+        stamp_ns = self._unanswered.heard(heard.sent)
+        if stamp_ns is not None and self._runner is not None:
+            self._runner.heard(stamp_ns, self._lease_s)
+
+    def _sent_on(self, elsewhere: Elsewhere) -> None:
+        self._guide.sent_on(elsewhere.leader, elsewhere.servers)
+        if elsewhere.leader is not None:
+            self._detours += 1
+        if self._channel is not None:
+            self._channel.close()
+
     async def _greeted(self, greeting: Greeting) -> None:
         channel = self._channel
+        self._greeted_once, self._detours = True, 0
         if greeting.protocol != PROTOCOL:
             why = (
                 f"the server speaks protocol {greeting.protocol}, this agent {PROTOCOL}: install one version"
@@ -151,16 +240,15 @@ class Agent:
             self._give_up(AgentRefusedError(why))
             return
         if self._cluster_id not in (None, greeting.cluster_id):
-            self._give_up(
-                AgentRefusedError(f"the server now belongs to another cluster, {greeting.cluster_id}")
-            )
+            self._give_up(AgentRefusedError(self._wrong_cluster(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
             self._log.warning("a deposed server", epoch=greeting.epoch, newest=self._epoch)
             if channel is not None:
                 channel.close()
             return
-        self._epoch = greeting.epoch
+        self._epoch, self._lease_s = greeting.epoch, greeting.lease_s
+        self._guide.welcomed(greeting.servers)
         async with self._opening:  # the next greeting may come before the records are read
             if self._runner is None:
                 self._cluster_id = greeting.cluster_id
@@ -181,9 +269,20 @@ class Agent:
                 serves=self._identity.serves,
                 attempts=self._machine.greeted(greeting.session),
                 taints=self._identity.taints,
+                key=self._identity.key,
+                clock_ms=self._clock_ms(),
             )
         )
         self._report_soon()
+        await self._beat(channel)
+
+    def _wrong_cluster(self, theirs: str) -> str:
+        if self._identity.cluster_id is None:
+            return f"the server now belongs to another cluster, {theirs}"
+        return (
+            f"this node has joined cluster {self._identity.cluster_id}, but the server belongs to {theirs}: "
+            "check --server, or join that cluster with a token of its own"
+        )
 
     async def _answer_log(self, question: ReadLog) -> None:
         channel, runner = self._channel, self._runner

@@ -16,7 +16,7 @@ from tgpu.api.table import endpoints
 
 def create_app(services: Services) -> Litestar:
     identity = Identity(services.store, services.settings, services.accounts, services.now_ms)
-    services.store.subscribe(services.feed.wake)
+    services.store.subscribe_events(services.feed.wake)
     table = endpoints(services, identity)
     litestar = Litestar(
         route_handlers=[_route(endpoint, services) for endpoint in table],
@@ -27,7 +27,13 @@ def create_app(services: Services) -> Litestar:
     )
     open_paths = frozenset(endpoint.path for endpoint in table if endpoint.role is None)
     # Litestar's own middleware runs only once a route was found: unknown paths must pass the gate too.
-    litestar.asgi_handler = Gate(litestar.asgi_handler, identity, services.metrics, open_paths)
+    litestar.asgi_handler = Gate(
+        litestar.asgi_handler,
+        identity=identity,
+        metrics=services.metrics,
+        open_paths=open_paths,
+        names=frozenset(name.lower() for name in services.names),
+    )
     return litestar
 
 

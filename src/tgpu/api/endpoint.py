@@ -97,7 +97,7 @@ class Endpoint:
         """The router's paths. It knows no parameter with slashes in the middle, so a tenant's levels are
         spelled out."""
         path = self.path.replace("{job_id}", "{job_id:str}").replace("{node_id}", "{node_id:str}")
-        path = path.replace("{token_id}", "{token_id:str}")
+        path = path.replace("{token_id}", "{token_id:str}").replace("{window_id}", "{window_id:str}")
         if "{tenant_id}" not in path:
             return [path]
         levels = [

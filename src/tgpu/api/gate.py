@@ -17,9 +17,16 @@ class Gate:
     """Stands around the routes; they may rely on a caller being known."""
 
     def __init__(
-        self, app: ASGIApp, identity: Identity, metrics: Metrics, open_paths: frozenset[str]
+        self,
+        app: ASGIApp,
+        *,
+        identity: Identity,
+        metrics: Metrics,
+        open_paths: frozenset[str],
+        names: frozenset[str],
     ) -> None:
-        self._app, self._identity, self._metrics, self._open_paths = app, identity, metrics, open_paths
+        self._app, self._identity, self._metrics = app, identity, metrics
+        self._open_paths, self._names = open_paths, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -39,7 +46,7 @@ class Gate:
 
         _unversion(scope)
         try:
-            check_origin(scope)
+            check_origin(scope, self._names)
             if scope["path"] not in self._open_paths:
                 scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from tgpu.domain.job import OnReturn
 from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
 from tgpu.domain.node_terms import MAX_TERMS
 from tgpu.domain.priority import PriorityClass
@@ -50,7 +51,7 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     LATER: ClassVar[frozenset[str]] = frozenset(
         {
             "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
-            "mem_limit_mb", "array", "once",
+            "mem_limit_mb", "array",
         }
     )  # fmt: skip
     SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
@@ -131,7 +132,20 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = 0
     time_limit_s: Seconds | None = None
     max_wait_s: Seconds | None = None
-    requeue: Annotated[bool, Meta(description="Try again if its machine dies.")] = True
+    requeue: Annotated[bool, Meta(description="Try again if its machine dies or it gives way.")] = True
+    once: Annotated[
+        bool,
+        Meta(
+            description="At most one live attempt, ever: frozen on a node that is cut off from all servers."
+        ),
+    ] = False
+    on_return: Annotated[
+        OnReturn,
+        Meta(
+            description="When a node that was lost is heard again: keep the attempt that has run longest, or "
+            "the one that replaced it."
+        ),
+    ] = OnReturn.LONGEST
     grace_s: Annotated[Number | None, _number("Seconds between SIGTERM and SIGKILL.", 0, MAX_GRACE_S, 60)] = (
         None
     )

@@ -77,6 +77,8 @@ def spec_of(asked: JobAsked, user: str, cwd: str, defaults: Defaults) -> JobSpec
         time_limit_s=time_limit_s,
         max_wait_s=max_wait_s,
         requeue=asked.requeue,
+        once=asked.once,
+        on_return=asked.on_return,
         grace_s=grace_s,
     )
 
@@ -135,9 +137,10 @@ def _command(command: object) -> tuple[str, ...] | str:
     parts = [command] if isinstance(command, str) else command
     if not parts or not parts[0].strip():
         raise unprocessable("command", "command is empty: say which program to run")
-    if any("\0" in part for part in parts):
+    whole = "\n".join(parts)
+    if "\0" in whole:
         raise unprocessable("command", "command must not contain a NUL character")
-    if sum(len(part.encode()) + 1 for part in parts) > _MAX_COMMAND:
+    if len(whole.encode()) >= _MAX_COMMAND:
         raise unprocessable(
             "command", f"command may have at most {_MAX_COMMAND // 1024} KiB; put the rest into a script"
         )
@@ -180,7 +183,9 @@ def _program(command: tuple[str, ...] | str) -> str:
     words = _shell_words(command) if isinstance(command, str) else command
     program = next((word for word in words if "=" not in word), words[0])
     name = os.path.basename(program.strip().rstrip("/"))[:MAX_NAME]  # noqa: PTH119  text, not a file here
-    return "".join(char if char.isprintable() else "?" for char in name) or "job"
+    if name.isprintable():
+        return name or "job"
+    return "".join(char if char.isprintable() else "?" for char in name)
 
 
 def _shell_words(line: str) -> list[str]:

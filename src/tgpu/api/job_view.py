@@ -8,8 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
-from tgpu.api.reasons import reason_of, reason_of_exit
-from tgpu.domain.job import Attempt, Event, Job
+from tgpu.api.reasons import reason_of
+from tgpu.domain.exit_words import in_words
+from tgpu.domain.job import Attempt, Event, Job, OnReturn
 from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
@@ -74,6 +75,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     time_limit_s: int | None
     max_wait_s: int | None
     requeue: bool
+    once: bool
+    on_return: OnReturn
     grace_s: int | None
     status: Status
     cause: Cause | None
@@ -86,6 +89,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     submitted_at: str
     started_at: str | None
     ended_at: str | None
+    giving_way: bool = False
+    """Whether it is being stopped so that a job of a higher class can start."""
     attempts: Sequence[AttemptOut] | UnsetType = UNSET
     events: Sequence[EventOut] | UnsetType = UNSET
 
@@ -120,6 +125,8 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         time_limit_s=spec.time_limit_s,
         max_wait_s=spec.max_wait_s,
         requeue=spec.requeue,
+        once=spec.once,
+        on_return=spec.on_return,
         grace_s=spec.grace_s,
         status=job.status,
         cause=job.cause,
@@ -139,6 +146,10 @@ def whole_job_out(job: Job, attempts: Sequence[Attempt], events: Sequence[Event]
     out = job_out(job, sight)
     out.attempts = [attempt_out(attempt, sight, job.spec.time_limit_s) for attempt in attempts]
     out.events = [event_out(event, sight) for event in events]
+    out.giving_way = any(
+        attempt.state is AttemptState.STOPPING and attempt.stop_cause is Cause.PREEMPTED
+        for attempt in attempts
+    )
     return out
 
 
@@ -155,7 +166,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
         started_at=optional_rfc3339(attempt.started_ms),
         ended_at=rfc3339(ended.ended_ms) if ended else None,
         cause=ended.cause if ended else attempt.stop_cause,
-        reason=reason_of_exit(told, attempt.stop_by, time_limit_s) if told else None,
+        reason=in_words(told, attempt.stop_by, time_limit_s) if told else None,
         exit_code=told.exit_code if told else None,
         signal=told.signal if told else None,
         cpu_time_s=told.cpu_ms / 1000 if told else None,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tgpu.domain.job import Request
-from tgpu.domain.views import NodeView, QueueView, Why
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.views import Alert, NodeView, QueueView, Why
 
 
 class Live(Protocol):
@@ -14,9 +15,21 @@ class Live(Protocol):
         """None if the job is not live."""
         ...
 
+    async def giving_way(self) -> Sequence[int]:
+        """The jobs that are being stopped so that others can start."""
+        ...
+
     async def queues(self) -> Sequence[QueueView]: ...
 
     async def nodes(self) -> Sequence[NodeView]: ...
+
+    async def alerts(self) -> Sequence[Alert]:
+        """What is wrong now, the oldest first."""
+        ...
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        """What became of it, once that is durable."""
+        ...
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         """For each request: why no node here could ever run it, or None if one could."""

@@ -1,6 +1,6 @@
 """Everything a request may need, handed in once by whoever wires the server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tgpu.api.accounts import Accounts
@@ -22,3 +22,9 @@ class Services:
     now_ms: Callable[[], int]
     version: str
     accounts: Accounts = field(default_factory=Accounts)
+    names: frozenset[str] = frozenset()
+    """Under which this server may be called, besides loopback and the address it is reached at."""
+    ca_pem: str | None = None
+    """The cluster's own authority, if TLS is signed by it."""
+    servers: Callable[[], Sequence[str]] = tuple
+    """Where the servers of this cluster are."""

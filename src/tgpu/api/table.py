@@ -2,7 +2,23 @@
 
 from tgpu.api.endpoint import Endpoint
 from tgpu.api.identity import Identity
-from tgpu.api.routes import cancel, events, jobs, logs, nodes, service, stats, submit, tenants, tokens
+from tgpu.api.routes import (
+    cancel,
+    events,
+    jobs,
+    join_tokens,
+    joining,
+    logs,
+    node_orders,
+    nodes,
+    service,
+    settings,
+    stats,
+    submit,
+    tenants,
+    tokens,
+    windows,
+)
 from tgpu.api.services import Services
 
 
@@ -13,9 +29,14 @@ def endpoints(services: Services, identity: Identity) -> tuple[Endpoint, ...]:
         *cancel.ENDPOINTS,
         *logs.ENDPOINTS,
         *nodes.ENDPOINTS,
+        *node_orders.ENDPOINTS,
+        *windows.ENDPOINTS,
         *stats.ENDPOINTS,
+        *settings.ENDPOINTS,
         *tenants.ENDPOINTS,
         *tokens.endpoints(identity),
+        *join_tokens.ENDPOINTS,
+        *joining.endpoints(),
         *events.ENDPOINTS,
     )
     return (*table, *service.endpoints(services, table))

@@ -27,6 +27,10 @@ class HolderOfNeeded(msgspec.Struct, kw_only=True):
     user: str
     name: str
     gpu: int | float
+    gpu_memory_mb: int
+    """Of one GPU, if it was asked for by memory; then `gpu` is 0."""
+    licences: Mapping[str, int]
+    """How many it has of those that the job lacks."""
     devices: Sequence[int]
     node_id: str
     running_s: float | None
@@ -70,6 +74,8 @@ def why_out(why: Why) -> WhyOut:
                 user=holder.user,
                 name=holder.name,
                 gpu=decimal(holder.gpu_milli),
+                gpu_memory_mb=holder.gpu_memory_mib,
+                licences=dict(holder.licences),
                 devices=holder.devices,
                 node_id=holder.node_id,
                 running_s=holder.running_s,

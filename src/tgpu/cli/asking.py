@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli import command_words
 from tgpu.cli.environment import exported
 from tgpu.cli.exits import UsageError
-from tgpu.cli.fields import CLASSES, field_of, job_fields, pairs
+from tgpu.cli.fields import CLASSES, ON_RETURN, field_of, job_fields, pairs
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -60,7 +60,23 @@ def add_job_flags(parser: ArgumentParser) -> None:
         parser.add_argument(flag, dest=dest, action="append", metavar=metavar, help=doc)
     parser.add_argument("--exclusive", action="store_true", default=None, help="a whole node for it alone")
     parser.add_argument(
-        "--no-requeue", dest="requeue", action="store_false", default=None, help="never try it again"
+        "--no-requeue",
+        dest="requeue",
+        action="store_false",
+        default=None,
+        help="never try it again: if its machine dies or it gives way, it has failed",
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        default=None,
+        help="at most one live attempt, ever: frozen while its node is cut off from all servers",
+    )
+    parser.add_argument(
+        "--on-return",
+        dest="on_return",
+        choices=ON_RETURN,
+        help="when a lost node is heard again: keep who has run longest (default) or the replacement",
     )
     parser.add_argument("-f", "--file", metavar="FILE", help="jobs from a YAML file; flags override it")
     parser.add_argument("words", nargs="...", metavar="[--] COMMAND", help="a script, or -- and a command")
@@ -95,7 +111,7 @@ def flag_for(field: str, args: Namespace) -> str | None:
 
 def _given(args: Namespace) -> dict[str, Any]:
     names = [dest for _, dest, _, _ in (*_FLAGS, *_REPEATED)]
-    names += ["exclusive", "requeue"]
+    names += ["exclusive", "requeue", "once", "on_return"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return job_fields(given, "--") if given else {}
 

@@ -6,7 +6,7 @@ import shlex
 import time
 
 from tgpu.cli import outcome, rows, words
-from tgpu.cli.screen import STATUS_STYLES, Screen, clean
+from tgpu.cli.screen import Screen, clean
 from tgpu.cli.table import Column, table
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -32,8 +32,8 @@ _FINAL = frozenset({"completed", "failed", "cancelled"})
 def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
     now = time.time()
     title = f"Job {job['job_id']}" + (f"  {clean(job['name'])}" if job.get("name") else "")
-    status = screen.paint(job["status"], STATUS_STYLES.get(job["status"], ""))
-    yield f"{screen.paint(title, 'bold')}  {status}"
+    status = rows.status(job)
+    yield f"{screen.paint(title, 'bold')}  {screen.paint(status.text, status.style)}"
     for label, value in _facts(job, now):
         if value not in {"", "-"}:
             yield f"  {screen.paint(f'{label:<10}', 'dim')} {clean(value)}"
@@ -97,7 +97,9 @@ def _limits(job: dict[str, Any]) -> str:
         for name, label in (("time_limit_s", "runs"), ("max_wait_s", "waits"), ("grace_s", "grace"))
         if job.get(name) is not None
     ]
-    return ", ".join([*parts, *(["never tried again"] if job.get("requeue") is False else [])])
+    parts += ["never tried again"] if job.get("requeue") is False else []
+    parts += ["lives at most once"] if job.get("once") else []
+    return ", ".join(parts)
 
 
 def _attempt(attempt: dict[str, Any], now: float) -> list[str]:

@@ -12,15 +12,25 @@ COMMANDS = {
     "cancel": "stop jobs, or take them out of the queue",
     "wait": "wait until jobs have ended",
     "nodes": "machines and their GPUs: who has which",
+    "windows": "nodes kept for maintenance, or for somebody, during a time",
     "queues": "how much waits, by tenant and class",
     "stats": "the cluster in figures",
     "history": "jobs that have ended",
+    "backup": "copy the database file, while the server runs",
+    "restore": "put a backup back",
+    "promote": "move this installation to PostgreSQL, for several servers",
     "doctor": "what is wrong here, and how to mend it",
     "token": "tokens for access over TCP",
+    "server-ca": "the certificate by which the cluster's servers are known",
     "server": "run only the server, in the foreground",
     "agent": "run only this machine's agent, in the foreground",
     "completion": "shell completion for bash, zsh or tcsh",
 }
+
+
+def module_of(command: str) -> str:
+    return f"tgpu.cli.commands.{command.replace('-', '_')}"
+
 
 SELECTORS = """\
 JOBS may be 42, 42-45, 3,7-12, last (your newest), last-1 (the one before), or all (yours that

@@ -51,7 +51,9 @@ def _python() -> Finding:
 
 def _settings() -> Finding:
     try:
-        addresses.check_listen(config.load(os.environ).listen)
+        settings = config.load(os.environ)
+        addresses.check_listen(settings.listen, encrypted=settings.encrypted)
+        addresses.check_advertise(settings)
     except config.SettingsError as error:
         return Finding("settings", FAIL, str(error), "correct it; `tgpu doctor --settings` lists them all")
     return Finding("settings", OK, "readable and consistent")
@@ -89,10 +91,17 @@ def _server() -> Iterator[Finding]:
             )
             yield _clock(client)
             yield _nodes(client)
+            yield from _alerts(client)
         except TgpuError as error:
             yield Finding("server", FAIL, str(error), _advice(client.session.address))
             if isinstance(error, UnreachableError) and client.session.address.scheme == "unix":
                 yield from _database(Path(locate.home(os.environ)) / "tgpu.db")
+
+
+def _alerts(client: Client) -> Iterator[Finding]:
+    """What the server itself finds wrong; each says what to do."""
+    for alert in client.stats().get("alerts", []):
+        yield Finding("alert", WARN, f"{alert['name']}: {alert['text']}")
 
 
 def _advice(address: locate.Address) -> str:

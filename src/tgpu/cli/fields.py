@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+_RULE_EXAMPLES = ("'zone in (a, b)'", "'zone!=a'", "ssd", "'!spot'", "'gpu-memory >= 40'")
+ON_RETURN = ("longest", "replacement")
 CLASSES = ("real-time", "high", "default", "low", "best-effort")
 
 
@@ -58,15 +60,21 @@ def _priority_class(name: str, value: object) -> str:
     return str(value)
 
 
-def pairs(name: str, value: object) -> dict[str, str]:
+def _on_return(name: str, value: object) -> str:
+    if value not in ON_RETURN:
+        raise UsageError(f"{name} must be one of {', '.join(ON_RETURN)}; got {value!r}")
+    return str(value)
+
+
+def pairs(name: str, value: object, form: str = "KEY=VALUE") -> dict[str, str]:
     """A mapping, or a list of `KEY=VALUE`."""
     if isinstance(value, list):
         for item in value:
             if not isinstance(item, str) or item.find("=") < 1:
-                raise UsageError(f"{name} must be given as KEY=VALUE; got {item!r}")
+                raise UsageError(f"{name} must be given as {form}; got {item!r}")
         value = dict(item.split("=", 1) for item in value)
     if not isinstance(value, dict) or "" in value:
-        raise UsageError(f"{name} must be given as KEY=VALUE; got {value!r}")
+        raise UsageError(f"{name} must be given as {form}; got {value!r}")
     return {str(key): _pair_text(f"{name} {key}", item) for key, item in value.items()}
 
 
@@ -85,10 +93,35 @@ def _words(name: str, value: object) -> list[str]:
 
 def _amounts(name: str, value: object) -> dict[str, int]:
     """Named amounts: a mapping, or a list of `NAME=N`."""
-    return {
-        key: quantities.whole(f"{name} {key}", text, quantities.MAX_GENERIC)
-        for key, text in pairs(name, value).items()
-    }
+    given = pairs(name, value, "NAME=N, such as licence=2")
+    return {key: _amount(f"{name} {key}", key, text) for key, text in given.items()}
+
+
+def _amount(said: str, key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{said} must be a whole number, such as {key}=2; got {text!r}")
+    return quantities.whole(said, text, quantities.MAX_GENERIC)
+
+
+def _rules(name: str, value: object) -> list[str]:
+    """Read here already: the words of the server would tell a shell to run what stands in backquotes."""
+    from tgpu.domain.label_rules import label_rule  # noqa: PLC0415  only who uses it
+
+    given = _words(name, value)
+    for text in given:
+        try:
+            label_rule(name, text)
+        except BadQuantityError:
+            raise UsageError(_what_rules_are_like(name, text)) from None
+    return given
+
+
+def _what_rules_are_like(name: str, text: str) -> str:
+    """On a command line the examples can be pasted as they are, all of them together too."""
+    if name.startswith("--"):
+        examples = " ".join(f"{name} {example}" for example in _RULE_EXAMPLES)
+        return f"{name} takes one rule, so each needs a {name} of its own, such as {examples}; got {text!r}"
+    return f"{name} must be a list of rules, each such as {', '.join(_RULE_EXAMPLES)}; got {text!r}"
 
 
 def _command(name: str, value: object) -> list[str] | str:
@@ -114,13 +147,15 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "generic": _amounts,
     "pool": _text,
     "node_selector": pairs,
-    "node_rules": _words,
+    "node_rules": _rules,
     "tolerations": _words,
     "priority_class": _priority_class,
     "priority": _priority,
     "time_limit_s": _seconds,
     "max_wait_s": _seconds,
     "requeue": _flag,
+    "once": _flag,
+    "on_return": _on_return,
     "grace_s": _seconds,
     "tenant_id": _text,
 }
@@ -166,7 +201,7 @@ _FRIENDLY = {
 LATER = frozenset(
     {
         "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
-        "mem_limit_mb", "array", "once",
+        "mem_limit_mb", "array",
     }
 )  # fmt: skip
 _ALIKE = 0.7  # below, a guess is worse than none

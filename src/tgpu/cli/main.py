@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from tgpu.cli import exits, standard_streams
-from tgpu.cli.catalogue import COMMANDS, SELECTORS
+from tgpu.cli.catalogue import COMMANDS, SELECTORS, module_of
 from tgpu.client.errors import TgpuError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -50,7 +50,7 @@ def _dispatch(argv: list[str]) -> int:
         return exits.OK
     if name not in COMMANDS:
         raise exits.UsageError(_unknown(name))
-    command = import_module(f"tgpu.cli.commands.{name}")
+    command = import_module(module_of(name))
     try:
         code: int = command.main(argv[1:])
     except SystemExit as left:

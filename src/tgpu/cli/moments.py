@@ -13,7 +13,26 @@ def moment(name: str, text: str, now: float) -> str:
     try:
         return _rfc3339(datetime.fromtimestamp(now - seconds(name, text), UTC))
     except BadQuantityError:
-        pass
+        return _date(name, text)
+
+
+def in_future(name: str, text: str, now: float) -> str:
+    """So long after `now`, or a date or time on this machine's clock."""
+    try:
+        return _rfc3339(datetime.fromtimestamp(now + seconds(name, text), UTC))
+    except BadQuantityError:
+        return _date(name, text)
+
+
+def later(name: str, text: str, start: float) -> str:
+    """So long after `start`."""
+    try:
+        return _rfc3339(datetime.fromtimestamp(start + seconds(name, text), UTC))
+    except BadQuantityError as error:
+        raise UsageError(str(error)) from None
+
+
+def _date(name: str, text: str) -> str:
     try:
         return _rfc3339(datetime.fromisoformat(text).astimezone(UTC))
     except ValueError:

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
     from tgpu.config.settings import Settings
 
-_NODE = ("simulate_gpus", "simulate_gpu_model", "node_cpus", "node_memory", "node_name")
-_SERVER = ("listen", "policy")
+_NODE = (
+    "simulate_gpus",
+    "simulate_gpu_model",
+    "node_cpus",
+    "node_memory",
+    "node_name",
+    "node_pool",
+    "node_servers",
+)
+_SERVER = ("store", "listen", "tls", "advertise", "policy")
 
 
 class _Suggestions(tuple[str, ...]):
@@ -43,11 +51,55 @@ def add_node_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--name", dest="node_name", metavar="NAME", help="this node's name (default: the host's)"
     )
+    parser.add_argument("--pool", dest="node_pool", metavar="POOL", help="the pool this node belongs to")
+
+
+def add_joining_flags(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--server",
+        dest="node_servers",
+        type=_urls,
+        metavar="URL",
+        help="the cluster's servers, https://HOST:7480, several with commas (default: the one joined before)",
+    )
+    parser.add_argument(
+        "--join",
+        metavar="TOKEN",
+        help="join it: a token from `tgpu nodes join-token`, or @FILE that holds one (or TGPU_JOIN)",
+    )
+
+
+def add_service_flag(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--install-service",
+        action="store_true",
+        help="write a systemd unit with these flags, and say what to type to start it",
+    )
+
+
+def install_service(service: str, chosen: Settings, given: dict[str, Any]) -> int:
+    from tgpu.wiring import up  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.wiring.service_unit import Service  # noqa: PLC0415
+
+    return up.install_service_of(Service(service), chosen, given)
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    return tuple(url.strip() for url in text.split(",") if url.strip())
 
 
 def add_server_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
+        "--store", metavar="URL", help="postgresql://…: for several servers (default: a file in the home)"
+    )
+    parser.add_argument(
         "--listen", metavar="HOST:PORT", help="address of the HTTP API; `off`: only the socket"
+    )
+    parser.add_argument(
+        "--tls", metavar="auto|off", choices=("auto", "off"), help="whether that address speaks TLS"
+    )
+    parser.add_argument(
+        "--advertise", metavar="URL", help="how other machines reach it (default: the host's name)"
     )
     parser.add_argument(
         "--policy",

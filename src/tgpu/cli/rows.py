@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 def status(job: dict[str, Any]) -> Cell:
+    if job.get("giving_way"):
+        return Cell(f"{job['status']}, gives way", "yellow")
     return Cell(job["status"], STATUS_STYLES.get(job["status"], ""))
 
 
 def gpus(job: dict[str, Any]) -> str:
-    """`2 (0,1)`: how many, and which once they are known."""
-    asked = job.get("gpu_request")
-    devices = job.get("devices")
-    if not asked:
+    """`2 (0,1)`, or `1x 20G (0)` if it was asked for by memory: how many, and which once they are known."""
+    asked, memory, devices = job.get("gpu_request"), job.get("gpu_memory_mb"), job.get("devices")
+    if not asked and not memory:
         return "-"
-    return f"{words.number(asked)} ({','.join(map(str, devices))})" if devices else words.number(asked)
+    said = words.number(asked) if asked else f"1x {words.size(memory)}"
+    return f"{said} ({','.join(map(str, devices))})" if devices else said
 
 
 def priority(job: dict[str, Any]) -> str:

@@ -140,11 +140,39 @@ class Client:
     def nodes(self) -> list[dict[str, Any]]:
         return self._list("/nodes", "nodes")
 
+    def drain_nodes(
+        self, nodes: Sequence[str] = (), *, where: Sequence[str] = (), reason: str = ""
+    ) -> list[str]:
+        """Nothing new starts on these nodes: by name, or all whose labels satisfy the rules."""
+        body = {"nodes": list(nodes), "where": list(where), "reason": reason}
+        return list(self._dict("POST", "/nodes/drain", body=body)["nodes"])
+
+    def undrain_nodes(self, nodes: Sequence[str] = (), *, where: Sequence[str] = ()) -> list[str]:
+        body = {"nodes": list(nodes), "where": list(where)}
+        return list(self._dict("POST", "/nodes/undrain", body=body)["nodes"])
+
+    def remove_nodes(self, nodes: Sequence[str]) -> list[str]:
+        """Forgets nodes that are away and hold nothing; they would have to join anew."""
+        return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)})["nodes"])
+
+    def windows(self) -> list[dict[str, Any]]:
+        return self._list("/windows", "windows")
+
+    def create_window(self, **fields: object) -> dict[str, Any]:
+        return self._dict("POST", "/windows", body=fields)
+
+    def cancel_window(self, window_id: str) -> None:
+        self._dict("DELETE", f"/windows/{window_id}")
+
     def queues(self) -> list[dict[str, Any]]:
         return self._list("/queues", "queues")
 
     def stats(self) -> dict[str, Any]:
         return self._dict("GET", "/stats")
+
+    def settings(self) -> list[dict[str, Any]]:
+        """What the server was started with; only for administrators."""
+        return self._list("/settings", "settings")
 
     def whoami(self) -> dict[str, Any]:
         return self._dict("GET", "/whoami")
@@ -175,6 +203,24 @@ class Client:
 
     def revoke_token(self, token_id: str) -> dict[str, Any]:
         return self._dict("DELETE", f"/tokens/{token_id}")
+
+    def join_tokens(self) -> list[dict[str, Any]]:
+        return self._list("/join-tokens", "join_tokens")
+
+    def create_join_token(self, **fields: object) -> dict[str, Any]:
+        """The answer holds the token itself, this once."""
+        return self._dict("POST", "/join-tokens", body=fields)
+
+    def revoke_join_token(self, token_id: str) -> dict[str, Any]:
+        return self._dict("DELETE", f"/join-tokens/{token_id}")
+
+    def authority(self) -> str:
+        """The certificate (PEM) by which the cluster's servers are known."""
+        connection, response = self.session.stream("/ca.pem", {})
+        try:
+            return response.read().decode("ascii", "replace")
+        finally:
+            connection.close()
 
     def _page(
         self, filters: Mapping[str, object], size: int, cursor: object

@@ -27,6 +27,10 @@ class UnreachableError(TgpuError):
         super().__init__(0, "no server", detail)
 
 
+class SilentError(UnreachableError):
+    """The server was asked and did not answer in time."""
+
+
 class DroppedError(UnreachableError):
     """The server went away in the middle of an answer."""
 

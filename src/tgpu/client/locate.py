@@ -1,7 +1,7 @@
 """Finds the server: TGPU_SERVER, then the socket in TGPU_HOME, then the machine's own socket."""
 
 # pathlib costs 7 ms of every start:
-# ruff: noqa: PTH100, PTH118, PTH123
+# ruff: noqa: PTH100, PTH110, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -64,15 +64,20 @@ def parse(url: str) -> Address:
         if host and port:
             return Address(scheme, host=host, port=port)
     raise UnreachableError(
-        f"TGPU_SERVER is {url!r}; it must look like unix:///run/tgpu/tgpu.sock or http://127.0.0.1:7480"
+        f"TGPU_SERVER is {url!r}; it must look like unix:///run/tgpu/tgpu.sock or https://gpu1:7480"
     )
 
 
+def parse_all(urls: str) -> list[Address]:
+    """One server, or several of one cluster with commas between them."""
+    return [parse(url.strip()) for url in urls.split(",") if url.strip()] or [parse(urls)]
+
+
 def candidates(environ: Mapping[str, str]) -> list[Address]:
-    """Where to try, in order. Who names a server or a home means that one and no other."""
+    """Where to try, in order. Who names servers or a home means those and no others."""
     said = environ.get("TGPU_SERVER")
     if said:
-        return [parse(said)]
+        return parse_all(said)
     own = Address("unix", path=os.path.join(home(environ), "run", "tgpu.sock"))
     if environ.get("TGPU_HOME"):
         return [own]
@@ -96,6 +101,16 @@ def token(environ: Mapping[str, str], address: Address) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise UnreachableError(f"cannot read the token in {path}: {error}") from error
+
+
+def authority(environ: Mapping[str, str]) -> str | None:
+    """The file of the certificate that servers are known by: TGPU_CA, or `ca.pem` in the home; None: whom the
+    machine trusts."""
+    said = environ.get("TGPU_CA")
+    if said:
+        return said
+    path = os.path.join(home(environ), "ca.pem")
+    return path if os.path.exists(path) else None
 
 
 def _host_and_port(authority: str, default: int) -> tuple[str, int]:

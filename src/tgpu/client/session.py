@@ -7,7 +7,7 @@ import os
 import time
 
 from tgpu.client import locate
-from tgpu.client.errors import DroppedError, ReadTimeoutError, TgpuError, UnreachableError
+from tgpu.client.errors import DroppedError, ReadTimeoutError, SilentError, TgpuError, UnreachableError
 from tgpu.client.transport import Connection, Response
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -21,13 +21,14 @@ _ASK_AGAIN_S = 10.0
 _PAUSE_S = 0.2
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,:/")
 _OK = range(200, 300)
+_REPEATABLE = frozenset({"GET", "POST"})  # a POST carries a key by which the server knows it again
 
 
 class Session:
     """Keeps one connection for short answers, and opens one more for each stream."""
 
     def __init__(self, server: str | None, token: str | None, timeout: float) -> None:
-        self._candidates = [locate.parse(server)] if server else locate.candidates(os.environ)
+        self._candidates = locate.parse_all(server) if server else locate.candidates(os.environ)
         self._token = token
         self._timeout = timeout
         self._kept = Connection(self._candidates, timeout)
@@ -74,14 +75,22 @@ class Session:
                     raise
 
     def _ask(self, ask: _Ask) -> tuple[int, bytes]:
+        """If one server stops in the middle, the next is asked what may be asked twice."""
+        others = len(self._candidates) - 1 if ask[0] in _REPEATABLE else 0
+        for _ in range(others):
+            try:
+                return self._ask_once(ask)
+            except (DroppedError, SilentError):
+                self._kept.give_up(self.address)
+        return self._ask_once(ask)
+
+    def _ask_once(self, ask: _Ask) -> tuple[int, bytes]:
         try:
             response = self._kept.request(*ask)
             raw = response.read()
         except ReadTimeoutError:
             self._kept.close()
-            raise UnreachableError(
-                f"the server at {self.address} stopped in the middle of an answer"
-            ) from None
+            raise SilentError(f"the server at {self.address} stopped in the middle of an answer") from None
         except UnreachableError:
             self._kept.close()
             raise

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from tgpu.client.errors import DroppedError, ReadTimeoutError, UnreachableError
+from tgpu.client import locate
+from tgpu.client.errors import DroppedError, ReadTimeoutError, SilentError, UnreachableError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _MAX_LINE = 65536
+_ONE_OF_SEVERAL_S = 5.0  # to be reached, where there is another one to try
 
 
 class Connection:
@@ -49,7 +51,7 @@ class Connection:
             return Response(wire, method)
         except ReadTimeoutError:
             self.close()
-            raise UnreachableError(
+            raise SilentError(
                 f"the server at {self.address} did not answer within {self._timeout:g} s; "
                 "`tgpu doctor` looks closer"
             ) from None
@@ -58,18 +60,28 @@ class Connection:
             raise
 
     def _connect(self) -> Wire:
-        for last, address in enumerate(self._candidates, start=1 - len(self._candidates)):
+        """To the first that can be reached. Those that cannot are tried last from now on."""
+        patience = self._timeout if len(self._candidates) == 1 else min(self._timeout, _ONE_OF_SEVERAL_S)
+        for last, address in enumerate(list(self._candidates), start=1 - len(self._candidates)):
             self.address = address
             try:
-                self._socket = _open(address, self._timeout)
+                self._socket = _open(address, patience)
             except OSError as error:
                 if last == 0:
                     raise UnreachableError(_why_not(self._candidates, address, error)) from error
+                if address.scheme != "unix":  # which socket is asked first is the machine's business
+                    self.give_up(address)
             else:
                 break
         assert self._socket is not None
+        self._socket.settimeout(self._timeout)
         self._wire = Wire(self._socket)
         return self._wire
+
+    def give_up(self, address: Address) -> None:
+        """The next connection tries the others first; whoever shares the list does, too."""
+        self._candidates.remove(address)
+        self._candidates.append(address)
 
     def set_timeout(self, timeout: float) -> None:
         if self._socket is not None:
@@ -206,19 +218,37 @@ def _open(address: Address, timeout: float) -> socket.socket:
             raise
         return sock
     sock = socket.create_connection((address.host, address.port), timeout)
-    if address.scheme == "https":
-        import ssl  # noqa: PLC0415  only who speaks TLS pays for it
+    return _encrypted(sock, address) if address.scheme == "https" else sock
 
-        context = ssl.create_default_context(cafile=os.environ.get("TGPU_CA") or None)
+
+def _encrypted(sock: socket.socket, address: Address) -> socket.socket:
+    import ssl  # noqa: PLC0415  only who speaks TLS pays for it
+
+    trusted = locate.authority(os.environ)
+    try:
+        context = ssl.create_default_context(cafile=trusted)
         return context.wrap_socket(sock, server_hostname=address.host)
-    return sock
+    except ssl.SSLCertVerificationError as error:
+        by = f"by {trusted}" if trusted else "on this machine"
+        raise UnreachableError(
+            f"the certificate of {address} is not trusted {by} ({error.verify_message}): fetch the cluster's "
+            "with `tgpu server-ca` on a machine that has it, and put it into TGPU_HOME/ca.pem, or into a "
+            "file that TGPU_CA names"
+        ) from error
+    except (ssl.SSLError, OSError) as error:
+        sock.close()
+        if trusted and isinstance(error, ssl.SSLError | FileNotFoundError | PermissionError):
+            raise OSError(f"{error.strerror or error} (with the authority in {trusted})") from error
+        raise
 
 
 def _why_not(tried: list[Address], address: Address, error: OSError) -> str:
-    if isinstance(error, PermissionError):
-        return f"no permission to use {address}: ask its owner, or start your own with `tgpu up`"
+    if address.scheme != "unix" and len(tried) > 1:
+        return f"none of {', '.join(map(str, tried))} answers ({error.strerror or error}); check TGPU_SERVER"
     if address.scheme != "unix":
         return f"no server at {address}: {error.strerror or error}; check TGPU_SERVER"
+    if isinstance(error, PermissionError):
+        return f"no permission to use {address}: ask its owner, or start your own with `tgpu up`"
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | TimeoutError):
         return f"no server at {tried[0]}: start it with `tgpu up`"
     return f"cannot reach the server at {address}: {error}"

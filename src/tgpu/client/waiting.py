@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tgpu.client.client import Client
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
-_NOT_AN_END = frozenset({"submitted", "assigned", "started", "requeued", "preempted"})
+_NOT_AN_END = frozenset({"submitted", "assigned", "started", "requeued", "preempted", "lost", "returned"})
 _EVERYTHING: frozenset[int] = frozenset()
 _FIRST_QUIET_S = 1.0
 _LONGEST_QUIET_S = 15.0

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
+from tgpu.config.toml_words import in_toml
+from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import BadQuantityError
 
 SYSTEM_SOCKET = Path("/run/tgpu/tgpu.sock")
 SYSTEM_CONFIG = Path("/etc/tgpu/tgpu.toml")
 MAX_SOCKET_PATH = 107  # sun_path, less its closing NUL
+LEAST_SILENT_S = 5.0
 
 
 class SettingsError(ValueError):
@@ -36,9 +39,11 @@ class PoolSettings:
     reserve: int | None = None
     cpu_overcommit: float | None = None
     memory_overcommit: float | None = None
+    where: str = field(default="", compare=False)
+    """The file and the table that say it, for whoever has to complain of it."""
 
 
-POOL_KEYS = tuple(item.name for item in fields(PoolSettings) if item.name != "name")
+POOL_KEYS = tuple(item.name for item in fields(PoolSettings) if item.name not in ("name", "where"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +54,29 @@ class Settings:
     """Where everything of this installation lives; TGPU_HOME."""
     listen: str = _setting(
         "auto",
-        "Loopback address of the HTTP API, HOST:PORT; port 0 is any free one. `auto`: 127.0.0.1:7480, or any "
-        "free port if that is taken. `off`: only the socket.",
+        "Address of the server's one port, HOST:PORT, for the HTTP API, agents and other servers; port 0 is "
+        "any free one. Beyond loopback only with TLS. `auto`: 127.0.0.1:7480, or any free port if that is "
+        "taken. `off`: only the socket.",
     )
+    store: str = _setting(
+        "",
+        "Where facts are kept. Empty: the file tgpu.db in the home, for one server. "
+        "`postgresql://USER:PASSWORD@HOST/DATABASE`: there, for any number of servers.",
+    )
+    advertise: str = _setting(
+        "",
+        "URL under which other machines reach this server, such as `https://gpu1.example.org:7480`; empty: "
+        "made from `listen` and the host's name.",
+    )
+    tls: str = _setting(
+        "off",
+        "`auto`: the port speaks TLS, with certificates of the cluster's own authority, which is made once "
+        "and kept in the store. `off`: plain, on loopback only, unless there are `tls_cert` and `tls_key`.",
+    )
+    tls_cert: str = _setting(
+        "", "Certificate chain (PEM file) to use instead of the cluster's own authority."
+    )
+    tls_key: str = _setting("", "The private key of `tls_cert` (PEM file).")
     public_socket: str = _setting(
         "auto",
         "A second socket for all users of the machine. `auto`: /run/tgpu/tgpu.sock when root uses the "
@@ -109,7 +134,16 @@ class Settings:
     node_disk: str = _setting(
         "", "Disk this node offers, such as `500G`; empty: what is free below the home."
     )
-    node_gpus: str = _setting("all", "GPUs this node offers: `all`, `none`, or indices such as `0,2,3`.")
+    node_gpus: str = _setting(
+        "all",
+        "GPUs this node offers: `all`, `none`, indices such as `0,2,3`, or those that it has but cannot see, "
+        "such as `4xA100:80G` or `2xT4,2xMI300:192G` (`4x`: of no known model).",
+    )
+    node_servers: tuple[str, ...] = _setting(
+        (),
+        "Servers of the cluster that this node joins, such as `https://gpu1:7480`; empty: those it joined "
+        "before, else the server on this machine.",
+    )
     node_pool: str = _setting("default", "The pool this node belongs to.")
     node_labels: tuple[str, ...] = _setting((), "Labels of this node, each `key=value`.")
     node_taints: tuple[str, ...] = _setting(
@@ -135,6 +169,11 @@ class Settings:
     )
     pools: tuple[PoolSettings, ...] = ()
     """From the file's tables `[pools.NAME]`; no variable and no flag says it."""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the server's port speaks TLS."""
+        return self.tls != "off" or bool(self.tls_cert)
 
     @property
     def run_dir(self) -> Path:
@@ -166,6 +205,7 @@ _CHOICES = {
     "preemption": ("on", "off"),
     "cgroups": ("auto", "off"),
     "kernel": ("auto", "plain", "compiled"),
+    "tls": ("off", "auto"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 
@@ -228,7 +268,7 @@ def _pool(name: str, table: Mapping[str, object], path: Path) -> PoolSettings:
         values[key] = _parse(key, value, f"{where}.{key}")
         if key in BOUNDS:
             _bounded(key, values[key], f"{where}.{key}")
-    return PoolSettings(name=name, **values)
+    return PoolSettings(name=name, where=where, **values)
 
 
 def _bounded(name: str, value: object, where: str) -> None:
@@ -246,20 +286,29 @@ def _parse(name: str, value: object, where: str) -> Any:  # noqa: ANN401  each s
     if get_origin(kind) is tuple:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise SettingsError(f"{where} must be a list of strings")
+            raise SettingsError(
+                f'{where} must be a list of strings, such as ["a", "b"]; got {in_toml(value)}'
+            )
         assert get_args(kind)[0] is str
         return tuple(part.strip() for part in parts if part.strip())
     if kind in (int, float) and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = kind(value)
         except (ValueError, OverflowError):
-            raise SettingsError(f"{where} must be a number; got {value!r}") from None
+            raise SettingsError(f"{where} must be a number; got {in_toml(value)}") from None
         if kind is int and isinstance(value, float) and number != value:
-            raise SettingsError(f"{where} must be a whole number; got {value!r}")
+            raise SettingsError(f"{where} must be a whole number; got {in_toml(value)}")
         return number
     if kind is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise SettingsError(f"{where} must be a {kind.__name__}; got {value!r}")
+    raise SettingsError(f"{where} must be {_wanted(name)}; got {in_toml(value)}")
+
+
+def _wanted(name: str) -> str:
+    """In the words of a TOML file."""
+    if name in _CHOICES:
+        return " or ".join(in_toml(choice) for choice in _CHOICES[name]) + ", in quotes"
+    return "a string in quotes" if _HINTS[name] is str else "a number"
 
 
 def _check(settings: Settings) -> None:
@@ -270,8 +319,33 @@ def _check(settings: Settings) -> None:
             )
     for name in BOUNDS:
         _bounded(name, getattr(settings, name), name)
+    _check_owners(settings)
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingsError('tls_cert and tls_key belong together: set both, or neither and tls = "auto"')
     if not 0 <= settings.simulate_gpus <= 1024:  # noqa: PLR2004
         raise SettingsError(f"simulate_gpus must be between 0 and 1024; got {settings.simulate_gpus}")
+    _check_timers(settings)
+    if len(os.fsencode(settings.socket)) > MAX_SOCKET_PATH:
+        raise SettingsError(
+            f"the socket's path {settings.socket} is longer than the {MAX_SOCKET_PATH} bytes that Linux "
+            "allows; set TGPU_HOME to a shorter directory"
+        )
+
+
+def _check_owners(settings: Settings) -> None:
+    """A task that asks for a resource by name must not have to say whose it means."""
+    nodes, cluster = (
+        {resource for resource, _ in generic_pairs(name, getattr(settings, name))}
+        for name in ("node_generic", "cluster_generic")
+    )
+    for resource in sorted(nodes & cluster):
+        raise SettingsError(
+            f"node_generic and cluster_generic both name {resource!r}: it is either a resource of this node "
+            "or a licence of the whole cluster; rename one of them, or leave it out"
+        )
+
+
+def _check_timers(settings: Settings) -> None:
     for name in ("heartbeat_s", "node_silent_s", "reconcile_s"):
         if not 0 < getattr(settings, name) <= 3600:  # noqa: PLR2004
             raise SettingsError(f"{name} must be more than 0 and at most 3600 seconds")
@@ -280,8 +354,8 @@ def _check(settings: Settings) -> None:
             f"node_silent_s must be at least twice heartbeat_s, or a node would count as offline between two "
             f"heartbeats; got {settings.node_silent_s:g} and {settings.heartbeat_s:g}"
         )
-    if len(os.fsencode(settings.socket)) > MAX_SOCKET_PATH:
+    if settings.node_silent_s < LEAST_SILENT_S:
         raise SettingsError(
-            f"the socket's path {settings.socket} is longer than the {MAX_SOCKET_PATH} bytes that Linux "
-            "allows; set TGPU_HOME to a shorter directory"
+            f"node_silent_s must be at least {LEAST_SILENT_S:g}: a task submitted with --once is frozen when "
+            f"four fifths of it are over, before another attempt starts; got {settings.node_silent_s:g}"
         )

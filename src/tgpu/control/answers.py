@@ -1,18 +1,23 @@
 """What the live picture can tell: why a task waits, who holds what, how the queues stand."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.core.explain import explain, never_fits
+from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture, Place
 from tgpu.core.queues import queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.tenant import Amounts
-from tgpu.domain.views import DeviceView, NodeView, QueueView, Why
+from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Why
+
+ORDER_S = 8.0
+"""How long an order may take until it is committed; less than another server waits for an answer."""
 
 
 class NotLeadingError(Exception):
@@ -20,43 +25,54 @@ class NotLeadingError(Exception):
 
 
 class Answers:
-    def __init__(self, control: Control, hub: Hub) -> None:
-        self._control = control
+    def __init__(self, term: Callable[[], Control | None], hub: Hub) -> None:
+        """`term` is the control loop of this server's present term as leader, if it leads."""
+        self._term = term
         self._hub = hub
 
     @property
-    def _picture(self) -> Picture:
-        if not self._control.leads:
+    def _control(self) -> Control:
+        control = self._term()
+        if control is None or not control.leads:
             raise NotLeadingError("the scheduler is starting: try again shortly")
-        return self._control.picture
+        return control
+
+    async def _at_rest(self) -> Control:
+        """Once no plan is being made beside the loop; whoever does not pause may then look at the picture."""
+        while (control := self._control).planning.locked():
+            async with control.planning:
+                pass
+        return control
 
     async def why(self, job_id: int) -> Why | None:
-        return explain(self._picture, self._control.policy, TaskId(job_id, 0), self._control.engine)
+        control = await self._at_rest()
+        return explain(control.picture, control.policy, TaskId(job_id, 0), control.engine)
 
     async def never_fits(self, requests: Sequence[Request]) -> list[str | None]:
         """Judged once per kind of request: a bulk of 10,000 alike costs one look."""
-        picture = self._picture
+        picture = (await self._at_rest()).picture
         if len(requests) == 1:
             return [never_fits(requests[0], picture)]
         verdicts = {request: never_fits(request, picture) for request in set(requests)}
         return [verdicts[request] for request in requests]
 
     async def nodes(self) -> list[NodeView]:
-        now = asyncio.get_running_loop().time()
-        return [self._node(place, now) for place in self._picture.places.values()]
+        now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
+        return [self._node(picture, place, now) for place in picture.places.values()]
 
-    def _node(self, place: Place, now: float) -> NodeView:
+    def _node(self, picture: Picture, place: Place, now: float) -> NodeView:
         node_id = place.node.node_id
         use = self._hub.use.get(node_id)
-        free = self._picture.left(node_id).gpu_free
+        free = picture.left(node_id).gpu_free
         return NodeView(
             node=place.node,
-            allocated=_allocated(place, self._picture),
+            allocated=_allocated(place, picture),
             devices=tuple(self._device(place, position, left) for position, left in enumerate(free)),
             running=tuple(place.attempts),
             silent_s=None if place.reachable else round(now - self._hub.heard.get(node_id, now), 1),
             used_cpu_milli=use.cpu_milli if use else None,
             used_memory_mib=use.memory_mib if use else None,
+            allocated_generic=_allocated_generic(place),
         )
 
     def _device(self, place: Place, position: int, left: int) -> DeviceView:
@@ -76,8 +92,31 @@ class Answers:
             memory_used_mib=use.gpu_memory_mib[position] if use and measured else None,
         )
 
+    async def giving_way(self) -> list[int]:
+        return giving_way((await self._at_rest()).picture)
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        try:
+            return await asyncio.wait_for(self._control.order_nodes(order), ORDER_S)
+        except TimeoutError:
+            raise NotLeadingError(
+                "the leader did not confirm it in time: look with `tgpu nodes` whether it was done"
+            ) from None
+
+    async def alerts(self) -> list[Alert]:
+        return list(self._control.alerts.now)
+
     async def queues(self) -> list[QueueView]:
-        return queue_views(self._picture)
+        return queue_views((await self._at_rest()).picture)
+
+
+def _allocated_generic(place: Place) -> dict[str, int]:
+    given = dict.fromkeys(place.node.capacity.generic, 0)
+    for placed in place.attempts.values() if given else ():
+        for name, amount in placed.task.request.generic:
+            if name in given:  # what is not the node's own is the cluster's
+                given[name] += amount
+    return given
 
 
 def _allocated(place: Place, picture: Picture) -> Amounts:

@@ -7,7 +7,11 @@ from tgpu.core.invariants import violations
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.plan import Plan, Preempt
 from tgpu.domain.lifecycle import Cause, Status
+from tgpu.store.lost import AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, Receipt, StopOrdered, Store
+
+NOT_HANDED_BACK = (AttemptLost, AttemptReturned, Superseded)
+"""If one of these does not hold, the picture was wrong: it has to be loaded again."""
 
 
 class BrokenPromiseError(Exception):

@@ -1,6 +1,8 @@
 """The agents' streams: who is connected, what they say, and how to reach them."""
 
 import asyncio
+import math
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
@@ -9,9 +11,11 @@ from tgpu.domain.node import Capacity
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import (
     PROTOCOL,
+    Elsewhere,
     FromAgent,
     FromServer,
     Greeting,
+    Heard,
     Heartbeat,
     Hello,
     LogChunk,
@@ -46,6 +50,10 @@ class Session:
         self.number = number
         self.link = link
         self.node_id: str | None = None
+        self.settled = False
+        """Its hello is committed, and what followed from it was ordered."""
+        self.unanswered: float | None = None
+        """The newest heartbeat that came before that."""
 
     def received(self, message: FromAgent) -> None:
         self._hub.received(self, message)
@@ -57,32 +65,68 @@ class Session:
 class Hub:
     """Sessions by node; a node's newest session is the one that counts."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, licences: Collection[str] = ()) -> None:
+        """`licences`: names of the cluster's own resources, which no node may bring."""
         self._inbox = inbox
+        self._licences = frozenset(licences)
         self._sessions: dict[str, Session] = {}
+        self._newest: dict[str, int] = {}
+        """The session in which each node has said hello last."""
         self._nameless: dict[Session, None] = {}
         self._last_number = 0
         self._last_question = 0
         self._questions: dict[int, asyncio.Future[LogChunk]] = {}
         self._cluster_id = ""
         self._epoch = 0
+        self._lease_s = 0.0
+        self.leader: str | None = None
+        """Where agents are sent, while another server leads."""
+        self._servers: tuple[str, ...] = ()
         self._log = logger("hub")
         self.heard: dict[str, float] = {}
-        """When each node was last heard, on the loop's clock."""
+        """When each node was last heard, on the loop's clock; the longest ago first."""
+        self.acts_until = math.inf
+        """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.removed: Callable[[str], None] = lambda _: None
+        """Who keeps nodes' keys at hand is told here that one is worthless now."""
 
-    def lead(self, cluster_id: str, epoch: int) -> None:
+    def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
-        self._cluster_id, self._epoch = cluster_id, epoch
+        self._cluster_id, self._epoch, self.leader = cluster_id, epoch, None
+        self._lease_s = lease_s
         self._last_number = epoch << 32  # numbers are never used again, across restarts too
         for session in self._nameless:
             self._greet(session)
+
+    def follow(self, leader: str | None, servers: tuple[str, ...]) -> None:
+        """Agents are sent to the leader; while nobody knows one, they wait here."""
+        self.leader, self._servers = leader, servers
+        if leader is not None:
+            for session in list(self._nameless):
+                self._send_away(session)
+
+    def step_down(self) -> None:
+        """From now on this is not the place to be."""
+        self._epoch, self.leader = 0, None
+        for session in (*self._sessions.values(), *self._nameless):
+            self._send_away(session)
+        self._sessions.clear()
+        self.heard.clear()
+        self.use.clear()
+
+    def _send_away(self, session: Session) -> None:
+        self._nameless.pop(session, None)
+        session.link.send(Elsewhere(leader=self.leader, servers=self._servers))
+        session.link.close()
 
     def opened(self, link: Link) -> Session:
         session = Session(self, 0, link)
         self._nameless[session] = None
         if self._epoch:
             self._greet(session)
+        elif self.leader is not None:
+            asyncio.get_running_loop().call_soon(self._send_away, session)
         return session
 
     def _greet(self, session: Session) -> None:
@@ -90,19 +134,28 @@ class Hub:
         session.number = self._last_number
         session.link.send(
             Greeting(
-                protocol=PROTOCOL, cluster_id=self._cluster_id, epoch=self._epoch, session=session.number
+                protocol=PROTOCOL,
+                cluster_id=self._cluster_id,
+                epoch=self._epoch,
+                session=session.number,
+                servers=self._servers,
+                lease_s=self._lease_s,
             )
         )
 
     def received(self, session: Session, message: FromAgent) -> None:
         node_id = session.node_id
         if node_id is not None:
-            self.heard[node_id] = asyncio.get_running_loop().time()
+            if self._sessions.get(node_id) is not session:
+                return  # it has another one by now, or must come again: all of this is said anew
+            self._hears(node_id)
         match message:
             case Report() if node_id is not None:
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
                 self.use[node_id] = message.use
+                session.unanswered = message.sent
+                self._answer(session)
                 if message.capacity is not None and self._acceptable(session, node_id, message.capacity):
                     self._inbox.put(NodeChanged(node_id, message.capacity))
             case LogChunk():
@@ -114,10 +167,46 @@ class Hub:
             case _:
                 self._log.warning("unexpected", message=type(message).__name__)
 
+    def _hears(self, node_id: str) -> None:
+        self.heard.pop(node_id, None)  # so that the order is that of the times
+        self.heard[node_id] = asyncio.get_running_loop().time()
+
+    def _answer(self, session: Session) -> None:
+        """A node's tasks that live at most once go on by this: nobody may say it who does not lead, and
+        nobody hears it whose lost attempts have not been judged yet."""
+        sent, leads = session.unanswered, asyncio.get_running_loop().time() < self.acts_until
+        if sent is not None and session.settled and leads:
+            session.unanswered = None
+            session.link.send(Heard(sent=sent))
+
+    def settle(self, node_id: str, number: int) -> None:
+        """What this session's hello has brought about is committed, and was said."""
+        session = self._sessions.get(node_id)
+        if session is not None and session.number == number:
+            session.settled = True
+            self._answer(session)
+
+    def is_settled(self, node_id: str) -> bool:
+        session = self._sessions.get(node_id)
+        return session is not None and session.settled
+
+    def drop(self, node_id: str) -> None:
+        """The node has been silent for too long: it is listened to again once it has said hello again."""
+        session = self._sessions.pop(node_id, None)
+        if session is not None:
+            session.link.close()
+
+    def forget(self, node_id: str) -> None:
+        """It is no node of this cluster any more: whoever was let in by its key a moment ago is sent away."""
+        self.drop(node_id)
+        self.heard.pop(node_id, None)
+        self.use.pop(node_id, None)
+        self.removed(node_id)
+
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
         """A node whose description cannot be true is sent away, with the reason."""
         try:
-            edge.check_capacity(node_id, capacity)
+            edge.check_capacity(node_id, capacity, self._licences)
         except edge.BadPictureError as error:
             session.link.send(Refused(why=str(error)))
             session.link.close()
@@ -132,11 +221,15 @@ class Hub:
             return
         if not self._acceptable(session, hello.node_id, hello.capacity):
             return
+        if session.number < self._newest.get(hello.node_id, 0):
+            session.link.close()  # it was under way for so long that the agent has come again since
+            return
+        self._newest[hello.node_id] = session.number
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
-        self.heard[hello.node_id] = asyncio.get_running_loop().time()
+        self._hears(hello.node_id)
         if older is not None and older is not session:
             older.link.close()
         self._inbox.put(NodeSaidHello(session.number, hello))
@@ -149,8 +242,8 @@ class Hub:
 
     def hang_up(self) -> None:
         """Every agent comes again and says everything anew."""
-        for session in list(self._sessions.values()):
-            session.link.close()
+        for node_id in list(self._sessions):
+            self.drop(node_id)
 
     def session_of(self, node_id: str) -> int | None:
         session = self._sessions.get(node_id)

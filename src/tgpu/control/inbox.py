@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from tgpu.domain.node import Capacity
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.protocol.messages import Hello, Report
 
 
@@ -11,6 +12,10 @@ from tgpu.protocol.messages import Hello, Report
 class NodeSaidHello:
     session: int
     hello: Hello
+
+    @property
+    def node_id(self) -> str:
+        return self.hello.node_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,14 @@ class NodeLeft:
     node_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class NodesOrderGiven:
+    """An administrator's order; `answer` is set once it is committed, or refused."""
+
+    order: NodeOrder
+    answer: asyncio.Future[NodesOrdered]
+
+
 NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeLeft
 
 
@@ -39,6 +52,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events: list[NodeEvent] = []
+        self._orders: list[NodesOrderGiven] = []
         self._store_changed = False
         self._woken = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -47,6 +61,16 @@ class Inbox:
         self._events.append(event)
         self._woken.set()
         self._urgent.set()
+
+    def order(self, given: NodesOrderGiven) -> None:
+        self._orders.append(given)
+        self._woken.set()
+        self._urgent.set()
+
+    def take_orders(self) -> list[NodesOrderGiven]:
+        """Those somebody still waits for: whoever was told that it took too long may have given another."""
+        orders, self._orders = self._orders, []
+        return [given for given in orders if not given.answer.done()]
 
     def store_changed(self) -> None:
         self._store_changed = True

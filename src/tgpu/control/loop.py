@@ -5,33 +5,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from tgpu.control import committer, reports, wishes
+from tgpu.control import committer, node_orders, reports, returns, wishes
+from tgpu.control.alerts import MANY_NODES_LOST, PICTURE_DRIFT, SETTINGS_DIFFER, STORE_RESTORED, Alerts
 from tgpu.control.deadlines import Deadlines
 from tgpu.control.hub import Hub
-from tgpu.control.inbox import Inbox
+from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
+from tgpu.control.losses import LEASE_PART, Losses
 from tgpu.control.observer import Observer
 from tgpu.control.orders import OrderBook
-from tgpu.control.picture_loader import picture_of
+from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
+from tgpu.control.settling import Settling
 from tgpu.control.turn import Turn
+from tgpu.control.windows import Windows
 from tgpu.core.engine import PLAIN
-from tgpu.core.picture import Picture, Place
-from tgpu.core.plan import Fault
+from tgpu.core.holdings import hold, holdings_on
+from tgpu.core.picture import Picture
+from tgpu.core.plan import Fault, Plan
 from tgpu.core.planner import is_settled, plan
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
 from tgpu.domain.lifecycle import AttemptState, NodeState
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import Acknowledge
 from tgpu.store.port import Batch, Receipt, Store, StoreUnavailableError
 
 TICK_S = 1.0
+SHORTEST_NAP_S = 0.01
+"""Between two ticks, however many moments lie close together."""
 STORE_RETRY_S = 1.0
 GATHER_S = 0.004
 """How long submissions are gathered while others wait already: a flood costs turns by time, not by job."""
 WHOLE_EVERY_S = 1.0
 FACTS_PER_PERIOD = 20_000
+WHOLE_SHARE = 0.005
+"""The most of its time that a leader spends on whole cycles: an urgent task seldom has to wait for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,9 @@ class Control:
         now_ms: Callable[[], int],
         observer: Observer,
         publish: Callable[[Sequence[Event]], None],
+        complaint: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`complaint`: what is wrong with the other servers, if anything."""
         self._store = store
         self._inbox = inbox
         self._hub = hub
@@ -64,6 +76,11 @@ class Control:
         self._publish = publish
         self._orders = OrderBook(hub)
         self._deadlines = Deadlines()
+        self._losses = Losses(timers.node_silent_s)
+        self._windows = Windows()
+        self._settling: Settling | None = None
+        self._complaint = complaint
+        self.alerts = Alerts(observer, now_ms)
         self._epoch = 0
         self._seq = 0
         self._next_tick = 0.0
@@ -79,11 +96,13 @@ class Control:
         self.engine = PLAIN
         """What plans are made with: compiled code once a cluster is worth it."""
         self.leads = False
+        self.planning = asyncio.Lock()
+        """Held while a plan is made beside the loop: whoever wants to look at the picture waits for it."""
 
-    async def run(self) -> None:
-        """Until cancelled, or until somebody with a newer epoch leads."""
+    async def run(self, epoch: int) -> None:
+        """Leads with this epoch until cancelled, or until somebody with a newer one does."""
         self._loop = asyncio.get_running_loop()
-        await self._take_over()
+        await self._take_over(epoch)
         ticking = asyncio.create_task(self._ticks())
         try:
             while True:
@@ -101,29 +120,43 @@ class Control:
                     self._inbox.wake()
         finally:
             self.leads = False
+            self.alerts.end()
             ticking.cancel()
 
-    async def _take_over(self) -> None:
-        self._epoch = await self._store.claim()
-        self._store.subscribe(self._inbox.store_changed)
+    def order_nodes(self, order: NodeOrder) -> "asyncio.Future[NodesOrdered]":
+        """Carried out by the next turn; the answer is there once it is committed."""
+        answer: asyncio.Future[NodesOrdered] = asyncio.get_running_loop().create_future()
+        self._inbox.order(NodesOrderGiven(order, answer))
+        return answer
+
+    async def _take_over(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._inbox.take()  # what was said to an earlier term is said again to this one
         await self._reload()
         now = self._loop_time()
         self._hub.heard.update(dict.fromkeys(self.picture.places, now))
         self._next_reconcile = now + self._timers.reconcile_s
-        self._hub.lead(self._store.cluster_id, self._epoch)
+        lease_s = LEASE_PART * self._timers.node_silent_s
+        self._hub.lead(self._store.cluster_id, self._epoch, lease_s)
         self.leads = True
         self._inbox.store_changed()
 
     async def _ticks(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(self._nap_s())
             self._inbox.wake()
+
+    def _nap_s(self) -> float:
+        """Until the next tick, or until the clock lets somebody start or give way, if that is before."""
+        moment_ms = self.picture.moments.next_ms
+        if moment_ms is None:
+            return TICK_S
+        return min(TICK_S, max(SHORTEST_NAP_S, (moment_ms - self._now_ms()) / 1000))
 
     async def turn(self) -> None:
         """One cycle, in the order in which it must happen."""
         if self._stale:
-            await self._reload()
-            self._hub.hang_up()  # what was said meanwhile is lost: let every node say it again
+            await self._reload(from_scratch=True)
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
         events, store_changed = self._inbox.take()
@@ -134,14 +167,18 @@ class Control:
             wishes.cancel(self.picture, *self._owed.pop(), turn)
         if store_changed:
             await self._take_in_wishes(turn)
+        for given in self._inbox.take_orders():
+            turn.answers.append((given, await self._take_in_order(given.order, turn)))
         # 2. What nodes said.
-        for event in events:
-            reports.take_in(self.picture, event, turn)
+        await self._take_in_reports(events, turn)
         # 3. What time has brought.
         if self._loop_time() >= self._next_tick:
             self._take_in_time(turn)
+        if self._settling is not None:
+            await self._settle_restore()
+        self._windows.apply(self.picture, nodes_changed=bool(turn.batch.nodes))
         # 4. Decide.
-        self._decide(turn)
+        await self._decide(turn)
         # 5. Commit, in one transaction.
         receipt = await self._commit(turn)
         # 6. Tell the nodes what was committed.
@@ -151,48 +188,85 @@ class Control:
         changes = await self._store.changes(self._seq)
         self._seq = changes.seq
         wishes.take_in(self.picture, changes, turn)
+        self._windows.take_in(changes.windows)
         for task in changes.submitted:
             self._deadlines.watch(task)
             self._newest_job_id = max(self._newest_job_id, task.task_id.job_id)
         if changes.more:
             self._inbox.store_has_more()
 
+    async def _take_in_order(self, order: NodeOrder, turn: Turn) -> NodesOrdered:
+        if order.verb is NodeVerb.REMOVE:
+            outcome = await node_orders.remove(self.picture, order, self._hub, self._store, self._epoch)
+        else:
+            outcome = node_orders.take_in(self.picture, order, turn)
+        if outcome.node_ids:
+            self._log.info(order.verb, nodes=outcome.node_ids, by=order.by, reason=order.reason)
+        return outcome
+
+    async def _take_in_reports(self, events: Sequence[NodeEvent], turn: Turn) -> None:
+        unknown = returns.unknown(self.picture, events)
+        origins = await self._store.origins(unknown) if unknown else {}
+        waiting: set[str] = set()
+        for event in events:
+            if isinstance(event, NodeSaidHello):
+                if self._hub.session_of(event.node_id) != event.session:
+                    continue  # it has gone, or come again: then it says it all anew
+                if returns.must_wait(self.picture, event, turn):
+                    waiting.add(event.node_id)
+            if event.node_id in waiting:
+                self._inbox.put(event)  # in the same order, by the next turn
+            else:
+                reports.take_in(self.picture, event, turn, origins)
+                if self._settling is not None and isinstance(event, NodeSaidHello):
+                    self._settling.heard(event.hello, turn.forget)
+
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
         self._next_tick = now + TICK_S / 2  # well before the next tick: timers are not exact
         self._deadlines.take_in(self.picture, turn)
         self._orders.say_again(self.picture, now)
-        for place in self.picture.places.values():
-            silent = now - self._hub.heard.get(place.node.node_id, now) >= self._timers.node_silent_s
-            offline = place.node.state is NodeState.OFFLINE
-            if silent and not offline:
-                self._become(place, NodeState.OFFLINE, turn)
-            elif offline and place.reachable and not silent:
-                self._become(place, NodeState.READY, turn)
-
-    def _become(self, place: Place, state: NodeState, turn: Turn) -> None:
-        self._log.warning("node", node_id=place.node.node_id, state=state)
-        turn.batch.nodes.append(self.picture.set_state(place.node.node_id, state))
+        if self._losses.was_stalled(now):
+            self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
+        for node_id in self._losses.take_in(self.picture, self._hub.heard, now, turn):
+            self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
+            self._hub.drop(node_id)  # at once: what it says from now on was said too late
+        self.alerts.tell(MANY_NODES_LOST, self._losses.alert)
+        self.alerts.tell(SETTINGS_DIFFER, self._complaint())
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
         self._next_reconcile = self._loop_time() + self._timers.reconcile_s
         await self._store.commit(self._epoch, Batch(self._now_ms()))  # deposed, it would otherwise not notice
         found = drift(self.picture, await self._store.live_summary(self._newest_job_id))
+        text = f"the picture in memory differed from the store in {found} facts and was mended: report a bug"
+        self.alerts.tell(PICTURE_DRIFT, text if found else None)
         if found:
             self._log.error("the picture had drifted", facts=found)
             self._observer.count_drift(found)
             await self._reload()
 
-    def _decide(self, turn: Turn) -> None:
+    async def _settle_restore(self) -> None:
+        """The store was put back from a copy: nothing starts before it is known what runs on the nodes."""
+        assert self._settling is not None
+        text = self._settling.tend(self.picture, self._hub, self._loop_time())
+        self.alerts.tell(STORE_RESTORED, text)
+        if text is None:
+            await self._store.settle_restore(self._epoch)
+            self._settling = None
+            self._next_whole = 0.0
+
+    async def _decide(self, turn: Turn) -> None:
         """At every turn what an event may have cured; from time to time everything."""
+        if self._settling is not None:
+            return
         whole = self._loop_time() >= self._next_whole
         if not self.picture.waiting or (not whole and is_settled(self.picture)):
             return
         began = perf_counter()
-        made = plan(self.picture, self.policy, whole=whole, engine=self.engine)
+        made = await self._planned(whole=whole)
         if whole:
-            self._next_whole = self._loop_time() + self._whole_every_s()
+            self._next_whole = self._loop_time() + self._whole_every_s(perf_counter() - began)
         for fault in made.faults:
             self._report(fault)
         committer.assume(self.picture, made, turn)
@@ -200,10 +274,18 @@ class Control:
             self._inbox.wake()
         self._observer.observe_decision(perf_counter() - began)
 
-    def _whole_every_s(self) -> float:
+    async def _planned(self, *, whole: bool) -> Plan:
+        """In a thread if by compiled code, which lets go of the interpreter: nodes and users are served
+        meanwhile. Nothing touches the picture before it is done."""
+        if self.engine is PLAIN:
+            return plan(self.picture, self.policy, whole=whole, engine=self.engine)
+        async with self.planning:
+            return await asyncio.to_thread(plan, self.picture, self.policy, whole=whole, engine=self.engine)
+
+    def _whole_every_s(self, took_s: float) -> float:
         """The larger the cluster, the longer a whole cycle takes, and the more time there is between two."""
         facts = len(self.picture.places) + len(self.picture.placed) + len(self.picture.waiting)
-        return WHOLE_EVERY_S * (1 + facts / FACTS_PER_PERIOD)
+        return max(WHOLE_EVERY_S * (1 + facts / FACTS_PER_PERIOD), took_s / WHOLE_SHARE)
 
     def _report(self, fault: Fault) -> None:
         """Once per plug-in: it would fail again in every cycle."""
@@ -223,14 +305,29 @@ class Control:
         self._observer.observe_commit(perf_counter() - began)
         if receipt.refused:
             self._log.warning("refused", changes=[type(change).__name__ for change in receipt.refused])
+            self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
         self._measure(turn)
         self._publish(receipt.events)
         return receipt
 
     async def _tell(self, turn: Turn, receipt: Receipt | None) -> None:
         now = self._loop_time()
-        for ended in turn.batch.ended:
-            self._orders.settled([ended.attempt_id])
+        self._write_orders(turn, receipt, now)
+        for node_id in dict.fromkeys(turn.remind):
+            await self._remind(node_id, now)
+        self._orders.send()
+        for node_id, session, seq in turn.acknowledgements:
+            if self._hub.session_of(node_id) == session:
+                self._hub.send(node_id, Acknowledge(session=session, seq=seq))
+        for given, outcome in turn.answers:
+            if not given.answer.done():
+                given.answer.set_result(outcome)
+        for node_id, session in turn.settled:
+            self._hub.settle(node_id, session)
+
+    def _write_orders(self, turn: Turn, receipt: Receipt | None, now: float) -> None:
+        self._orders.settled(ended.attempt_id for ended in turn.batch.ended)
+        self._orders.settled(gone.attempt_id for gone in turn.batch.gone)
         for assigned in turn.batch.assigned:
             placed = self.picture.live(assigned.attempt_id)
             if placed is not None and receipt is not None:
@@ -239,14 +336,11 @@ class Control:
             placed = self.picture.live(stop.attempt_id)
             if placed is not None:
                 self._orders.stop(placed, now)
+        for attempt_id in turn.left_behind:
+            if attempt_id in self.picture.table.holdings:
+                self._orders.stop_left_behind(self.picture.table.holdings[attempt_id], now)
         for node_id, attempt in turn.forget:
             self._orders.forget(node_id, attempt)
-        for node_id in dict.fromkeys(turn.remind):
-            await self._remind(node_id, now)
-        self._orders.send()
-        for node_id, session, seq in turn.acknowledgements:
-            if self._hub.session_of(node_id) == session:
-                self._hub.send(node_id, Acknowledge(session=session, seq=seq))
 
     async def _remind(self, node_id: str, now: float) -> None:
         """A node came back with orders open: launches may have to be written anew from the store."""
@@ -259,13 +353,27 @@ class Control:
                     self._orders.launch(placed, job.spec, now)
             elif placed.state is AttemptState.ASSIGNED:
                 self._orders.relaunch(placed, now)
+        for holding in holdings_on(self.picture, node_id):
+            self._orders.stop_left_behind(holding, now)
 
-    async def _reload(self) -> None:
-        """The store's word instead of ours; who is connected only the hub knows."""
+    async def _reload(self, *, from_scratch: bool = False) -> None:
+        """The store's word instead of ours; who is connected only the hub knows. `from_scratch`: what nodes
+        said meanwhile is lost, so each of them has to say it again."""
         world = await self._store.load()
-        self.picture = picture_of(world, self.policy, self._now_ms())
+        names = left_behind(world)
+        origins = await self._store.origins(names) if names else {}
+        unwritten = [each for each in self.picture.table.holdings.values() if not each.state.is_live]
+        if from_scratch:
+            self._hub.hang_up()
+            unwritten = []
+        self.picture = picture_of(world, self.policy, self._now_ms(), origins)
+        for holding in unwritten:
+            hold(self.picture, holding)
         for node_id in self.picture.places:
             self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
+        self._windows = Windows(world.windows)
+        if world.restored and self._settling is None:
+            self._settling = Settling(self.picture.places, self._loop_time() + self._timers.node_silent_s)
         self._seq = world.seq
         self._stale = False
         self._next_whole = 0.0

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tgpu.control.hub import Hub
+from tgpu.core.holdings import Holding
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import JobSpec
-from tgpu.domain.lifecycle import AttemptState
+from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.domain.priority import grace_s
 from tgpu.protocol.messages import Launch, Orders, Stop
 
@@ -45,6 +46,10 @@ class OrderBook:
         self._out[placed.attempt_id] = _Unconfirmed(launch, now)
         self._for(placed.node_id).stops.append(_stop(placed))
 
+    def stop_left_behind(self, holding: Holding, now: float) -> None:
+        self._out[holding.attempt_id] = _Unconfirmed(None, now)
+        self._for(holding.node_id).stops.append(_superseded(holding))
+
     def forget(self, node_id: str, attempt: str) -> None:
         self._for(node_id).forget.append(attempt)
 
@@ -61,10 +66,14 @@ class OrderBook:
     def say_again(self, picture: Picture, now: float) -> None:
         """What a node has not confirmed after a while."""
         for attempt_id, held in list(self._out.items()):
-            placed = picture.live(attempt_id)
-            if placed is None or placed.state is AttemptState.RUNNING:
+            due = now - held.said >= REPEAT_AFTER_S
+            placed, holding = picture.live(attempt_id), picture.table.holdings.get(attempt_id)
+            if holding is not None:
+                if due:
+                    self.stop_left_behind(holding, now)
+            elif placed is None or placed.state is AttemptState.RUNNING:
                 del self._out[attempt_id]
-            elif now - held.said >= REPEAT_AFTER_S:
+            elif due:
                 held.said = now
                 if placed.state is AttemptState.STOPPING:
                     self._for(placed.node_id).stops.append(_stop(placed))
@@ -103,6 +112,11 @@ def _stop(placed: Placed) -> Stop:
     return Stop(attempt=str(placed.attempt_id), cause=placed.stop_cause)
 
 
+def _superseded(holding: Holding) -> Stop:
+    why = "its task goes on with another attempt, or is over"
+    return Stop(attempt=str(holding.attempt_id), cause=Cause.SUPERSEDED, detail=why)
+
+
 def launch_order(placed: Placed, spec: JobSpec) -> Launch:
     group = spec.groups[0]
     return Launch(
@@ -118,4 +132,5 @@ def launch_order(placed: Placed, spec: JobSpec) -> Launch:
         gpu_milli=group.request.gpu_milli,
         time_limit_s=spec.time_limit_s,
         grace_s=grace_s(spec.priority_class, spec.grace_s),
+        once=spec.once,
     )

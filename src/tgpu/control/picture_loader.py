@@ -1,7 +1,11 @@
 """The store's facts as a picture: at take-over, and whenever the two must be brought together again."""
 
+from tgpu.control.returns import Origins
+from tgpu.core.holdings import Holding, hold
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Attempt
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.store.port import World
 
@@ -10,31 +14,46 @@ class InconsistentWorldError(Exception):
     """The store holds facts that contradict each other; its text names them."""
 
 
-def picture_of(world: World, policy: Policy, now_ms: int) -> Picture:
+def left_behind(world: World) -> list[AttemptId]:
+    """Attempts that hold something for a task that goes on without them, or is over: their jobs have to be
+    looked up."""
+    live = {task.task_id for task in world.tasks}
+    return [attempt.attempt_id for attempt in world.attempts if _is_left_behind(attempt, live)]
+
+
+def _is_left_behind(attempt: Attempt, live: set[TaskId]) -> bool:
+    return attempt.stop_cause is Cause.SUPERSEDED or attempt.attempt_id.task_id not in live
+
+
+def picture_of(world: World, policy: Policy, now_ms: int, origins: Origins) -> Picture:
+    """`origins`: those of the attempts that were left behind."""
     picture = Picture(policy)
     picture.now_ms = now_ms
     for tenant in sorted(world.tenants, key=lambda tenant: tenant.tenant_id):
         picture.set_tenant(tenant)
     for node in world.nodes:
         picture.set_node(node)
-    live = {attempt.attempt_id.task_id: attempt for attempt in world.attempts}
+    for attempt_id in left_behind(world):
+        attempt, request = origins[attempt_id].attempt, origins[attempt_id].spec.groups[0].request
+        hold(picture, Holding(attempt_id, attempt.node_id, attempt.devices, request, attempt.state))
+    live = {it.attempt_id.task_id: it for it in world.attempts if it.attempt_id not in origins}
     for task in world.tasks:
         if task.status.waits:
             picture.add_waiting(task)
             continue
-        attempt = live.get(task.task_id)
-        if attempt is None:
+        found = live.get(task.task_id)
+        if found is None:
             raise InconsistentWorldError(f"task {task.task_id} is {task.status} without a live attempt")
         placed = Placed(
             task,
-            attempt.attempt_id,
-            attempt.node_id,
-            attempt.devices,
-            attempt.state,
-            attempt.started_ms,
-            attempt.assigned_ms,
+            found.attempt_id,
+            found.node_id,
+            found.devices,
+            found.state,
+            found.started_ms,
+            found.assigned_ms,
         )
         picture.restore(placed)
-        if attempt.state is AttemptState.STOPPING:
-            picture.stopping(placed, attempt.stop_cause or Cause.CANCELLED)
+        if found.state is AttemptState.STOPPING:
+            picture.stopping(placed, found.stop_cause or Cause.CANCELLED)
     return picture

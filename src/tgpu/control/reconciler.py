@@ -19,6 +19,8 @@ def drift(picture: Picture, summary: LiveSummary) -> int:
         if (number, total) != (stored_number, stored_total):
             found += max(1, abs(number - stored_number))
     attempts = {(placed.attempt_id, placed.node_id) for placed in picture.placed.values()}
+    left_behind = picture.table.holdings.values()
+    attempts |= {(each.attempt_id, each.node_id) for each in left_behind if each.state.is_live}
     return found + len(attempts ^ summary.attempts)
 
 

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from tgpu.control import outcome
+from tgpu.control import outcome, returns
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
+from tgpu.core.holdings import holdings_on
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
@@ -14,13 +16,16 @@ from tgpu.protocol.messages import AttemptReport, Hello, Phase
 from tgpu.store.port import AttemptEnded, Started
 
 
-def take_in(picture: Picture, event: NodeEvent, turn: Turn) -> None:
+def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) -> None:
+    """`origins`: what the store knows of the attempts that the picture does not."""
     match event:
-        case NodeSaidHello(hello=hello):
-            _hello(picture, hello, turn)
+        case NodeSaidHello(session=session, hello=hello):
+            _hello(picture, hello, turn, origins)
+            turn.settled.append((hello.node_id, session))
         case NodeReported(node_id=node_id):
             for report in event.report.attempts:
-                _attempt(picture, node_id, report, turn)
+                if not _attempt(picture, node_id, report, turn):
+                    returns.take_in(picture, node_id, report, origins, turn, hello=False)
             turn.acknowledgements.append((node_id, event.session, event.report.seq))
         case NodeChanged(node_id=node_id, capacity=capacity) if node_id in picture.places:
             node = replace(picture.places[node_id].node, capacity=capacity)
@@ -30,13 +35,32 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn) -> None:
             picture.set_reachable(node_id, reachable=False)
 
 
-def _hello(picture: Picture, hello: Hello, turn: Turn) -> None:
-    """The node's whole truth: adopt what we know, forget what we do not, miss what is gone."""
+def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None:
+    """The node's whole truth: adopt what we know, judge what we do not, miss what is gone."""
+    _describe(picture, hello, turn)
+    for report in hello.attempts:
+        if not _attempt(picture, hello.node_id, report, turn):
+            returns.take_in(picture, hello.node_id, report, origins, turn, hello=True)
+    said = {report.attempt for report in hello.attempts}
+    for placed in list(picture.places[hello.node_id].attempts.values()):
+        if str(placed.attempt_id) not in said:
+            _missing(picture, placed, turn)
+        elif placed.state is AttemptState.STOPPING:
+            turn.remind.append(hello.node_id)
+    for holding in holdings_on(picture, hello.node_id):
+        if str(holding.attempt_id) not in said:
+            returns.gone(picture, holding.attempt_id, _no_record(None, picture.now_ms), turn)
+        elif holding.attempt_id not in turn.left_behind:
+            turn.remind.append(hello.node_id)
+
+
+def _describe(picture: Picture, hello: Hello, turn: Turn) -> None:
+    """Written down only if it is another node than before: most agents come back as they were."""
     known = picture.places.get(hello.node_id)
-    state = known.node.state if known and known.node.state is NodeState.DRAINING else NodeState.READY
+    drain = known.node.drain if known else None
     node = Node(
         node_id=hello.node_id,
-        state=state,
+        state=NodeState.READY if drain is None else NodeState.DRAINING,
         capacity=hello.capacity,
         pool=hello.pool,
         labels=hello.labels,
@@ -45,18 +69,12 @@ def _hello(picture: Picture, hello: Hello, turn: Turn) -> None:
         joined_ms=known.node.joined_ms if known else picture.now_ms,
         heard_ms=picture.now_ms,
         serves=hello.serves,
+        drain=drain,
     )
-    picture.set_node(node)
+    if known is None or replace(known.node, heard_ms=node.heard_ms) != node:
+        picture.set_node(node)
+        turn.batch.nodes.append(node)
     picture.set_reachable(hello.node_id, reachable=True)
-    turn.batch.nodes.append(node)
-    for report in hello.attempts:
-        _attempt(picture, hello.node_id, report, turn)
-    said = {report.attempt for report in hello.attempts}
-    for placed in list(picture.places[hello.node_id].attempts.values()):
-        if str(placed.attempt_id) not in said:
-            _missing(picture, placed, turn)
-        elif placed.state is AttemptState.STOPPING:
-            turn.remind.append(hello.node_id)
 
 
 def _missing(picture: Picture, placed: Placed, turn: Turn) -> None:
@@ -64,20 +82,19 @@ def _missing(picture: Picture, placed: Placed, turn: Turn) -> None:
     if placed.started_ms is None:
         turn.remind.append(placed.node_id)
         return
-    how = Exit(
-        Cause.NODE_LOST,
-        detail="the node has no record of it",
-        started_ms=placed.started_ms,
-        ended_ms=picture.now_ms,
-    )
-    _ended(picture, placed, how, turn)
+    _ended(picture, placed, _no_record(placed.started_ms, picture.now_ms), turn)
 
 
-def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) -> None:
+def _no_record(started_ms: int | None, now_ms: int) -> Exit:
+    detail = "the node has no record of it"
+    return Exit(Cause.NODE_LOST, detail=detail, started_ms=started_ms, ended_ms=now_ms)
+
+
+def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) -> bool:
+    """Whether it is the one that its task goes on with."""
     placed = picture.live(AttemptId.parse(report.attempt))
     if placed is None or placed.node_id != node_id:
-        turn.forget.append((node_id, report.attempt))
-        return
+        return False
     started_ms = report.started_ms if placed.started_ms is None else None
     if started_ms is not None:
         waited_s = (started_ms - placed.task.submitted_ms) / 1000
@@ -87,6 +104,7 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     elif started_ms is not None:
         picture.started(placed, started_ms)
         turn.batch.started.append(Started(placed.attempt_id, started_ms))
+    return True
 
 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from tgpu.control.inbox import NodesOrderGiven
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.node_orders import NodesOrdered
 from tgpu.store.port import Batch
 
 
@@ -12,8 +15,14 @@ class Turn:
     """(node, session, report): said only after the commit, so that nothing is forgotten too early."""
     forget: list[tuple[str, str]] = field(default_factory=list)
     """(node, attempt) that this server has no use for."""
+    left_behind: list[AttemptId] = field(default_factory=list)
+    """Attempts whose tasks go on without them, or are over: told to stop."""
+    settled: list[tuple[str, int]] = field(default_factory=list)
+    """(node, session) whose hello is committed with this turn."""
     remind: list[str] = field(default_factory=list)
     """Nodes that came back and have orders open: told again."""
+    answers: list[tuple[NodesOrderGiven, NodesOrdered]] = field(default_factory=list)
+    """What became of administrators' orders: told once it is committed."""
     waits: list[tuple[str, float]] = field(default_factory=list)
     """(class, seconds) of each task that began to run."""
     completions: list[tuple[str, float]] = field(default_factory=list)

@@ -5,10 +5,11 @@ from itertools import islice
 from typing import Any
 
 from tgpu.core.changes import Change, changes
+from tgpu.core.giving_way import Yielding, would_yield
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
 from tgpu.core.standing import held_before
-from tgpu.core.wording import names
+from tgpu.core.wording import duration, names
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.domain.views import Advice
@@ -28,19 +29,42 @@ def advice(outlook: Outlook, ground: Ground, found: Match, tasks: list[TaskBrief
     gang = outlook.picture.gangs.of(task.task_id.job_id) if task.gang is not None else None
     if gang is not None and (gang.running or not gang.complete):
         return None  # what runs of it is as it was asked for
+    if any(each.task_id in outlook.picture.claims for each in tasks):
+        return None  # a part of it has its room already, and waits for who is leaving it
     if task.held and held_before(ground, task) is not None:
         return None  # nobody held passes that one, whatever it asks for
     for change in islice(changes(ground, found, tasks), MOST_TRIED):
         where = _starts(ground, tasks, change)
         if where is not None:
             return _advice(task, change, where)
-    higher = list(PriorityClass)[: TERMS[task.priority_class].rank]
-    for priority_class in reversed(higher):  # the nearest first
-        change = Change("priority_class", priority_class, f"with --class {priority_class}")
+    return _of_higher_class(outlook, tasks)
+
+
+def _of_higher_class(outlook: Outlook, tasks: list[TaskBrief]) -> Advice | None:
+    """The nearest that starts it at once; else the nearest to which others would give way."""
+    task = tasks[0]
+    higher = list(PriorityClass)[: TERMS[task.priority_class].rank][::-1]
+    changes_of_class = [Change("priority_class", each, f"with --class {each}") for each in higher]
+    for priority_class, change in zip(higher, changes_of_class, strict=True):
         where = _starts(outlook.ground(TERMS[priority_class].rank, task.task_id), tasks, change)
         if where is not None:
             return _advice(task, change, where)
+    if task.held:
+        return None  # whether its quota admits it then, only the planner's own queue tells
+    for priority_class, change in zip(higher, changes_of_class, strict=True):
+        found = would_yield(outlook, task, TERMS[priority_class].rank)
+        if found is not None:
+            return _if_others_yield(outlook, task, change, found)
     return None
+
+
+def _if_others_yield(outlook: Outlook, task: TaskBrief, change: Change, found: Yielding) -> Advice:
+    within_s = -(-(found.gone_ms - outlook.picture.now_ms) // 1000)
+    text = (
+        f"{change.words} it would start in at most {duration(within_s)} on {names(sorted(found.node_ids))}; "
+        f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} would give way"
+    )
+    return Advice(change.field, _value(task, change.field), change.instead, text)
 
 
 def advised(task: TaskBrief, given: Advice) -> TaskBrief:

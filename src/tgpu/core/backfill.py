@@ -10,7 +10,7 @@ from tgpu.core.paper import Paper, Reserved
 from tgpu.core.picture import Window
 from tgpu.core.plan import Reservation
 from tgpu.core.starting import place_gang
-from tgpu.core.units import Unit, member_kinds
+from tgpu.core.units import Unit, member_kinds, sleeps
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import lineage
 
@@ -26,22 +26,20 @@ class Backfill:
         self.reserved = Reserved(paper.nodes)
         self.given: list[tuple[int, str | None, Reservation]] = []
         """(class, pool, reservation), in the order given"""
-        self.licence_heads: list[tuple[int, str | None]] = []
-        """(class, pool) of those who keep licences instead"""
+        self._heads: list[tuple[int, str | None]] = []
+        """(class, pool) of those who count for the number that each may have"""
         self._close(paper.picture.windows)
 
     def left_for(self, rank: int, pool: str | None) -> bool:
         """Whether this class and pool may have one more."""
-        given = sum((rank, pool) == (of_rank, of_pool) for of_rank, of_pool, _ in self.given)
-        given += self.licence_heads.count((rank, pool))
-        return given < self._paper.policy.of(pool).reserve
+        return self._heads.count((rank, pool)) < self._paper.policy.of(pool).reserve
 
-    def reserve(self, unit: Unit, rank: int, before: Reservation | None = None) -> bool:
-        """False if it could not even start once everybody has ended. `before`: what it was promised."""
+    def reserve(self, unit: Unit, rank: int, before: Reservation | None = None, by_ms: int = NEVER) -> bool:
+        """False if it could not start by then, even if everybody ends. `before`: what it was promised."""
         found = self._earliest(unit)
         if before is not None and (found is None or found[0] >= before.at_ms):
             found = self._as_before(unit, before) or found
-        if found is None:
+        if found is None or found[0] > by_ms:
             return False
         at_ms, spots = found
         self._lay(unit, rank, at_ms, spots)
@@ -53,8 +51,7 @@ class Backfill:
         Unless it is `in_the_way` of somebody who is still to be tried, it need not be looked at at all.
         """
         if not in_the_way:
-            self.given.append((rank, unit.task.request.pool, reservation))
-            self._paper.waiting.taken[list(unit.members)] = True
+            self._give(unit, rank, reservation)
             return
         self._lay(unit, rank, reservation.at_ms, self._spots(unit, reservation))
 
@@ -99,9 +96,26 @@ class Backfill:
             self._keep_clear(node)
         places = tuple((self._paper.table.nodes.names[n], self._indices(n, d)) for n, _, d in spots)
         task_ids = tuple(self._paper.table.waiting.task(slot).task_id for slot in unit.members)
-        self.given.append((rank, unit.task.request.pool, Reservation(task_ids, at_ms, places)))
-        for slot in unit.members:
-            self._paper.waiting.taken[slot] = True
+        self._give(unit, rank, Reservation(task_ids, at_ms, places))
+
+    def _give(self, unit: Unit, rank: int, reservation: Reservation) -> None:
+        """Who only sleeps has the place that it would have if it were awake, and takes nobody's number."""
+        self.given.append((rank, unit.task.request.pool, reservation))
+        if sleeps(self._paper, unit) and reservation.at_ms <= unit.eligible_ms:
+            self._take_licences(unit)
+        else:
+            self._heads.append((rank, unit.task.request.pool))
+        self._paper.waiting.taken[list(unit.members)] = True
+
+    def keep_licences(self, unit: Unit, rank: int) -> None:
+        """Instead of a place, for one who lacks only these: those that are free."""
+        self._take_licences(unit)
+        self._heads.append((rank, unit.task.request.pool))
+        self._paper.waiting.taken[list(unit.members)] = True
+
+    def _take_licences(self, unit: Unit) -> None:
+        need = self._paper.kinds.cluster_need[member_kinds(self._paper, unit)].sum(axis=0)
+        self._paper.cluster_free -= np.minimum(need, self._paper.cluster_free)
 
     def _earliest(self, unit: Unit) -> tuple[int, list[Spot]] | None:
         return self._earliest_of_one(unit) if unit.gang is None else self._earliest_of_gang(unit)
@@ -129,8 +143,10 @@ class Backfill:
     def _earliest_of_gang(self, unit: Unit) -> tuple[int, list[Spot]] | None:
         """The first moment, among all estimated ends, at which its tasks find room together."""
         attempts, _ = self._paper.attempts()
-        closed = [w.until_ms for w in self._paper.picture.windows if w.until_ms > self._paper.now_ms]
-        moments = np.unique([self._paper.now_ms, *closed, *attempts.end_ms.tolist()]).tolist()
+        first_ms = max(self._paper.now_ms, unit.eligible_ms)
+        later = [window.until_ms for window in self._paper.picture.windows if window.until_ms > first_ms]
+        later += attempts.end_ms[attempts.end_ms > first_ms].tolist()
+        moments = np.unique([first_ms, *later]).tolist()
         low, high, best = 0, len(moments), None
         while low < high:
             middle = (low + high) // 2
@@ -231,9 +247,9 @@ class Backfill:
             self._mark(node)
 
     def opens_ms(self, unit: Unit) -> Ints:
-        """From when on it may use each node: after the windows that it would run into."""
+        """From when on it may use each node: once it may start, after the windows that it would run into."""
         paper = self._paper
-        opens = np.zeros(len(paper.nodes.takes), dtype=np.int64)
+        opens = np.full(len(paper.nodes.takes), unit.eligible_ms, dtype=np.int64)
         for window in paper.picture.windows:
             guest = window.tenant_id is not None and window.tenant_id in lineage(unit.task.tenant_id)
             if guest or paper.end_ms(unit.slot) <= window.from_ms or window.until_ms <= paper.now_ms:

@@ -10,7 +10,8 @@ from tgpu.core.columns.kind_columns import wants_gpu
 from tgpu.core.kernel.shapes import NEVER, WHOLE, Flags, Small
 from tgpu.core.obstacles import Match, nodes_tainted
 from tgpu.core.outlook import Ground
-from tgpu.core.wording import duration, number, size, whole_gib, whole_minutes
+from tgpu.core.rules import not_tolerated
+from tgpu.core.wording import duration, limit_before, number, size, whole_gib
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.label_rules import written
 
@@ -130,7 +131,7 @@ def _shorter(ground: Ground, found: Match) -> Iterator[Change]:
     moments = np.minimum(special.shadow_ms, special.closes_ms)
     useful = room & special.flag & (moments < min(NEVER, end_ms)) & (moments > now_ms)
     for moment in sorted(set(moments[useful].tolist()), reverse=True)[:_MOST_OF_A_SORT]:
-        limit_s = whole_minutes((moment - now_ms) // 1000)
+        limit_s = limit_before(moment, now_ms)
         if limit_s > 0:
             reserved = bool((special.shadow_ms[useful] == moment).any())
             words = f"with --time {duration(limit_s)}"
@@ -153,9 +154,10 @@ def _less_choosy(request: Request) -> Iterator[Change]:
 def _more_tolerant(ground: Ground, found: Match) -> Iterator[Change]:
     has = found.task.request.tolerations
     nodes = [ground.paper.table.nodes.nodes[row] for row in nodes_tainted(ground, found).tolist()]
-    taints = {taint for node in nodes for taint in node.taints if taint not in has}
-    for taint in sorted(taints)[:_MOST_OF_A_SORT]:
-        yield Change("tolerations", (*has, taint), f"with --tolerate {taint}")
+    missing = {not_tolerated(found.task.request, node) for node in nodes} - {()}
+    for taints in sorted(missing, key=lambda some: (len(some), some))[:_MOST_OF_A_SORT]:
+        words = " ".join(f"--tolerate {taint}" for taint in taints)
+        yield Change("tolerations", (*has, *taints), f"with {words}")
 
 
 # How much of something is left where everything else fits

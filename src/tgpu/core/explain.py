@@ -6,11 +6,13 @@ from tgpu.core.advice import advice
 from tgpu.core.engine import PLAIN, Engine
 from tgpu.core.estimate import Estimate, by_reservation, not_before
 from tgpu.core.gang_reasons import gang_reasons
+from tgpu.core.giving_way import nobody_yields
+from tgpu.core.holders import holders
 from tgpu.core.kept import kept, licences
 from tgpu.core.never import never_fits
-from tgpu.core.obstacles import GPUS, Match, away, match, missing_now, tainted
-from tgpu.core.outlook import Ground, Outlook, head_of, members_of
-from tgpu.core.picture import Picture, Place, Placed
+from tgpu.core.obstacles import away, match, missing_now, tainted
+from tgpu.core.outlook import Outlook, head_of, members_of
+from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
 from tgpu.core.standing import backoff, claim, line, preempt_for, quota
 from tgpu.core.wording import clock
@@ -22,7 +24,8 @@ from tgpu.domain.views import Holder, Reason, Why
 
 __all__ = ["explain", "never_fits"]
 
-_MOST_HOLDERS = 20
+_AHEAD = frozenset({"in-line", "share"})
+"""Somebody else of its class would be served first: nobody would give way to this one."""
 
 
 def explain(picture: Picture, policy: Policy, task_id: TaskId, engine: Engine = PLAIN) -> Why | None:
@@ -66,7 +69,7 @@ def _answer(
     reasons: list[Reason],
     position: int,
     estimate: Estimate,
-    holders: tuple[Holder, ...] = (),
+    held_by: tuple[Holder, ...] = (),
 ) -> Why:
     starts_at_ms, in_words = estimate
     return Why(
@@ -74,7 +77,7 @@ def _answer(
         True,
         _summary(reasons),
         tuple(reasons),
-        holders,
+        held_by,
         position,
         starts_at_ms,
         in_words,
@@ -100,14 +103,19 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
         reasons += gang_reasons(outlook, ground, tasks)
     estimate = by_reservation(outlook, task)
     holds = estimate[0] is not None
-    reasons += line(ground, picture.waiting[head_of(picture, task)], position, holds_reservation=holds)
-    helps = None if asleep else advice(outlook, ground, found, tasks)
-    waits_for_a_clock = not never and not blocked and not any(r.code == "licence" for r in lacking)
+    in_line = line(ground, picture.waiting[head_of(picture, task)], position, holds_reservation=holds)
+    short = [str(reason.data["name"]) for reason in lacking if reason.code == "licence"]
+    waits_for_a_clock = not never and not blocked and not short
+    if waits_for_a_clock and not asleep and not any(r.code in _AHEAD for r in in_line):
+        reasons += nobody_yields(outlook, tasks)
+    reasons += in_line
+    claimed = any(each.task_id in picture.claims for each in tasks)  # the rest of its gang waits for victims
+    helps = None if asleep or claimed else advice(outlook, ground, found, tasks)
     if not holds and waits_for_a_clock:
         estimate = not_before(
-            outlook, ground, task, eligible_ms
+            outlook, ground, task, eligible_ms, position
         )  # the last: a gang is reserved room on paper
-    why = _answer(task, reasons, position, estimate, _holders(ground, found, picture))
+    why = _answer(task, reasons, position, estimate, holders(ground, found, short))
     return replace(why, advice=helps)
 
 
@@ -133,35 +141,6 @@ def _placed_summary(placed: Placed) -> str:
     if placed.devices:
         where += f", GPU {', '.join(map(str, placed.devices))}"
     if placed.stop_cause is Cause.PREEMPTED:
-        return f"is being stopped {where}: it gives way to a task of a higher class, and waits again"
+        then = "waits again" if placed.task.requeue else "has then failed, for it is not to be tried again"
+        return f"is being stopped {where}: it gives way to a task of a higher class, and {then}"
     return f"runs {where}" if placed.started_ms is not None else f"is being started {where}"
-
-
-# Who has it
-
-
-def _holders(ground: Ground, found: Match, picture: Picture) -> tuple[Holder, ...]:
-    """Who has what is missing on the nearest node: GPU holders if GPUs are missing, else everybody there."""
-    if found.nearest is None:
-        return ()
-    place: Place = picture.places[ground.paper.table.nodes.names[found.nearest]]
-    missing_gpus = GPUS in found.missing
-    relevant = [p for p in place.attempts.values() if p.devices or not missing_gpus]
-    relevant.sort(key=lambda placed: (-placed.task.request.gpu_milli, placed.attempt_id))
-    return tuple(_holder(placed, picture.now_ms) for placed in relevant[:_MOST_HOLDERS])
-
-
-def _holder(placed: Placed, now_ms: int) -> Holder:
-    running_s = (now_ms - placed.started_ms) / 1000 if placed.started_ms is not None else None
-    limit_s = placed.task.time_limit_s
-    remaining_s = max(0.0, limit_s - running_s) if limit_s is not None and running_s is not None else None
-    return Holder(
-        job_id=placed.task.task_id.job_id,
-        user=placed.task.user,
-        name=placed.task.name,
-        gpu_milli=placed.task.request.gpu_milli,
-        devices=placed.devices,
-        node_id=placed.node_id,
-        running_s=running_s,
-        remaining_s=remaining_s,
-    )

@@ -23,22 +23,24 @@ def express(picture: Picture, policy: Policy) -> Plan | None:
     """What `plan` would decide, or None: it is not that simple."""
     table = picture.table
     name = _only_queue(picture)
-    if name is None or (policy.preemption and _somebody_ranks_below(table, name.rank)):
+    if name is None or (policy.preemption and table.attempts.any_below(name.rank)):
         return None
     kind = _only_kind(table, name)
     if kind is None:
         return None
     starts = _fill(table, name, kind)
-    verdict = table.verdict.blocked_ms.copy()
+    verdict, faults = table.verdict.blocked_ms.copy(), table.faults
     if len(starts) == len(table.waiting.queues[name]):
-        return Plan(picture.version, tuple(starts), verdict=verdict)
+        return Plan(picture.version, tuple(starts), faults=faults, verdict=verdict)
     verdict[name.rank :, kind] = table.waiting.shortest_ms[name.rank, kind]
-    return Plan(picture.version, tuple(starts), verdict=verdict, deferred=((name.rank, kind),))
+    deferred = ((name.rank, kind),)
+    return Plan(picture.version, tuple(starts), faults=faults, verdict=verdict, deferred=deferred)
 
 
 def _only_queue(picture: Picture) -> QueueName | None:
     table = picture.table
     promised = picture.preempts or picture.reservations or picture.windows or len(picture.gangs)
+    promised = promised or picture.moments.anybody_sleeps
     few = len(table.waiting.queues) == 1 and len(table.nodes) <= MOST_NODES
     return next(iter(table.waiting.queues)) if few and not promised and not table.verdict.all_open else None
 
@@ -51,17 +53,13 @@ def _only_kind(table: Table, name: QueueName) -> int | None:
     return kind if alike and not len(table.cluster_free) and not waiting.any_held else None
 
 
-def _somebody_ranks_below(table: Table, rank: int) -> bool:
-    columns = table.attempts
-    return bool((columns.live & (columns.rank > rank)).any())
-
-
 def _fill(table: Table, name: QueueName, kind: int) -> list[Start]:
     kinds, layouts = table.kinds.arrays(), table.nodes.layouts()
     nodes = own_nodes(table.nodes.arrays())
+    suiting = _suiting(kind, nodes, kinds)
     starts: list[Start] = []
     for slot in table.waiting.queues[name].slots:
-        node = _best(kind, nodes, kinds)
+        node = _best(kind, suiting, nodes, kinds)
         if node == NOWHERE:
             break
         devices = devices_for(kind, int(nodes.layout[node]), nodes.gpu_free[node], kinds, layouts)
@@ -71,11 +69,19 @@ def _fill(table: Table, name: QueueName, kind: int) -> list[Start]:
     return starts
 
 
-def _best(kind: int, nodes: Nodes, kinds: Kinds) -> int:
+def _suiting(kind: int, nodes: Nodes, kinds: Kinds) -> list[int]:
+    """The nodes that it may have, whoever else is there."""
+    return [
+        node
+        for node in range(len(nodes.takes))
+        if nodes.takes[node] and kinds.suits[kind, nodes.kind[node]] and may_be_on(kind, node, kinds)
+    ]
+
+
+def _best(kind: int, suiting: list[int], nodes: Nodes, kinds: Kinds) -> int:
     best, highest = NOWHERE, NO_ROOM
-    for node in range(len(nodes.takes)):
-        suits = nodes.takes[node] and kinds.suits[kind, nodes.kind[node]] and may_be_on(kind, node, kinds)
-        if suits and not nodes.alone[node] and not (kinds.exclusive[kind] and nodes.tasks[node]):
+    for node in suiting:
+        if not nodes.alone[node] and not (kinds.exclusive[kind] and nodes.tasks[node]):
             found = tightest(kind, node, nodes, kinds)
             if found > highest:
                 best, highest = node, found

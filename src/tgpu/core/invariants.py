@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from tgpu.core.columns.dimensions import Dimensions, dimensions_of
 from tgpu.core.columns.kind_columns import wants_gpu
 from tgpu.core.columns.table import milli_of
+from tgpu.core.holdings import Holding, holdings_on
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture, Place
 from tgpu.domain.lifecycle import Status
+
+_BASIC = ("cpu_milli", "memory_mib", "disk_mib")
 
 
 def violations(picture: Picture, node_ids: Iterable[str] | None = None) -> list[str]:
@@ -21,24 +24,35 @@ def violations(picture: Picture, node_ids: Iterable[str] | None = None) -> list[
 
 def _overcommitted(place: Place, picture: Picture) -> list[str]:
     """No device and no node is given out beyond its capacity: summed up from the attempts themselves."""
-    node = place.node
-    requests = [placed.task.request for placed in place.attempts.values()]
+    node, held = place.node, _left_behind(place, picture)
+    requests = [placed.task.request for placed in place.attempts.values()] + [h.request for h in held]
+    if not requests:
+        return []
     pool = picture.policy.of(node.pool)
     names: Dimensions = dimensions_of([node.capacity], requests, picture.policy.cluster_generic)
     whole = names.capacity(node.capacity, pool.cpu_overcommit, pool.memory_overcommit)
-    found = []
-    for at, name in enumerate(("cpu_milli", "memory_mib", "disk_mib", *names.generic)):
-        given = sum(names.need(request)[at] for request in requests)
-        if given > whole[at]:
-            found.append(f"{node.node_id}: {given} {name} given out of {whole[at]}")
+    given = [sum(column) for column in zip(*(names.need(request) for request in requests), strict=True)]
+    found = [
+        f"{node.node_id}: {amount} {name} given out of {most}"
+        for name, amount, most in zip((*_BASIC, *names.generic), given, whole, strict=True)
+        if amount > most
+    ]
     if len(requests) > 1 and any(request.exclusive for request in requests):
         found.append(f"{node.node_id}: an exclusive task is not alone")
-    return found + _devices_overcommitted(place)
+    return found + _devices_overcommitted(place, held)
 
 
-def _devices_overcommitted(place: Place) -> list[str]:
+def _left_behind(place: Place, picture: Picture) -> list[Holding]:
+    return list(holdings_on(picture, place.node.node_id)) if picture.table.holdings else []
+
+
+def _devices_overcommitted(place: Place, left_behind: list[Holding]) -> list[str]:
     found = []
     on_device: dict[int, int] = {}
+    for holding in left_behind:
+        for index in holding.devices:
+            taken = milli_of(place.node, holding.devices, holding.request)
+            on_device[index] = on_device.get(index, 0) + taken
     for placed in place.attempts.values():
         request = placed.task.request
         wanted = max(1, request.gpu_milli // WHOLE) if wants_gpu(request) else 0
@@ -46,8 +60,8 @@ def _devices_overcommitted(place: Place) -> list[str]:
             found.append(
                 f"{placed.attempt_id}: has devices {placed.devices} and asked for {request.gpu_milli}"
             )
+        taken = milli_of(place.node, placed.devices, request)
         for index in placed.devices:
-            taken = milli_of(place.node, placed.devices, request)
             on_device[index] = on_device.get(index, 0) + taken
     return found + [
         f"{place.node.node_id}: device {index} given out to {given}"
@@ -58,8 +72,10 @@ def _devices_overcommitted(place: Place) -> list[str]:
 
 def _cluster_overcommitted(picture: Picture) -> list[str]:
     found = []
+    requests = [placed.task.request for placed in picture.placed.values()]
+    requests += [holding.request for holding in picture.table.holdings.values()]
     for name, whole in picture.policy.cluster_generic.items():
-        given = sum(dict(placed.task.request.generic).get(name, 0) for placed in picture.placed.values())
+        given = sum(dict(request.generic).get(name, 0) for request in requests)
         if given > whole:
             found.append(f"the cluster: {given} {name} given out of {whole}")
     return found

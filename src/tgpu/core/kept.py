@@ -7,7 +7,7 @@ from tgpu.core.kernel.shapes import NEVER, Flags
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
 from tgpu.core.picture import Window
-from tgpu.core.wording import are, clock, duration, whole_minutes
+from tgpu.core.wording import are, clock, duration, limit_before
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.views import Reason
 
@@ -53,7 +53,7 @@ def _delayed(outlook: Outlook, ground: Ground, node: int) -> Reason:
         f"which starts there at about {clock(first.at_ms, now_ms)}"
     )
     data: dict[str, object] = {"job_id": other.task_id.job_id, "user": other.user, "node_id": node_id}
-    passes_s = whole_minutes((int(ground.paper.special.shadow_ms[node]) - now_ms) // 1000)
+    passes_s = limit_before(int(ground.paper.special.shadow_ms[node]), now_ms)
     if passes_s > 0:
         text += f"; with a time limit of at most {duration(passes_s)} it would pass"
         data["time_limit_s"] = passes_s
@@ -76,7 +76,7 @@ def _shut(window: Window, node_id: str, nodes: int, now_ms: int) -> Reason:
     text = (
         f"{where} closed{whom} from {clock(window.from_ms, now_ms)} to {until}, and it might still run then"
     )
-    ends_s = whole_minutes((window.from_ms - now_ms) // 1000)
+    ends_s = limit_before(window.from_ms, now_ms)
     if ends_s > 0:
         text += f"; with a time limit of at most {duration(ends_s)} it would not"
         data["time_limit_s"] = ends_s

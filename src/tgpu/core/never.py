@@ -7,24 +7,22 @@ from tgpu.core.columns.kind_columns import thousandths, wants_gpu
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture
 from tgpu.core.rules import device_suits, right_node
-from tgpu.core.wording import counted, gpus_asked, number
+from tgpu.core.wording import amount_of, bare_amount, gpus_asked, number
 from tgpu.domain.job import Request
 from tgpu.domain.node import Node
+from tgpu.domain.quantities import size_in_words
 from tgpu.domain.views import Reason
 
 _MOST_SENTENCES = 5
-_BASIC = (
-    ("too-many-cpus", "CPUs", 1000),
-    ("too-much-memory", "MiB of memory", 1),
-    ("too-much-disk", "MiB of disk", 1),
-)
+_MOST_POOLS = 10
+_BASIC = ("too-many-cpus", "too-much-memory", "too-much-disk")
 
 
 def never_fits(request: Request, picture: Picture) -> str | None:
     """Why no node that is known could ever run this; None if one could, or if none is known yet."""
-    licences = _more_than_the_cluster_has(request, picture)
-    if licences is not None:
-        return licences
+    anywhere = _more_than_the_cluster_has(request, picture) or _no_such_pool(request, picture)
+    if anywhere is not None:
+        return anywhere
     found = []
     for place in picture.places.values():
         reason = unsuitable(request, place.node, picture)
@@ -50,10 +48,9 @@ def _too_large(request: Request, node: Node, picture: Picture) -> Reason | None:
     table = picture.table
     capacity = table.nodes.capacity[table.nodes.row(node.node_id)]
     basic = (request.cpu_milli, request.memory_mib, request.disk_mib)
-    for (code, label, unit), asked, has in zip(_BASIC, basic, capacity[:BASIC].tolist(), strict=True):
+    for column, (asked, has) in enumerate(zip(basic, capacity[:BASIC].tolist(), strict=True)):
         if asked > has:
-            wanted = f"{number(asked / unit)} {counted(label, asked / unit)}"
-            return _more_than(node, code, wanted, asked / unit, has / unit)
+            return _more_than(node, _BASIC[column], amount_of(column, asked), asked, has)
     for name, asked in request.generic:
         if name not in table.dimensions.cluster and asked > node.capacity.generic.get(name, 0):
             has = node.capacity.generic.get(name, 0)
@@ -61,9 +58,13 @@ def _too_large(request: Request, node: Node, picture: Picture) -> Reason | None:
     return None
 
 
-def _more_than(node: Node, code: str, wanted: str, asked: float, has: float) -> Reason:
-    text = f"{wanted} asked for, {node.node_id} has {number(has)}"
+def _more_than(node: Node, code: str, wanted: str, asked: int, has: int) -> Reason:
+    text = f"{wanted} asked for, {node.node_id} has {_shown(code, has)}"
     return Reason(code, text, {"node_id": node.node_id, "wanted": wanted, "asked": asked, "has": has})
+
+
+def _shown(code: str, has: int) -> str:
+    return bare_amount(_BASIC.index(code), has) if code in _BASIC else number(has)
 
 
 def _gpus_wanted(request: Request) -> int:
@@ -101,7 +102,7 @@ def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
     anyway = [d for node in nodes for d in node.capacity.devices if device_suits(d, _any_size(request))]
     if not anyway:
         return "0"
-    return f"{has}: no GPU has more than {max(device.memory_mib for device in anyway)} MiB"
+    return f"{has}: no GPU has more than {size_in_words(max(device.memory_mib for device in anyway))}"
 
 
 def _any_size(request: Request) -> Request:
@@ -110,10 +111,19 @@ def _any_size(request: Request) -> Request:
 
 def _of_one_code(reasons: list[Reason], largest: str) -> list[str]:
     if len(reasons) > 1 and "has" in reasons[0].data:
-        has = max(float(str(reason.data["has"])) for reason in reasons)
+        has = max(int(str(reason.data["has"])) for reason in reasons)
         wanted = reasons[0].data["wanted"]
-        return [f"it asks for {wanted}, {largest} has {number(has)}"]
+        return [f"it asks for {wanted}, {largest} has {_shown(reasons[0].code, has)}"]
     return list(dict.fromkeys(reason.text for reason in reasons))
+
+
+def _no_such_pool(request: Request, picture: Picture) -> str | None:
+    pools = sorted({place.node.pool for place in picture.places.values()})
+    if request.pool is None or request.pool in pools or not pools:
+        return None
+    shown = ", ".join(pools[:_MOST_POOLS]) + (", …" if len(pools) > _MOST_POOLS else "")
+    there = f"there is only the pool {shown}" if len(pools) == 1 else f"there are the pools {shown}"
+    return f"it asks for pool {request.pool}, which has no nodes; {there}"
 
 
 def _more_than_the_cluster_has(request: Request, picture: Picture) -> str | None:

@@ -10,8 +10,8 @@ from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.kernel.shapes import WHOLE, Flags, Floats, Ints
 from tgpu.core.outlook import Ground
 from tgpu.core.picture import Picture
-from tgpu.core.rules import taints_tolerated
-from tgpu.core.wording import counted, gpus, gpus_asked, names, number
+from tgpu.core.rules import not_tolerated
+from tgpu.core.wording import amount_of, bare_amount, gpus, gpus_asked, names, number
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.views import Reason
@@ -20,7 +20,7 @@ ALONE = -2
 GPUS = -1
 """What can be missing: these, and the columns of amounts."""
 _MOST_TAINTS = 3
-_BASIC = (("cpus", "CPUs", 1000), ("memory", "MiB of memory", 1), ("disk", "MiB of disk", 1))
+_BASIC = (("cpus", 1000), ("memory", 1), ("disk", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +143,15 @@ def _gpu_sentence(request: Request, node_id: str, nodes: int, idle: int, free: I
 
 def _amount(ground: Ground, found: Match, column: int) -> Reason:
     node_id, nodes = _where(ground, found)
-    code, label, unit = "generic", "", 1
-    if column < BASIC:
-        code, label, unit = _BASIC[column]
-    else:
-        label = f"of {ground.paper.table.dimensions.generic[column - BASIC]}"
-    needs = int(ground.paper.kinds.need[found.kind, column]) / unit
-    free = max(0, int(ground.paper.nodes.free[found.nearest, column])) / unit
-    data: dict[str, object] = {"node_id": node_id, "needs": needs, "free": free}
-    wanted = f"{number(needs)} {counted(label, needs)}"
+    code, unit = _BASIC[column] if column < BASIC else ("generic", 1)
+    name = "" if column < BASIC else ground.paper.table.dimensions.generic[column - BASIC]
+    needs = int(ground.paper.kinds.need[found.kind, column])
+    free = max(0, int(ground.paper.nodes.free[found.nearest, column]))
+    data: dict[str, object] = {"node_id": node_id, "needs": needs / unit, "free": free / unit}
+    wanted, has = amount_of(column, needs, name), bare_amount(column, free)
     if nodes == 1:
-        return Reason(code, f"needs {wanted}; {node_id} has {number(free)} free", data)
-    text = f"needs {wanted}; {nodes} nodes match, best has {number(free)} free ({node_id})"
+        return Reason(code, f"needs {wanted}; {node_id} has {has} free", data)
+    text = f"needs {wanted}; {nodes} nodes match, best has {has} free ({node_id})"
     return Reason(code, text, data | {"nodes": nodes})
 
 
@@ -180,21 +177,21 @@ def away(picture: Picture, ground: Ground, found: Match) -> list[Reason]:
 
 def tainted(ground: Ground, found: Match) -> list[Reason]:
     """Nodes that would do, were it not for a taint."""
-    taints: dict[str, list[str]] = {}
+    taints: dict[tuple[str, ...], list[str]] = {}
     for row in nodes_tainted(ground, found).tolist():
         node = ground.paper.table.nodes.nodes[row]
-        objection = taints_tolerated(found.task.request, node)
-        if objection is not None:
-            taints.setdefault(str(objection.data["taint"]), []).append(node.node_id)
+        missing = not_tolerated(found.task.request, node)
+        if missing:
+            taints.setdefault(missing, []).append(node.node_id)
     return [
         _of_nodes(
             "taint",
             node_ids,
-            f"is tainted with {taint}, which it does not tolerate",
-            f"are tainted with {taint}, which it does not tolerate",
-            {"taint": taint},
+            f"is tainted with {' and '.join(missing)}, which it does not tolerate",
+            f"are tainted with {' and '.join(missing)}, which it does not tolerate",
+            {"taints": list(missing)},
         )
-        for taint, node_ids in sorted(taints.items())[:_MOST_TAINTS]
+        for missing, node_ids in sorted(taints.items())[:_MOST_TAINTS]
     ]
 
 

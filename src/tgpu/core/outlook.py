@@ -48,12 +48,12 @@ class Outlook:
     def rank_of(self, task_id: TaskId) -> int:
         return TERMS[self.picture.waiting[task_id].priority_class].rank
 
-    def ground(self, rank: int, task_id: TaskId) -> "Ground":
+    def ground(self, rank: int, task_id: TaskId, policy: Policy | None = None) -> "Ground":
         """For a task when it is the turn of that class: who stands below it has reserved nothing yet.
 
-        Its own reservation, if it has one, does not stand in its way.
+        Its own reservation, if it has one, does not stand in its way. `policy`: as if that one held.
         """
-        paper = Paper(self.picture, self.policy, self._engine)
+        paper = Paper(self.picture, policy or self.policy, self._engine)
         if self.made is not None:
             _carry_out(paper, self.made)
         backfill = Backfill(paper)

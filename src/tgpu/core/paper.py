@@ -168,12 +168,16 @@ def nothing_blocked(kinds: int) -> Ints:
 
 
 def own_nodes(nodes: Nodes) -> Nodes:
-    return nodes._replace(
-        free=nodes.free.copy(),
-        gpu_free=nodes.gpu_free.copy(),
-        gpu_sum=nodes.gpu_sum.copy(),
-        tasks=nodes.tasks.copy(),
-        alone=nodes.alone.copy(),
+    return Nodes(
+        nodes.free.copy(),
+        nodes.capacity,
+        nodes.gpu_free.copy(),
+        nodes.gpu_sum.copy(),
+        nodes.tasks.copy(),
+        nodes.alone.copy(),
+        nodes.takes,
+        nodes.kind,
+        nodes.layout,
     )
 
 

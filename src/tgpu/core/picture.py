@@ -4,13 +4,13 @@ The picture owns its indexes: every change goes through a method that keeps them
 changes a picture; `plan` tries on paper.
 """
 
-import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tgpu.core import edge
 from tgpu.core.columns.table import Table
 from tgpu.core.gang_book import GangBook
+from tgpu.core.moments import Moments
 from tgpu.core.plan import Claim, Plan, Preempt, Reservation
 from tgpu.core.policy import Left, Policy
 from tgpu.domain.ids import AttemptId, TaskId
@@ -81,12 +81,11 @@ class Picture:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._now_ms = 0
-        self._sleeping: list[tuple[int, TaskId]] = []
+        self.moments = Moments(1000 * policy.min_run_s if policy.preemption else 0)
         self._aged_ms = 0
         self.version = 0
         self.places: dict[str, Place] = {}
         self.placed: dict[TaskId, Placed] = {}
-        self.waiting: dict[TaskId, TaskBrief] = {}
         self.tenants: dict[str, Tenant] = {}
         self.claims: dict[TaskId, Claim] = {}
         self.preempts: list[Preempt] = []
@@ -97,6 +96,10 @@ class Picture:
         self.table = Table(policy)
         """The same facts as arrays: what plans are made on."""
 
+    @property
+    def waiting(self) -> Mapping[TaskId, TaskBrief]:
+        return self.table.waiting
+
     # Time
 
     @property
@@ -105,14 +108,17 @@ class Picture:
 
     @now_ms.setter
     def now_ms(self, now_ms: int) -> None:
-        """Who slept long enough joins the queue; who waited long moves up."""
+        """Who slept long enough may start, who ran long enough may give way, who waited long moves up."""
         self._now_ms = now_ms
-        while self._sleeping and self._sleeping[0][0] <= now_ms:
-            _, task_id = heapq.heappop(self._sleeping)
+        for task_id in self.moments.woken(now_ms):
             task = self.waiting.get(task_id)
             if task is not None and task.eligible_ms <= now_ms:
-                self._queue(task_id)
-                self._outrank(task_id)
+                gang = None if task.gang is None else self.gangs.of(task_id.job_id)
+                self.table.wake(task_id if gang is None else min(gang.waiting))
+        for attempt_id in self.moments.unprotected(now_ms):
+            placed = self.live(attempt_id)
+            if placed is not None:
+                self.table.gives_way(placed.node_id)
         if now_ms - self._aged_ms >= AGE_EVERY_MS:
             self._aged_ms = now_ms
             self.table.age(now_ms)
@@ -131,7 +137,7 @@ class Picture:
         if changed or not place.takes_tasks:
             self.give_up_claims(node.node_id)
         if not self.table.can_hold_node(node):
-            self._lay_out()
+            self.lay_out()
             return
         self.table.set_node(node, place.reachable)
         for placed in place.attempts.values():
@@ -197,10 +203,9 @@ class Picture:
     def add_waiting(self, task: TaskBrief) -> None:
         edge.check_task(task)
         self.version += 1
-        self.waiting[task.task_id] = task
         self._know_tenant(task.tenant_id)
         if not self.table.can_hold_request(task.request):
-            self._lay_out()
+            self.lay_out(task)
         else:
             self._enter(task)
         self.table.arrived(task)
@@ -217,17 +222,17 @@ class Picture:
             self.gangs.waits(task)
         self.table.add_waiting(task)
         if task.eligible_ms > self._now_ms:
-            heapq.heappush(self._sleeping, (task.eligible_ms, task.task_id))
-        elif task.task_id not in self.claims:
+            self.moments.sleeps(task.task_id, task.eligible_ms)
+        if task.task_id not in self.claims:
             self._queue(task.task_id)
 
     def _queue(self, task_id: TaskId) -> None:
         task = self.waiting[task_id]
         if task.gang is None:
-            self.table.queue(task_id)
+            self.table.queue(task_id, asleep=task.eligible_ms > self._now_ms)
         else:
             gang = self.gangs.of(task_id.job_id)
-            if gang.complete and all(self.waiting[name].eligible_ms <= self._now_ms for name in gang.waiting):
+            if gang.complete and self.claims.keys().isdisjoint(gang.waiting):
                 self.table.queue_gang(gang)
 
     def _outrank(self, task_id: TaskId) -> None:
@@ -248,7 +253,7 @@ class Picture:
         self.version += 1
         if task_id in self.claims:
             self._unclaim(task_id)
-        task = self.waiting.pop(task_id)
+        task = self.waiting[task_id]
         if task.gang is not None:
             self.table.unqueue_gang(self.gangs.of(task_id.job_id))
             self.gangs.left(task)
@@ -275,9 +280,11 @@ class Picture:
             self.gangs.runs(placed.task)
         self._know_tenant(placed.task.tenant_id)
         if not self.table.can_hold_request(placed.task.request):
-            self._lay_out()
+            self.lay_out()
         else:
             self.table.hold(placed, self._now_ms)
+        if placed.state is AttemptState.RUNNING:
+            self.moments.runs(placed.attempt_id, placed.since_ms)
         return placed
 
     def started(self, placed: Placed, at_ms: int) -> None:
@@ -285,6 +292,7 @@ class Picture:
         placed.task = placed.task.moved(Status.RUNNING, placed.task.attempts)
         if placed.state is AttemptState.ASSIGNED:
             placed.state = AttemptState.RUNNING
+            self.moments.runs(placed.attempt_id, at_ms)
         self.table.attempt_changed(placed)
 
     def stopping(self, placed: Placed, cause: Cause) -> None:
@@ -365,24 +373,25 @@ class Picture:
         """1 for the first in its queue."""
         return self.table.position(task_id)
 
-    def _lay_out(self) -> None:
+    def lay_out(self, *newcomers: TaskBrief) -> None:
         """The arrays anew: something came that has no column yet."""
+        waiting, holdings = (*self.waiting.values(), *newcomers), self.table.holdings.values()
+        requests = [*(task.request for task in waiting), *(holding.request for holding in holdings)]
+        requests += [placed.task.request for placed in self.placed.values()]
         self.table = Table(self.policy)
-        self.table.lay_out(
-            [place.node for place in self.places.values()],
-            [task.request for task in self.waiting.values()]
-            + [placed.task.request for placed in self.placed.values()],
-        )
+        self.table.lay_out([place.node for place in self.places.values()], requests)
         for place in self.places.values():
             self.table.set_node(place.node, place.reachable)
+        for holding in holdings:
+            self.table.keep(holding)
         for tenant in self.tenants.values():
             self.table.set_tenant(tenant)
         for placed in self.placed.values():
             self.table.hold(placed, self._now_ms)
         self.table.age(self._aged_ms)
         self.gangs.forget_waiting()
-        self._sleeping.clear()
-        for task in self.waiting.values():
+        self.moments.nobody_sleeps()
+        for task in waiting:
             self._enter(task)
         for claim in self.claims.values():
             self.table.claim(claim, self.places[claim.node_id].node, self._now_ms)

@@ -20,7 +20,7 @@ from tgpu.core.preemption import Preemption
 from tgpu.core.starting import ADMITTED, CHARGED, lacks_only_licences, may_start, start
 from tgpu.core.starts import Starts
 from tgpu.core.streams import line_up, stream_of
-from tgpu.core.units import Unit, member_kinds, unit_at
+from tgpu.core.units import Unit, sleeps, unit_at
 from tgpu.core.verdicts import cured
 from tgpu.domain.priority import BURST_RANK, TERMS, PriorityClass
 
@@ -45,6 +45,8 @@ class Cycle:
         self._orders = policy.order_names
         self._deferred: list[tuple[int, int]] = []
         """(class, kind) of those whose reservation is nobody's concern yet."""
+        self._asleep: list[tuple[int, Unit]] = []
+        """(class, unit) of those who sleep and have no place for the time after."""
 
     def run(self) -> Plan:
         # 0. Who was waiting for victims to leave.
@@ -74,7 +76,7 @@ class Cycle:
         """Those whose victims have gone. The room is theirs already: nothing is taken anew."""
         paper = self._paper
         for preempt in self._picture.preempts:
-            if any(self._picture.live(victim) for victim in preempt.victims):
+            if any(self._picture.live(it) or it in paper.table.holdings for it in preempt.victims):
                 continue
             for claim in preempt.claims:
                 slot = paper.table.waiting.slot_of[claim.task_id]
@@ -174,14 +176,24 @@ class Cycle:
         return int(why), int(slot), int(queue)
 
     def _look_closer(self, why: int, unit: Unit, rank: int) -> None:
+        """Who sleeps comes as a gang does: the kernel starts neither."""
         if why == GANG:
             self._try(unit, rank)
         elif why == NO_LICENCE or not self._preemption.make_room(unit, rank):
             self._wait(unit, rank)
 
     def _try(self, unit: Unit, rank: int, promised: Reservation | None = None) -> None:
-        if not start(self._paper, unit) and not self._preemption.make_room(unit, rank):
+        if sleeps(self._paper, unit):
+            self._keep_place(unit, rank, promised)
+        elif not start(self._paper, unit) and not self._preemption.make_room(unit, rank):
             self._wait(unit, rank, promised)
+
+    def _keep_place(self, unit: Unit, rank: int, promised: Reservation | None) -> None:
+        """Who may not start yet has what it could have as soon as it may; later, if a reservation is left."""
+        may_wait = promised is not None or self._backfill.left_for(rank, unit.task.request.pool)
+        if not self._backfill.reserve(unit, rank, promised, NEVER if may_wait else unit.eligible_ms):
+            self._paper.waiting.taken[list(unit.members)] = True
+            self._asleep.append((rank, unit))
 
     def _wait(self, unit: Unit, rank: int, promised: Reservation | None = None) -> None:
         """With a reservation, if it has one or one is left; with licences, if it lacks only these."""
@@ -190,7 +202,7 @@ class Cycle:
             return
         if promised is not None or self._backfill.left_for(rank, pool):
             if self._paper.cluster_free.size and lacks_only_licences(self._paper, unit):
-                self._keep_licences(unit, rank)
+                self._backfill.keep_licences(unit, rank)
                 return
             if self._backfill.reserve(unit, rank, promised):
                 return
@@ -213,12 +225,6 @@ class Cycle:
             return False
         self._deferred.append((rank, kind))
         return True
-
-    def _keep_licences(self, unit: Unit, rank: int) -> None:
-        need = self._paper.kinds.cluster_need[member_kinds(self._paper, unit)].sum(axis=0)
-        self._paper.cluster_free -= np.minimum(need, self._paper.cluster_free)
-        self._backfill.licence_heads.append((rank, unit.task.request.pool))
-        self._paper.waiting.taken[list(unit.members)] = True
 
     def _block(self, unit: Unit, rank: int) -> None:
         """Nor is there room for others of its kind, here or in lower classes, that last as long."""
@@ -255,7 +261,9 @@ class Cycle:
             if why == DONE:
                 return
             unit = unit_at(self._paper, slot)
-            if why == GANG and not may_start(self._paper, unit, burst=True):
+            if sleeps(self._paper, unit):
+                self._paper.waiting.taken[list(unit.members)] = True
+            elif why == GANG and not may_start(self._paper, unit, burst=True):
                 stream.held_stop[queue] = True
             elif why == GANG and start(self._paper, unit, burst=True):
                 line_up(self._paper, stream)
@@ -263,20 +271,21 @@ class Cycle:
                 self._block(unit, rank)
 
     def _plan(self) -> Plan:
-        """With what the next cycle need not ask again: those with a reservation are settled, too."""
-        for rank, _, reservation in self._backfill.given:
-            slot = self._paper.table.waiting.slot_of[min(reservation.task_ids)]
+        """With what the next cycle need not ask again: who has a reservation, or sleeps, is settled, too."""
+        settled = [(rank, unit.slot) for rank, unit in self._asleep]
+        slot_of = self._paper.table.waiting.slot_of
+        settled += [(rank, slot_of[min(given.task_ids)]) for rank, _, given in self._backfill.given]
+        for rank, slot in settled:
             kind, limit_ms = self._paper.waiting.kind[slot], self._paper.waiting.limit_ms[slot]
             self._blocked_ms[rank, kind] = min(self._blocked_ms[rank, kind], limit_ms)
         for rank, kind in self._preemption.put_off:
             self._blocked_ms[rank, kind] = NEVER
-        table = self._paper.table
         return Plan(
             version=self._picture.version,
             starts=Starts(self._paper),
             preempts=tuple(self._preemption.preempts),
             reservations=tuple(reservation for _, _, reservation in self._backfill.given),
-            faults=(*table.kinds.faults.values(), *table.waiting.faults.values()),
+            faults=self._paper.table.faults,
             more=bool(self._preemption.put_off),
             verdict=self._blocked_ms,
             deferred=tuple(self._deferred),

@@ -32,7 +32,7 @@ def queue_views(picture: Picture) -> list[QueueView]:
 
 
 def _heads(picture: Picture) -> dict[tuple[str, int], int]:
-    """By tenant and class. Who backs off, or waits only for its victims to go, stands in no queue."""
+    """By tenant and class. Who waits only for its victims to go stands in no queue."""
     waiting = picture.table.waiting
     found: dict[tuple[str, int], int] = {}
     for name in sorted(waiting.queues):

@@ -32,17 +32,23 @@ def labels_as_asked(request: Request, node: Node) -> Reason | None:
         if node.labels.get(key) != value:
             return Reason("selector", f"it asks for a node with {key}={value}", {"key": key})
     for rule in request.node_rules:
-        if not _holds(rule, node.labels.get(rule.key)):
+        if not holds(rule, node.labels.get(rule.key)):
             return Reason("selector", f"it asks for a node with {in_words(rule)}", {"key": rule.key})
     return None
 
 
 def taints_tolerated(request: Request, node: Node) -> Reason | None:
-    for taint in node.taints:
-        if not {"*", taint, taint.partition("=")[0]} & set(request.tolerations):
-            text = f"{node.node_id} is tainted with {taint}, which it does not tolerate"
-            return Reason("taint", text, {"taint": taint})
-    return None
+    missing = not_tolerated(request, node)
+    if not missing:
+        return None
+    text = f"{node.node_id} is tainted with {' and '.join(missing)}, which it does not tolerate"
+    return Reason("taint", text, {"taints": list(missing)})
+
+
+def not_tolerated(request: Request, node: Node) -> tuple[str, ...]:
+    """All the taints in the way, so that one look is enough to name them."""
+    tolerated = set(request.tolerations)
+    return tuple(taint for taint in node.taints if not {"*", taint, taint.partition("=")[0]} & tolerated)
 
 
 RULES: dict[str, Rule] = {
@@ -63,7 +69,7 @@ def device_suits(device: Device, request: Request) -> bool:
     )
 
 
-def _holds(rule: LabelRule, label: str | None) -> bool:
+def holds(rule: LabelRule, label: str | None) -> bool:
     match rule.op:
         case LabelOp.EXISTS:
             return label is not None

@@ -8,13 +8,13 @@ from tgpu.core.kernel.turns import comes_first
 from tgpu.core.outlook import Ground, Outlook, gone_by_ms, head_of, members_of
 from tgpu.core.plan import Preempt
 from tgpu.core.streams import stream_of
-from tgpu.core.wording import are, number, ordinal
+from tgpu.core.wording import are, bare_amount, number, ordinal
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.priority import TERMS
 from tgpu.domain.views import Reason
 
-_UNITS = (("CPUs", 1000), ("MiB of memory", 1), ("MiB of disk", 1))
+_UNITS = (("CPUs", 1000), ("memory", 1), ("disk", 1))
 
 
 # Who is being stopped for it
@@ -106,13 +106,15 @@ def _limit(ground: Ground, tasks: list[TaskBrief]) -> Reason:
     assert row >= 0, "some limit has no room"
     column = int(np.argmax(over))
     label, unit = ("GPUs", 1000) if column == dimensions.gpu else _UNITS[column]
-    columns = (limit, tree.admitted[row], tree.burst[row], total)
-    most, used, burst, needs = (int(amounts[column]) / unit for amounts in columns)
+    exact = [int(amounts[column]) for amounts in (limit, tree.admitted[row], tree.burst[row], total)]
+    most, used, _, needs = (amount / unit for amount in exact)
+    said = [bare_amount(column, amount) if unit == 1 else number(amount / unit) for amount in exact]
     tenant_id = tenant_at(ground, row)
-    on_burst = f", {number(burst)} more run on the burst" if burst else ""
+    on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
+    of = f"{label} {are(used)}" if unit > 1 else f"of {label} is"
     text = (
-        f"held by the quota of tenant {tenant_id}: {number(used)} of {number(most)} {label} "
-        f"{are(used)} admitted{on_burst}, and it needs {number(needs)}"
+        f"held by the quota of tenant {tenant_id}: {said[1]} of {said[0]} {of} admitted{on_burst}, "
+        f"and it needs {said[3]}"
     )
     data = {"tenant_id": tenant_id, "resource": label, "limit": most, "used": used, "needs": needs}
     return Reason("quota", text, data)

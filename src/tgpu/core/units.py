@@ -22,17 +22,26 @@ class Unit:
     """Slots, hardest first."""
     may_preempt: bool = True
     """Who was preempted does not preempt in turn."""
+    eligible_ms: int = 0
+    """Not to be started before this moment."""
 
 
 def unit_at(paper: Paper, slot: int) -> Unit:
     task = paper.table.waiting.task(slot)
     if task.gang is None:
-        return Unit(slot, task, None, (slot,), task.status is not Status.PREEMPTED)
+        return Unit(slot, task, None, (slot,), task.status is not Status.PREEMPTED, task.eligible_ms)
     gang = paper.picture.gangs.of(task.task_id.job_id)
     members = [paper.table.waiting.slot_of[task_id] for task_id in gang.waiting]
     members.sort(key=lambda member: _hardest_first(paper, member))
-    preempted = any(paper.table.waiting.task(member).status is Status.PREEMPTED for member in members)
-    return Unit(slot, task, gang, tuple(members), not preempted)
+    tasks = [paper.table.waiting.task(member) for member in members]
+    preempted = any(member.status is Status.PREEMPTED for member in tasks)
+    eligible_ms = max(member.eligible_ms for member in tasks)
+    return Unit(slot, task, gang, tuple(members), not preempted, eligible_ms)
+
+
+def sleeps(paper: Paper, unit: Unit) -> bool:
+    """Whether it was preempted so shortly ago that it may not start yet."""
+    return unit.eligible_ms > paper.now_ms
 
 
 def _hardest_first(paper: Paper, slot: int) -> tuple[int, int, int, TaskId]:

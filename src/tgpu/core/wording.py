@@ -4,8 +4,13 @@ from datetime import UTC, datetime
 
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.domain.job import Request
+from tgpu.domain.quantities import size_in_words
 
 _GIB = 1024
+_MINUTE_S = 60
+_LEAST_MARGIN_S = 10
+_MARGIN_PART = 50
+"""Of the time that is left: 2 %."""
 _SHOWN = 3
 """Of a long list of names."""
 
@@ -15,8 +20,23 @@ def number(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def counted(label: str, amount: float) -> str:
-    return "CPU" if label == "CPUs" and amount == 1 else label
+CPUS, MEMORY, DISK = 0, 1, 2
+"""The columns of the amounts that every node has."""
+
+
+def bare_amount(column: int, amount: int) -> str:
+    """`2` of CPUs, `16 GiB` of memory or disk, `4` of anything else."""
+    if column == CPUS:
+        return number(amount / WHOLE)
+    return size_in_words(amount) if column in (MEMORY, DISK) else number(amount)
+
+
+def amount_of(column: int, amount: int, name: str = "") -> str:
+    """`2 CPUs`, `16 GiB of memory`, `1 of fpga`; the name is that of a generic resource."""
+    bare = bare_amount(column, amount)
+    if column == CPUS:
+        return f"{bare} {'CPU' if amount == WHOLE else 'CPUs'}"
+    return f"{bare} of {('', 'memory', 'disk')[column] if column in (MEMORY, DISK) else name}"
 
 
 def gpus(gpu_milli: int) -> str:
@@ -27,12 +47,13 @@ def gpus(gpu_milli: int) -> str:
 
 
 def gpus_asked(request: Request) -> str:
-    """`2 GPUs`, `0.5 of a GPU`, `10240 MiB of a GPU`; of which type and size, too."""
-    asked = gpus(request.gpu_milli) if request.gpu_milli else f"{request.gpu_memory_mib} MiB of a GPU"
+    """`2 GPUs`, `0.5 of a GPU`, `10 GiB of a GPU`; of which type and size, too."""
+    memory = size_in_words(request.gpu_memory_mib)
+    asked = gpus(request.gpu_milli) if request.gpu_milli else f"{memory} of a GPU"
     if request.gpu_type:
         asked += f" of type {request.gpu_type}"
     if request.gpu_milli and request.gpu_memory_mib:
-        asked += f" with {request.gpu_memory_mib} MiB"
+        asked += f" with {memory}"
     return asked
 
 
@@ -70,9 +91,14 @@ def duration(seconds: int) -> str:
     return "".join(parts) or "0s"
 
 
-def whole_minutes(seconds: int) -> int:
-    """Not more, and easier to write, if it is more than a minute."""
-    return seconds - seconds % 60 if seconds >= 60 else seconds  # noqa: PLR2004  seconds of a minute
+def limit_before(moment_ms: int, now_ms: int) -> int:
+    """A time limit, in seconds, with which a job that is typed a little later still ends before the moment.
+
+    It is easier to write if it is more than a minute. Not positive: there is no such limit.
+    """
+    left_s = (moment_ms - now_ms) // 1000
+    limit_s = left_s - max(_LEAST_MARGIN_S, -(-left_s // _MARGIN_PART))
+    return limit_s - limit_s % _MINUTE_S if limit_s >= _MINUTE_S else limit_s
 
 
 def size(mib: int) -> str:

@@ -81,6 +81,13 @@ class Group:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+class OnReturn(StrEnum):
+    """Which attempt goes on when a node that counted as lost is heard again, and another one runs by then."""
+
+    LONGEST = "longest"
+    REPLACEMENT = "replacement"
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """A job as it was asked for, once; never changed afterwards."""
@@ -97,6 +104,9 @@ class JobSpec:
     """Whether a task that died with its machine is tried again."""
     grace_s: int | None = None
     """Overrides the class's grace between SIGTERM and SIGKILL."""
+    on_return: OnReturn = OnReturn.LONGEST
+    once: bool = False
+    """At most one live attempt, ever: one that is cut off from all servers is frozen before another starts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,26 +42,36 @@ class Happening(StrEnum):
     CANCELLED = "cancelled"
     REQUEUED = "requeued"
     PREEMPTED = "preempted"
+    LOST = "lost"
+    RETURNED = "returned"
 
 
 class AttemptState(StrEnum):
-    """Where one try stands: `assigned` is committed and not yet confirmed by its node."""
+    """Where one try stands: `assigned` is committed and not yet confirmed by its node; `lost` was on a node
+    that has been silent for too long: it holds nothing any more, and may still return."""
 
     ASSIGNED = "assigned"
     RUNNING = "running"
     STOPPING = "stopping"
+    LOST = "lost"
     ENDED = "ended"
 
     @property
     def is_live(self) -> bool:
-        return self is not AttemptState.ENDED
+        """It holds what it was given."""
+        return self in LIVE
 
 
 class AttemptHappening(StrEnum):
     ASSIGNED = "assigned"
     STARTED = "started"
     STOP_ORDERED = "stop-ordered"
+    SUPERSEDED = "superseded"
+    LOST = "lost"
+    RETURNED = "returned"
     ENDED = "ended"
+    GONE = "gone"
+    """It is over, and its task is not concerned."""
 
 
 class NodeState(StrEnum):
@@ -74,6 +84,8 @@ class NodeHappening(StrEnum):
     JOINED = "joined"
     FELL_SILENT = "fell-silent"
     HEARD_AGAIN = "heard-again"
+    HEARD_AGAIN_DRAINED = "heard-again-drained"
+    """It is heard again, and the order to drain it was not taken back meanwhile."""
     DRAIN_ORDERED = "drain-ordered"
     DRAIN_ENDED = "drain-ended"
 
@@ -92,6 +104,7 @@ class Cause(StrEnum):
     COULD_NOT_START = "could-not-start"
     WAITED_TOO_LONG = "waited-too-long"
     PREEMPTED = "preempted"
+    SUPERSEDED = "superseded"
 
     @property
     def is_infrastructure(self) -> bool:
@@ -112,20 +125,28 @@ TASK_MOVES = (
     Move(Status.PENDING, Happening.ASSIGNED, Status.SCHEDULED),
     Move(Status.PENDING, Happening.CANCELLED, Status.CANCELLED),
     Move(Status.PENDING, Happening.FAILED, Status.FAILED),
+    Move(Status.PENDING, Happening.RETURNED, Status.RUNNING),
+    Move(Status.PENDING, Happening.SUCCEEDED, Status.COMPLETED),
     Move(Status.SCHEDULED, Happening.STARTED, Status.RUNNING),
     Move(Status.SCHEDULED, Happening.SUCCEEDED, Status.COMPLETED),
     Move(Status.SCHEDULED, Happening.FAILED, Status.FAILED),
     Move(Status.SCHEDULED, Happening.CANCELLED, Status.CANCELLED),
     Move(Status.SCHEDULED, Happening.REQUEUED, Status.PENDING),
     Move(Status.SCHEDULED, Happening.PREEMPTED, Status.PREEMPTED),
+    Move(Status.SCHEDULED, Happening.LOST, Status.PENDING),
+    Move(Status.SCHEDULED, Happening.RETURNED, Status.RUNNING),
     Move(Status.RUNNING, Happening.SUCCEEDED, Status.COMPLETED),
     Move(Status.RUNNING, Happening.FAILED, Status.FAILED),
     Move(Status.RUNNING, Happening.CANCELLED, Status.CANCELLED),
     Move(Status.RUNNING, Happening.REQUEUED, Status.PENDING),
     Move(Status.RUNNING, Happening.PREEMPTED, Status.PREEMPTED),
+    Move(Status.RUNNING, Happening.LOST, Status.PENDING),
+    Move(Status.RUNNING, Happening.RETURNED, Status.RUNNING),
     Move(Status.PREEMPTED, Happening.ASSIGNED, Status.SCHEDULED),
     Move(Status.PREEMPTED, Happening.CANCELLED, Status.CANCELLED),
     Move(Status.PREEMPTED, Happening.FAILED, Status.FAILED),
+    Move(Status.PREEMPTED, Happening.RETURNED, Status.RUNNING),
+    Move(Status.PREEMPTED, Happening.SUCCEEDED, Status.COMPLETED),
 )
 JOB_MOVES = TASK_MOVES  # a job of one task moves with it
 
@@ -133,11 +154,23 @@ ATTEMPT_MOVES = (
     Move(None, AttemptHappening.ASSIGNED, AttemptState.ASSIGNED),
     Move(AttemptState.ASSIGNED, AttemptHappening.STARTED, AttemptState.RUNNING),
     Move(AttemptState.ASSIGNED, AttemptHappening.STOP_ORDERED, AttemptState.STOPPING),
+    Move(AttemptState.ASSIGNED, AttemptHappening.SUPERSEDED, AttemptState.STOPPING),
+    Move(AttemptState.ASSIGNED, AttemptHappening.LOST, AttemptState.LOST),
     Move(AttemptState.ASSIGNED, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.ASSIGNED, AttemptHappening.GONE, AttemptState.ENDED),
     Move(AttemptState.RUNNING, AttemptHappening.STOP_ORDERED, AttemptState.STOPPING),
+    Move(AttemptState.RUNNING, AttemptHappening.SUPERSEDED, AttemptState.STOPPING),
+    Move(AttemptState.RUNNING, AttemptHappening.LOST, AttemptState.LOST),
     Move(AttemptState.RUNNING, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.RUNNING, AttemptHappening.GONE, AttemptState.ENDED),
     Move(AttemptState.STOPPING, AttemptHappening.STARTED, AttemptState.STOPPING),
+    Move(AttemptState.STOPPING, AttemptHappening.SUPERSEDED, AttemptState.STOPPING),
+    Move(AttemptState.STOPPING, AttemptHappening.LOST, AttemptState.LOST),
     Move(AttemptState.STOPPING, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.STOPPING, AttemptHappening.GONE, AttemptState.ENDED),
+    Move(AttemptState.LOST, AttemptHappening.RETURNED, AttemptState.RUNNING),
+    Move(AttemptState.LOST, AttemptHappening.ENDED, AttemptState.ENDED),
+    Move(AttemptState.LOST, AttemptHappening.GONE, AttemptState.ENDED),
 )
 
 NODE_MOVES = (
@@ -147,11 +180,21 @@ NODE_MOVES = (
     Move(NodeState.DRAINING, NodeHappening.DRAIN_ENDED, NodeState.READY),
     Move(NodeState.DRAINING, NodeHappening.FELL_SILENT, NodeState.OFFLINE),
     Move(NodeState.OFFLINE, NodeHappening.HEARD_AGAIN, NodeState.READY),
+    Move(NodeState.OFFLINE, NodeHappening.HEARD_AGAIN_DRAINED, NodeState.DRAINING),
 )
 
 FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
 HOLDING = frozenset({Status.SCHEDULED, Status.RUNNING})
 WAITING = frozenset({Status.PENDING, Status.PREEMPTED})
+LIVE = frozenset({AttemptState.ASSIGNED, AttemptState.RUNNING, AttemptState.STOPPING})
+ENDINGS = (
+    Happening.SUCCEEDED,
+    Happening.FAILED,
+    Happening.CANCELLED,
+    Happening.REQUEUED,
+    Happening.PREEMPTED,
+)
+"""What the end of an attempt may mean for its task."""
 
 TABLES: dict[str, tuple[Move, ...]] = {
     "job": JOB_MOVES,

@@ -1,9 +1,12 @@
 """A machine that runs tasks, and the devices in it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tgpu.domain.lifecycle import NodeState
+
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,15 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """An order that nothing new is to start on a node, until it is taken back."""
+
+    by: str
+    since_ms: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node as the server knows it."""
 
@@ -52,3 +64,9 @@ class Node:
     heard_ms: int = 0
     serves: str = "*"
     """`*` when the agent is root and runs anyone's jobs, else the one user name it can run."""
+    drain: Drain | None = None
+    """Outlives silence and restarts, of the node and of the servers."""
+
+    @property
+    def state_when_heard(self) -> NodeState:
+        return NodeState.READY if self.drain is None else NodeState.DRAINING

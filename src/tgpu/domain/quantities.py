@@ -18,6 +18,7 @@ _SUFFIX_MIB = {
     "T": Decimal(1024) ** 2,
     "P": Decimal(1024) ** 3,
 }
+_GIB, _TIB = 1024, 1024**2
 _SUFFIX_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -39,6 +40,8 @@ def _decimal(name: str, value: object) -> Decimal:
 
 def milli(name: str, value: object, maximum: int) -> int:
     """`0.25` → 250; refuses more than 3 decimals, negatives and what is beyond `maximum` (in thousandths)."""
+    if type(value) is int:  # as most are written, and exact as it is
+        return bounded(name, value * MILLI, maximum, written=value, maximum_written=maximum // MILLI)
     thousandths = _decimal(name, value) * MILLI
     if thousandths != thousandths.to_integral_value():
         raise BadQuantityError(f"{name} may have at most 3 decimals; got {value}")
@@ -56,6 +59,8 @@ def bounded(name: str, number: int, maximum: int, *, written: object, maximum_wr
 
 def whole(name: str, value: object, maximum: int) -> int:
     """A whole, non-negative number of whatever unit the name says."""
+    if type(value) is int:
+        return bounded(name, value, maximum, written=value)
     number = _decimal(name, value)
     if number != number.to_integral_value():
         raise BadQuantityError(f"{name} must be a whole number; got {value}")
@@ -72,6 +77,16 @@ def mib(name: str, text: str) -> int:
     number = _decimal(name, unit[: len(unit) - len(suffix)]) * _SUFFIX_MIB[suffix]
     rounded = int(number.to_integral_value(rounding="ROUND_CEILING"))
     return bounded(name, rounded, MAX_MIB, written=text, maximum_written="1048576T")
+
+
+def size_in_words(size_mib: int) -> str:
+    """`512 MiB`, `16 GiB`, `1.5 TiB`; at most 3 decimals, and TiB only where that is exact."""
+    tib = Decimal(size_mib) / _TIB
+    if tib >= 1 and tib == round(tib, 3):
+        return f"{tib.normalize():f} TiB"
+    if size_mib < _GIB:
+        return f"{size_mib} MiB"
+    return f"{round(Decimal(size_mib) / _GIB, 3).normalize():f} GiB"
 
 
 def seconds(name: str, text: str) -> int:

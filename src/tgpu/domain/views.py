@@ -31,11 +31,15 @@ class Holder:
     running_s: float | None
     remaining_s: float | None
     """By its time limit, if it has one."""
+    gpu_memory_mib: int = 0
+    """Of one GPU, if it was asked for by memory: then `gpu_milli` is 0."""
+    licences: tuple[tuple[str, int], ...] = ()
+    """How many it has of those that the waiting task lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The smallest change to a job with which it would start now."""
+    """The smallest change to a job with which it would start now, or once others have given way to it."""
 
     field: str
     """Of the request, the gang or the task, as these name it: `gpu_milli`, `topology`, `time_limit_s`."""
@@ -85,6 +89,8 @@ class NodeView:
     """Since it was last heard; None while it is connected."""
     used_cpu_milli: int | None = None
     used_memory_mib: int | None = None
+    allocated_generic: Mapping[str, int] = field(default_factory=dict)
+    """Of the named resources that it has, what attempts hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +105,13 @@ class QueueView:
     """The tenant's dominant share, divided by its weight: the smallest is served first."""
     dominant_share: float = 0.0
     """The largest part that the tenant, with all below it, has of anything on ready and draining nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that is wrong now and does not mend itself."""
+
+    name: str
+    text: str
+    """What is wrong, and what to do."""
+    since_ms: int

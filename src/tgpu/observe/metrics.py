@@ -92,6 +92,9 @@ class Metrics:
         self._live = Gauge(
             "tgpu_live_jobs", "Jobs that wait or run, by user.", ["user", "status"], registry=registry
         )
+        self._alert = Gauge(
+            "tgpu_alert", "1 while something is wrong that does not mend itself.", ["name"], registry=registry
+        )
         self._node_up = Gauge("tgpu_node_up", "1 while the node is ready.", ["node"], registry=registry)
         labels = ["node", "resource"]
         self._capacity = Gauge("tgpu_capacity", "What a node has to give.", labels, registry=registry)
@@ -122,6 +125,9 @@ class Metrics:
 
     def count_drift(self, number: int) -> None:
         self._drift.inc(number)
+
+    def note_alert(self, name: str, *, on: bool) -> None:
+        self._alert.labels(name).set(on)
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
         self._wait_of[priority_class].observe(seconds)

@@ -5,10 +5,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tgpu.protocol.messages import FromAgent, FromServer
+from tgpu.protocol.peers import FromPeer, ToPeer
 
 MAX_FRAME = 64 * 1024 * 1024
 _LENGTH = 4
 
+Message = FromAgent | FromServer | ToPeer | FromPeer
 _encoder = msgspec.msgpack.Encoder()
 T = TypeVar("T")
 
@@ -17,7 +19,7 @@ class FramingError(ValueError):
     """What came in is not this protocol."""
 
 
-def encode(message: FromAgent | FromServer) -> bytes:
+def encode(message: Message) -> bytes:
     body = _encoder.encode(message)
     return len(body).to_bytes(_LENGTH, "big") + body
 
@@ -27,6 +29,7 @@ class Reader(Generic[T]):
 
     def __init__(self, decoder: "msgspec.msgpack.Decoder[T]") -> None:
         self._decoder = decoder
+        self.longest = MAX_FRAME
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[T]:
@@ -35,8 +38,8 @@ class Reader(Generic[T]):
         start = 0
         while len(self._buffer) - start >= _LENGTH:
             size = int.from_bytes(self._buffer[start : start + _LENGTH], "big")
-            if size > MAX_FRAME:
-                raise FramingError(f"a frame of {size} bytes is longer than {MAX_FRAME}")
+            if size > self.longest:
+                raise FramingError(f"a frame of {size} bytes is longer than {self.longest}")
             end = start + _LENGTH + size
             if len(self._buffer) < end:
                 break
@@ -57,3 +60,11 @@ def from_agents() -> Reader[FromAgent]:
 
 def from_server() -> Reader[FromServer]:
     return Reader(msgspec.msgpack.Decoder(FromServer))
+
+
+def from_asking_servers() -> Reader[ToPeer]:
+    return Reader(msgspec.msgpack.Decoder(ToPeer))
+
+
+def from_leader() -> Reader[FromPeer]:
+    return Reader(msgspec.msgpack.Decoder(FromPeer))

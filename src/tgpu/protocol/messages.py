@@ -13,7 +13,7 @@ from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Phase(StrEnum):
@@ -58,10 +58,16 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     serves: str
     attempts: tuple[AttemptReport, ...]
     taints: tuple[str, ...] = ()
+    key: str = ""
+    """What this node was given when it joined; not needed on the server's own machine."""
+    clock_ms: int = 0
+    """What the node's clock says now: the times in its reports are read by it."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
     use: NodeUse
+    sent: float = 0.0
+    """On the agent's own clock; comes back in `Heard`."""
     capacity: Capacity | None = None
     """Said only when it changed (a device fell ill, say)."""
 
@@ -92,6 +98,24 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True, tag="greeting"):
     cluster_id: str
     epoch: int
     session: int
+    servers: tuple[str, ...] = ()
+    """Where the servers of this cluster are: whom to ask when this one is gone."""
+    lease_s: float = 0.0
+    """How long a task that lives at most once may run after a heartbeat was sent that is acknowledged."""
+
+
+class Elsewhere(msgspec.Struct, frozen=True, kw_only=True, tag="elsewhere"):
+    """Another server leads, or none: go there, or ask again shortly if nobody leads."""
+
+    leader: str | None
+    servers: tuple[str, ...] = ()
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
+    """A heartbeat arrived at the leader, who has taken in everything that this node said in its hello: what
+    follows from it for the node's attempts was ordered before, on the same stream."""
+
+    sent: float
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +133,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     gpu_milli: int
     time_limit_s: int | None
     grace_s: int
+    once: bool = False
+    """It lives at most once: frozen while no server is heard."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,4 +179,4 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
 
 
 FromAgent = Hello | Heartbeat | Report | LogChunk
-FromServer = Greeting | Orders | Acknowledge | ReadLog | Refused
+FromServer = Greeting | Elsewhere | Heard | Orders | Acknowledge | ReadLog | Refused

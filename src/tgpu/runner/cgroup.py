@@ -56,6 +56,17 @@ class Cgroups:
             if not members:
                 return
 
+    def freeze(self, attempt: str) -> None:
+        """Forks included; where the hierarchy has no freezer, signals must do."""
+        path = f"{self.base}/{attempt}"
+        if not _write(f"{path}/cgroup.freeze", "1"):
+            _write(f"{path}/freezer.state", "FROZEN")
+
+    def thaw(self, attempt: str) -> None:
+        path = f"{self.base}/{attempt}"
+        if not _write(f"{path}/cgroup.freeze", "0"):
+            _write(f"{path}/freezer.state", "THAWED")
+
     def remove(self, attempt: str) -> None:
         for _ in range(REMOVE_TRIES):
             try:

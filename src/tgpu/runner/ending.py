@@ -12,6 +12,7 @@ LEFTOVER_GRACE_S = 2.0
 KILL_AGAIN_S = 0.05
 GIVE_UP_S = 5.0
 """After so long, processes that we may not kill (a setuid program, say) are left alone."""
+SUPERSEDED = "superseded"
 SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because the machine shut down")
 """A SIGTERM is not the agent's: its stops come as a file and SIGUSR1."""
 
@@ -27,6 +28,7 @@ class Ending:
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
         self._in_cgroup = False
+        self._frozen = False
         self.reason: tuple[str, str] | None = None
         """Cause and detail; the first reason stays, whatever comes later."""
         self.gave_up = False
@@ -41,6 +43,31 @@ class Ending:
         os.close(fd)
         return cause, detail
 
+    def look_for_stop(self, *, shutdown: bool = False) -> None:
+        """`shutdown`: whatever told us to end was not the agent, unless it has written so."""
+        if self.reason is None and self._kill_at is None:
+            stop = self.read_stop() or (SHUTDOWN if shutdown else None)
+            if stop is not None:
+                self._begin(stop, time.monotonic())
+
+    @property
+    def is_superseded(self) -> bool:
+        """Another attempt of its task runs: of one that lives at most once, this one may not run any more."""
+        return self._order.once and self.reason is not None and self.reason[0] == SUPERSEDED
+
+    def freeze(self) -> None:
+        """All of it: what is stopped cannot fork, and who was born meanwhile is found by the next call."""
+        self._frozen = True
+        if self._in_cgroup and self._place.cgroups is not None:
+            self._place.cgroups.freeze(self._order.attempt)
+        tree.stop(self._pid)
+
+    def thaw(self) -> None:
+        self._frozen = False
+        tree.go_on(self._pid)
+        if self._in_cgroup and self._place.cgroups is not None:
+            self._place.cgroups.thaw(self._order.attempt)
+
     def gather(self) -> None:
         if self._place.cgroups is not None:
             self._in_cgroup = self._place.cgroups.gather(self._order.attempt, self._pid)
@@ -52,20 +79,20 @@ class Ending:
     def heed(self, signals: set[int], *, main_ended: bool) -> None:
         """Does what is due now; `signals` are those caught since it was last called."""
         now = time.monotonic()
-        if self.reason is None and not main_ended:
-            stop = self.read_stop() if signals & {signal.SIGUSR1, signal.SIGTERM} else None
-            if stop is None and signal.SIGTERM in signals:
-                stop = SHUTDOWN
-            if stop is not None:
-                self._begin(stop, now)
-            elif self._deadline is not None and now >= self._deadline:
-                limit = f"it ran longer than its limit of {self._order.time_limit_s} s"
-                self._begin(("time-limit", limit), now)
+        if not main_ended:
+            if signals & {signal.SIGUSR1, signal.SIGTERM}:
+                self.look_for_stop(shutdown=signal.SIGTERM in signals)
+            self._look_at_limit(now)
         if main_ended and self._kill_at is None:
-            tree.terminate(self._pid)
+            tree.terminate(self._pid, wake=not self._frozen)
             self._kill_at = now + LEFTOVER_GRACE_S
         if self._kill_at is not None and now >= self._kill_at:
             self._kill(now)
+
+    def _look_at_limit(self, now: float) -> None:
+        if self.reason is None and self._deadline is not None and now >= self._deadline:
+            limit = f"it ran longer than its limit of {self._order.time_limit_s} s"
+            self._begin(("time-limit", limit), now)
 
     def until_next_ms(self, *, main_ended: bool) -> float | None:
         """How long nothing is due; None: for ever."""
@@ -76,13 +103,19 @@ class Ending:
         """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
         may be the program that is saving its work."""
         self.reason = reason
+        if self.is_superseded:
+            self._kill_at = now
+            return
         self._kill_at = now + self._order.grace_s
-        tree.terminate(self._pid)
+        tree.terminate(self._pid, wake=not self._frozen)
 
     def _kill(self, now: float) -> None:
         if self._in_cgroup and self._place.cgroups is not None:
             self._place.cgroups.kill(self._order.attempt)
-        if tree.kill(self._pid):
+        killed = tree.kill(self._pid)
+        if self._frozen and self._in_cgroup and self._place.cgroups is not None:
+            self._place.cgroups.thaw(self._order.attempt)  # only to die: version 1 holds up SIGKILL too
+        if killed:
             self._give_up_at = None
         elif self._give_up_at is None:
             self._give_up_at = now + GIVE_UP_S

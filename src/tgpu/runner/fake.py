@@ -54,6 +54,8 @@ class FakeMachine:
         self.listener: Callable[[RunnerEvent], None] | None = None
         self.tasks: dict[str, _Task] = {}
         self.outputs: dict[str, bytes] = {}
+        self.heard: tuple[int, float] | None = None
+        """Nothing is frozen here: that it was told is all."""
         self._claimed: set[str] = set()
         self._behave = behave
         self._now_ms = now_ms
@@ -156,6 +158,9 @@ class FakeRunner:
 
     def forget(self, attempt: str) -> None:
         self._machine.forget(attempt)
+
+    def heard(self, stamp_ns: int, lease_s: float) -> None:
+        self._machine.heard = (stamp_ns, lease_s)
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
         output = self._machine.outputs.get(attempt)

@@ -1,8 +1,9 @@
-"""The agent's side of the folders `claims` and `stops`, and of what a dead supervisor left running."""
+"""The agent's side of the folders `claims` and `stops`, of the lease, and of what a dead supervisor left running."""
 
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +11,24 @@ from pathlib import Path
 from tgpu.domain.ids import AttemptId
 from tgpu.runner import records
 from tgpu.runner.cgroup import Cgroups
+from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
 STRAY_ROUNDS = 100
+
+
+def renew_lease(folder: Path, stamp_ns: int, lease_s: float) -> None:
+    """Supervisors see the new one whole, or the old one."""
+    draft = folder / f".{records.HEARD}"
+    numbers = (stamp_ns, round(lease_s * NS))
+    draft.write_bytes(b"".join(number.to_bytes(NUMBER_BYTES, sys.byteorder) for number in numbers))
+    draft.rename(folder / records.HEARD)
+
+
+def forget_other_boots(folder: Path) -> None:
+    """A moment that lies ahead was of another life of the machine: its clock has begun anew since."""
+    heard = folder / records.HEARD
+    if read_lease(str(heard))[0] > time.clock_gettime_ns(time.CLOCK_BOOTTIME):
+        heard.unlink()
 
 
 class Folders:

@@ -17,7 +17,7 @@ _TELL_TIMEOUT_S = 1  # a hung agent may not hold up a supervisor; it will find t
 class Order:
     """One attempt to run."""
 
-    __slots__ = ("argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "time_limit_s", "user")
+    __slots__ = ("argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "once", "time_limit_s", "user")
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
         self,
@@ -29,6 +29,7 @@ class Order:
         time_limit_s: int | None,
         grace_s: int,
         log_cap_bytes: int,
+        once: int,
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -38,6 +39,7 @@ class Order:
         self.time_limit_s = time_limit_s
         self.grace_s = grace_s
         self.log_cap_bytes = log_cap_bytes
+        self.once = bool(once)
 
     @classmethod
     def of(cls, message: bytes) -> "Order":

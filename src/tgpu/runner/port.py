@@ -21,6 +21,8 @@ class LaunchSpec:
     grace_s: int
     log_cap_bytes: int
     """The most that each of stdout and stderr may keep on disk; the oldest goes first."""
+    once: bool = False
+    """It lives at most once: it runs only while `heard` moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,11 @@ class Runner(Protocol):
 
     def forget(self, attempt: str) -> None:
         """Drops the record of an attempt that is over (its output stays until it is old)."""
+        ...
+
+    def heard(self, stamp_ns: int, lease_s: float) -> None:
+        """The leader has this node in its books, and everything that it ordered before was carried out: what
+        lives at most once may run for so long after this moment of CLOCK_BOOTTIME, and no longer."""
         ...
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:

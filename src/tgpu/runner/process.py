@@ -15,7 +15,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.observe.logs import logger
 from tgpu.runner import logs, records, warm
 from tgpu.runner.cgroup import detect
-from tgpu.runner.folders import Folders, is_attempt
+from tgpu.runner.folders import Folders, forget_other_boots, is_attempt, renew_lease
 from tgpu.runner.journal import Journals, Message, decode
 from tgpu.runner.known import Known, Tracked
 from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, frame
@@ -61,6 +61,7 @@ class ProcessRunner:
         self._folders = Folders(self._folder)
         self._journals = Journals(self._folder)
         self._socket = _bind(self._folder)
+        forget_other_boots(self._folder)
         # 2. Nothing is claimed from here on that the survey does not see.
         lock = await warm.take_lock(self._folder)
         self._journals.begin(self._boot)
@@ -112,6 +113,7 @@ class ProcessRunner:
             spec.time_limit_s,
             spec.grace_s,
             spec.log_cap_bytes,
+            spec.once,
         )
         tracked = self._known.attempts[spec.attempt] = Tracked(set(), order)
         self._send_again(tracked)
@@ -130,6 +132,14 @@ class ProcessRunner:
         if self._known.forget(attempt, self._loop.time()):
             with contextlib.suppress(OSError):  # on a full disk: then it is found again, and forgotten again
                 self._journals.append(Message(attempt, forgotten=True))
+
+    def heard(self, stamp_ns: int, lease_s: float) -> None:
+        if any(tracked.stop is not None and not tracked.ended for tracked in self._known.attempts.values()):
+            return  # an order is not carried out yet: until then this has not been heard
+        try:
+            renew_lease(self._folder, stamp_ns, lease_s)
+        except OSError as error:  # a full disk: what lives at most once is frozen until there is room
+            logger("runner").warning("lease-not-renewed", error=str(error))
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
         if stream not in logs.STREAMS or not is_attempt(attempt):

@@ -15,6 +15,7 @@ CLAIMS = "claims"
 STOPS = "stops"
 LOCK = "spawner.lock"
 SOCKET = "agent.sock"
+HEARD = "heard"
 DETAIL_MAX = 1000  # so that a journal line stays far below one page
 
 

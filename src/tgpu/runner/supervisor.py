@@ -13,6 +13,7 @@ import time
 from tgpu.runner import records, task
 from tgpu.runner.desk import Desk
 from tgpu.runner.ending import Ending
+from tgpu.runner.lease import Lease
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 
@@ -60,6 +61,7 @@ class Supervisor:
         self.signals: set[int] = set()
         """What was caught and not yet heeded."""
         self.ending = Ending(place, order)
+        self.lease = Lease(order)
         self.streams: list[Stream] = []
 
     def claim(self, birth: int) -> bool:
@@ -80,6 +82,9 @@ class Supervisor:
         # The agent writes the stop first and looks for the claim afterwards, we the other way round:
         # one of us sees the other.
         self.ending.reason = self.ending.read_stop()
+        if self.lease.is_over:
+            self.desk.leave()
+            self.lease.await_start(self.ending)
         if self.ending.reason is not None:
             return
         try:
@@ -108,7 +113,7 @@ class Supervisor:
             ends.append(end)
         self.started_ms = _now_ms()
         try:
-            if place.own is not None and place.own.name == order.user:
+            if place.own is not None and place.own.name == order.user and not order.once:
                 place.own.complete(order.env)
                 self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
             else:
@@ -169,9 +174,10 @@ class Supervisor:
             if self.alone or self.ending.gave_up:
                 return
             main_ended = self.status is not None
+            self.lease.heed(self.ending)
             self.ending.heed(self.signals, main_ended=main_ended)
             self.signals.clear()
-            for fd, _ in poller.poll(self.ending.until_next_ms(main_ended=main_ended)):
+            for fd, _ in poller.poll(self._until_next_ms(main_ended=main_ended)):
                 if fd == wake:
                     self.signals.update(os.read(wake, 512))
                 elif fd == self.refusals:
@@ -180,6 +186,11 @@ class Supervisor:
                     self._executed()
                 elif not pipes[fd].pump():
                     poller.unregister(fd)
+
+    def _until_next_ms(self, *, main_ended: bool) -> float | None:
+        """How long nothing is due; None: for ever."""
+        due = (self.ending.until_next_ms(main_ended=main_ended), self.lease.until_next_ms())
+        return min((ms for ms in due if ms is not None), default=None)
 
     def _catch_signals(self) -> int:
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

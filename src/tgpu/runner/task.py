@@ -2,7 +2,8 @@
 """From an order to a running program: who it is, where it stands, what it runs.
 
 A task of the agent's own user is started with `posix_spawn`, which copies nothing. Another user's is
-forked, because only a process of its own can become that user before it looks at the user's files.
+forked, because only a process of its own can become that user before it looks at the user's files. So is one
+that lives at most once, because only a process of its own can ask to die with its supervisor.
 """
 
 import os
@@ -101,7 +102,8 @@ def become(argv: list[str], env: dict[str, str], cwd: str, account: Account, sup
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    account.assume()
+    if account.uid != os.getuid():
+        account.assume()
     _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which would clear it
     if os.getppid() != supervisor:
         raise Refusal("its supervisor is gone")

@@ -24,18 +24,16 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def terminate(root: int) -> None:
-    """SIGTERM to every descendant, and SIGCONT so that one that was stopped can obey."""
+def terminate(root: int, *, wake: bool) -> None:
+    """SIGTERM to every descendant. `wake`: and SIGCONT, so that one that was stopped can obey."""
     for pid in descendants(root):
         _send(pid, signal.SIGTERM)
-        _send(pid, signal.SIGCONT)
+        if wake:
+            _send(pid, signal.SIGCONT)
 
 
-def kill(root: int) -> bool:
-    """One pass of SIGKILL; False if there is somebody whom this process may not kill.
-
-    All are stopped first: what is stopped cannot fork, so each round finds only the newly born.
-    """
+def stop(root: int) -> None:
+    """SIGSTOP to every descendant: what is stopped cannot fork, so each round finds only the newly born."""
     stopped: set[int] = set()
     for _ in range(FREEZE_ROUNDS):
         fresh = [pid for pid in descendants(root) if pid not in stopped]
@@ -44,6 +42,16 @@ def kill(root: int) -> bool:
         for pid in fresh:
             _send(pid, signal.SIGSTOP)
         stopped.update(fresh)
+
+
+def go_on(root: int) -> None:
+    for pid in descendants(root):
+        _send(pid, signal.SIGCONT)
+
+
+def kill(root: int) -> bool:
+    """One pass of SIGKILL, when all are stopped; False if there is somebody whom this process may not kill."""
+    stop(root)
     killed = [_send(pid, signal.SIGKILL) for pid in descendants(root)]
     return all(killed)
 

@@ -39,6 +39,7 @@ class AgentProcess:
         self._facts = facts
         self._trace = trace
         self._on_exit = on_exit
+        self._guide = _Guide()
         self._agent = Agent(
             identity=NodeIdentity(
                 node_id=machine.node_id, boot_id=machine.boot.name, pool="default", labels={}, serves="*"
@@ -51,6 +52,8 @@ class AgentProcess:
             log_cap_bytes=0,
             everybodys_env={},
             random=random,
+            guide=self._guide,
+            boottime_ns=lambda: round(loop.time() * 1e9),
         )
 
     def start(self) -> None:
@@ -65,7 +68,10 @@ class AgentProcess:
         self._loop.outside(0, self._on_exit, self)
 
     async def _dial(self, listener: Listener) -> Channel:
-        return await self._network.dial(self.incarnation, self.machine.node_id, listener)
+        url, self._guide.url = self._guide.url, None
+        channel = await self._network.dial(self.incarnation, self.machine.node_id, listener, url)
+        self._guide.called = url
+        return channel
 
     async def _discover(self) -> Capacity:
         await asyncio.sleep(self._random.uniform(0, 0.2))
@@ -74,3 +80,22 @@ class AgentProcess:
     async def _measure(self) -> NodeUse:
         await asyncio.sleep(self._random.uniform(0, 0.1))
         return NodeUse()
+
+
+class _Guide:
+    """Goes where it was sent on to; otherwise to whichever answers."""
+
+    def __init__(self) -> None:
+        self.url: str | None = None
+        self.called: str | None = None
+
+    def welcomed(self, servers: tuple[str, ...]) -> None:
+        del servers
+        self.url = self.called
+
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
+        del servers
+        self.url = leader
+
+    def silent(self) -> None:
+        self.url = None

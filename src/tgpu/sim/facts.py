@@ -18,6 +18,7 @@ class Run:
     devices: tuple[int, ...]
     started_s: float
     end: Exit | None = None
+    frozen: bool = False
 
     @property
     def attempt_id(self) -> AttemptId:
@@ -29,6 +30,10 @@ class Watcher:
 
     def process_started(self, run: Run) -> Iterator[str]:
         """What is wrong with that, in words."""
+        del run
+        yield from ()
+
+    def process_thawed(self, run: Run) -> Iterator[str]:
         del run
         yield from ()
 
@@ -66,6 +71,10 @@ class Facts:
         self.epoch = 0
         """The newest one that was claimed, and by which server."""
         self.leader = ""
+        self.heard: dict[str, list[float]] = {}
+        """When each node was heard by whoever led."""
+        self.gone: dict[str, float] = {}
+        """Nodes that went down, and when, in a run where nothing else keeps anybody from acting."""
         self.drift = 0
         self.failures: list[str] = []
         """Whatever ended in a way it should not have."""
@@ -85,6 +94,15 @@ class Facts:
         if self.live.get(run.attempt) is run:
             del self.live[run.attempt]
         self._judge(lambda watcher: watcher.process_ended(run))
+
+    def froze(self, run: Run) -> None:
+        self._trace.add(run.node_id, f"process {run.attempt} is frozen")
+        run.frozen = True
+
+    def thawed(self, run: Run) -> None:
+        self._trace.add(run.node_id, f"process {run.attempt} is thawed")
+        run.frozen = False
+        self._judge(lambda watcher: watcher.process_thawed(run))
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> None:
         self._judge(lambda watcher: watcher.committed(epoch, batch, receipt))

@@ -7,6 +7,7 @@ from random import Random
 from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation
 from tgpu.sim.machine import Machine
+from tgpu.sim.server import ServerProcess
 from tgpu.sim.world import World
 
 
@@ -23,9 +24,12 @@ class Faults:
             self._reboot,
             self._reboot,
             self._crash_both,
-            self._depose_server,
-            self._stall_server,
+            self._pause_leader,
+            self._pause_leader,
+            self._cut_leader_off_from_the_store,
             self._partition,
+            self._partition,
+            self._cut_everybody_off,
             self._snap,
             self._snap,
             self._store_outage,
@@ -34,13 +38,21 @@ class Faults:
             self._device_falls_ill,
         ]
 
-    async def run(self, for_s: float) -> None:
+    async def storm(self, for_s: float) -> None:
+        """Everything, all the time."""
+        await self._draw(self._kinds, self._random.choice((1.0, 3.0, 6.0)), for_s)
+
+    async def cuts(self, for_s: float) -> None:
+        """Nodes come and go, and servers have the time to notice."""
+        kinds = [self._long_cut] * 8 + [self._cut_everybody_off, self._crash_server, self._crash_agent]
+        await self._draw([*kinds, self._reboot, self._store_outage], 4.0, 2 * for_s)
+
+    async def _draw(self, kinds: list[Callable[[], None]], mean_s: float, for_s: float) -> None:
         loop = self._world.loop
         until = loop.time() + for_s
-        mean_s = self._random.choice((1.0, 3.0, 6.0))
         while (wait := self._random.expovariate(1 / mean_s)) + loop.time() < until:
             await asyncio.sleep(wait)
-            self._random.choice(self._kinds)()
+            self._random.choice(kinds)()
 
     def stop(self) -> None:
         """No new fault from now on, and everything that went down comes back."""
@@ -48,6 +60,7 @@ class Faults:
         world.trace.add("world", "quiesces")
         world.network.calm()
         world.store.away, world.store.flaky = False, 0.0
+        world.store.cut_off.clear()
         for incarnation in self._paused:
             world.loop.resume(incarnation)
         for server in world.servers:
@@ -57,7 +70,29 @@ class Faults:
         for machine in world.machines:
             machine.recover()
             world.start_agent(machine)
-        world.ensure_server()
+        world.ensure_servers()
+
+    async def lose_a_node(self, for_s: float) -> None:
+        """Nothing else goes wrong, unless the leader dies at the same moment: nobody has an excuse."""
+        world = self._world
+        await asyncio.sleep(self._random.uniform(3, 15))
+        machine, leader = self._machine(), world.leader
+        agent = world.agents.get(machine.node_id)
+        if agent is None or leader is None or len(world.machines) == 1:
+            return
+        world.facts.gone[machine.node_id] = world.loop.time()
+        world.crash_agent(agent, with_machine=True)
+        if happens(self._random, 0.5):
+            world.crash_server(leader)
+            self._soon(1, world.ensure_servers)
+        await asyncio.sleep(31 + self._random.uniform(0, for_s))
+
+    def _server(self) -> ServerProcess | None:
+        """Mostly the leader: what happens to the others is noticed by few."""
+        leader, servers = self._world.leader, self._world.servers
+        if leader is not None and happens(self._random, 0.8):
+            return leader
+        return self._random.choice(servers) if servers else None
 
     def _machine(self) -> Machine:
         return self._random.choice(self._world.machines)
@@ -67,13 +102,13 @@ class Faults:
 
     def _crash_server(self) -> None:
         """After some more of its own steps: in the middle of whatever it is doing by then."""
-        server = self._world.server
+        server = self._server()
         if server is None:
             return
 
         def crash() -> None:
             self._world.crash_server(server)
-            self._soon(4, self._world.ensure_server)
+            self._soon(self._random.choice((4, 20)), self._world.ensure_servers)
 
         server.incarnation.on_fuse = crash
         server.incarnation.fuse = self._random.randint(1, 60)
@@ -104,8 +139,9 @@ class Faults:
         self._crash_server()
         self._reboot()
 
-    def _pause_server(self) -> None:
-        server = self._world.server
+    def _pause_leader(self) -> None:
+        """It stops, another one may take over, and the old one wakes up and knows nothing of it."""
+        server = self._server()
         if server is None:
             return
         incarnation = server.incarnation
@@ -119,25 +155,38 @@ class Faults:
 
         self._soon(25, resume)
 
-    def _stall_server(self) -> None:
-        """It stops for a while and then goes on as if nothing had been."""
-        self._pause_server()
-
-    def _depose_server(self) -> None:
-        """It stops, another one takes over, and the old one wakes up and knows nothing of it."""
-        self._pause_server()
-        self._world.start_server()
-        for machine in self._world.machines:
-            if happens(self._random, 0.7):  # the others stay with the old one at first
-                self._world.network.snap(machine.node_id)
+    def _cut_leader_off_from_the_store(self) -> None:
+        """It hears its nodes, and can write nothing."""
+        leader = self._world.leader
+        if leader is None:
+            return
+        name, store = leader.incarnation.name, self._world.store
+        self._world.trace.add(name, "is cut off from the store")
+        store.cut_off.add(name)
+        self._soon(15, lambda: store.cut_off.discard(name))
 
     def _partition(self) -> None:
         machine = self._machine()
-        seconds = self._random.uniform(0, 25)
-        self._world.trace.add("network", f"cuts {machine.node_id} off for {seconds:.1f} s")
-        self._world.network.partition(machine.node_id, seconds)
+        seconds = self._random.uniform(0, self._random.choice((10, 25, 60)))
+        self._cut_off(machine, seconds)
         if happens(self._random, 0.5):
             self._world.network.snap(machine.node_id)
+
+    def _long_cut(self) -> None:
+        """One at a time, for about as long as it takes to be lost: then its tasks have just moved elsewhere."""
+        busiest = max(self._world.machines, key=lambda machine: len(machine.live))
+        if not any(self._world.network.is_cut_off(machine.node_id) for machine in self._world.machines):
+            self._cut_off(busiest, self._random.uniform(12, self._random.choice((20, 40))))
+
+    def _cut_everybody_off(self) -> None:
+        """From all servers at once, as if those had lost their network."""
+        seconds = self._random.uniform(0, 30)
+        for machine in self._world.machines:
+            self._cut_off(machine, seconds)
+
+    def _cut_off(self, machine: Machine, seconds: float) -> None:
+        self._world.trace.add("network", f"cuts {machine.node_id} off for {seconds:.1f} s")
+        self._world.network.partition(machine.node_id, seconds)
 
     def _snap(self) -> None:
         self._world.network.snap(self._machine().node_id)

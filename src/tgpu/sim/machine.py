@@ -16,6 +16,7 @@ from tgpu.sim.facts import Facts, Run
 from tgpu.sim.loop import Incarnation, SimLoop
 
 SIGTERM, SIGKILL = 15, 9
+POLL_S = 0.5
 Ts = TypeVarTuple("Ts")
 
 
@@ -32,7 +33,11 @@ class Process:
     spec: LaunchSpec
     behaviour: Behaviour
     run: Run
+    ends_s: float
+    """When it would exit by itself, if nothing held it up."""
     stopping: tuple[Cause, str] | None = None
+    frozen_s: float | None = None
+    """Since when it stands still."""
 
 
 class Machine:
@@ -50,6 +55,9 @@ class Machine:
         """Launches on their way to the disk: nobody has claimed them yet."""
         self.stops: dict[str, tuple[Cause, str]] = {}
         self.live: dict[str, Process] = {}
+        self.awaited: dict[str, LaunchSpec] = {}
+        """Claimed by a supervisor that does not start its task before the leader is heard."""
+        self._lease_s = 0.0
         self.tell: Callable[[RunnerEvent], None] | None = None
         self.boot = self._new_boot()
 
@@ -77,10 +85,14 @@ class Machine:
         self.stops.pop(attempt, None)
         self.forgotten[attempt] = None
 
+    def heard(self, until_s: float) -> None:
+        """On disk, for every supervisor to read when it next looks."""
+        self._lease_s = until_s
+
     def survey(self) -> list[RunnerEvent]:
         """What is here from before; whatever a reboot interrupted is over."""
         for attempt, record in self.records.items():
-            if record.exit is None and attempt not in self.live:
+            if record.exit is None and attempt not in self.live and attempt not in self.awaited:
                 record.exit = Exit(Cause.REBOOTED, started_ms=record.started_ms, ended_ms=self.now_ms())
         return [
             AttemptStarted(attempt, record.started_ms or 0)
@@ -104,6 +116,8 @@ class Machine:
             self._facts.ended(process.run, Exit(Cause.REBOOTED, ended_ms=self.now_ms()))
         self.live.clear()
         self.ordered.clear()
+        self.awaited.clear()
+        self._lease_s = 0.0
         self.tell = None
         self.boot = self._new_boot()
 
@@ -127,10 +141,18 @@ class Machine:
     def _claim(self, spec: LaunchSpec) -> None:
         if self.ordered.pop(spec.attempt, None) is None:
             return
+        self._try(spec)
+
+    def _try(self, spec: LaunchSpec) -> None:
+        self.awaited.pop(spec.attempt, None)
         behaviour = Behaviour.parse(spec.argv)
         if spec.attempt in self.stops:
             cause, detail = self.stops[spec.attempt]
             self._never_ran(spec.attempt, Exit(cause, detail=detail, ended_ms=self.now_ms()))
+        elif spec.once and not self._is_heard():
+            self.records.setdefault(spec.attempt, Record(started_ms=self.now_ms()))
+            self.awaited[spec.attempt] = spec
+            self._later(self._random.uniform(0.1, POLL_S), self._try, spec)
         elif not behaviour.starts:
             why = "simulated: command not found"
             self._never_ran(spec.attempt, Exit(Cause.COULD_NOT_START, detail=why, ended_ms=self.now_ms()))
@@ -145,16 +167,48 @@ class Machine:
         now_ms = self.now_ms()
         devices = tuple(int(index) for index in spec.env["CUDA_VISIBLE_DEVICES"].split(",") if index)
         run = Run(spec.attempt, self.node_id, devices, self._loop.time())
-        process = Process(spec, behaviour, run)
+        process = Process(spec, behaviour, run, self._loop.time() + behaviour.runs_ms / 1000)
         self.records[spec.attempt] = Record(started_ms=now_ms)
         self.live[spec.attempt] = process
         self._facts.started(run)
         self._say(AttemptStarted(spec.attempt, now_ms))
         self._later(behaviour.runs_ms / 1000, self._exits, process)
+        if spec.once:
+            self._later(POLL_S, self._look, process)
         if spec.time_limit_s is not None:
             self._later(spec.time_limit_s, self._begin_end, process, (Cause.TIME_LIMIT, ""))
 
+    def _is_heard(self) -> bool:
+        return self._loop.time() < self._lease_s
+
+    def _look(self, process: Process) -> None:
+        """What its supervisor does now and then, whether there is an agent or not."""
+        if self.live.get(process.spec.attempt) is not process:
+            return
+        if not self._is_heard():
+            if process.frozen_s is None:
+                process.frozen_s = self._loop.time()
+                self._facts.froze(process.run)
+        elif process.frozen_s is not None and not self._is_replaced(process):
+            held_up_s = self._loop.time() - process.frozen_s
+            process.frozen_s = None
+            process.ends_s += held_up_s
+            self._later(max(0.0, process.ends_s - self._loop.time()), self._exits, process)
+            self._facts.thawed(process.run)
+            if process.stopping is not None:
+                self._obey(process)
+        self._later(self._random.uniform(0.1, POLL_S), self._look, process)
+
+    def _is_replaced(self, process: Process) -> bool:
+        """A stop comes before the thaw: whoever has to go for another attempt is not woken up for it."""
+        attempt = process.spec.attempt
+        if attempt in self.stops:
+            self._begin_end(process, self.stops[attempt])
+        return process.stopping is not None and process.stopping[0] is Cause.SUPERSEDED
+
     def _exits(self, process: Process) -> None:
+        if process.frozen_s is not None or self._loop.time() < process.ends_s - 1e-6:
+            return  # it stood still meanwhile: its time has not come
         cause, detail = process.stopping or (Cause.EXITED, "")
         self._record_end(
             process, Exit(cause, process.behaviour.exit_code, detail=detail, ended_ms=self.now_ms())
@@ -164,13 +218,21 @@ class Machine:
         if process.stopping is not None:
             return
         process.stopping = reason
-        obeys_ms, grace_s = process.behaviour.obeys_ms, process.spec.grace_s
-        if obeys_ms is not None and obeys_ms < 1000 * grace_s:
+        if process.spec.once and reason[0] is Cause.SUPERSEDED:
+            self._killed(process, SIGKILL)
+            return
+        self._later(process.spec.grace_s, self._killed, process, SIGKILL)
+        if process.frozen_s is None:
+            self._obey(process)
+
+    def _obey(self, process: Process) -> None:
+        obeys_ms = process.behaviour.obeys_ms
+        if obeys_ms is not None and obeys_ms < 1000 * process.spec.grace_s:
             self._later(obeys_ms / 1000, self._killed, process, SIGTERM)
-        else:
-            self._later(grace_s, self._killed, process, SIGKILL)
 
     def _killed(self, process: Process, signal: int) -> None:
+        if signal == SIGTERM and process.frozen_s is not None:
+            return  # it got as far as that, and no further
         cause, detail = process.stopping or (Cause.SIGNALLED, "")
         self._record_end(process, Exit(cause, signal=signal, detail=detail, ended_ms=self.now_ms()))
 

@@ -8,7 +8,7 @@ from typing import TypeVarTuple
 
 from tgpu.agent.channel import Listener
 from tgpu.protocol.framing import encode
-from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Orders, Report
+from tgpu.protocol.messages import Acknowledge, FromAgent, FromServer, Heard, Orders, Report
 from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.stream import AgentEnd, End, Server, ServerEnd
@@ -47,15 +47,21 @@ class Network:
         self._streams: list[tuple[AgentEnd, ServerEnd]] = []
         self._cut_until: dict[str, float] = {}
 
-    async def dial(self, owner: Incarnation, node_id: str, listener: Listener) -> AgentEnd:
+    async def dial(
+        self, owner: Incarnation, node_id: str, listener: Listener, url: str | None = None
+    ) -> AgentEnd:
+        """`url`: the server to be called; else whichever answers."""
         await asyncio.sleep(self._delay())
         if self._cut_s(node_id) > 0:
             await asyncio.sleep(min(self._cut_s(node_id), DIAL_TIMEOUT_S))
             raise TimeoutError("nobody answers")
         if not self.servers:
             raise ConnectionRefusedError("nobody listens")
-        stray = self.mood.unruly and happens(self.random, 0.2)  # it finds an old server
-        server = self.random.choice(self.servers) if stray else self.servers[-1]
+        meant = [server for server in self.servers if server.url == url]
+        stray = self.mood.unruly and happens(self.random, 0.2)  # it finds another one
+        if url is not None and not meant and not stray:
+            raise ConnectionRefusedError("nobody listens there")
+        server = self.random.choice(self.servers if stray or not meant else meant)
         agent_end, server_end = AgentEnd(self, owner, node_id, listener), ServerEnd(self, server, node_id)
         agent_end.peer, server_end.peer = server_end, agent_end
         self._streams.append((agent_end, server_end))
@@ -67,13 +73,20 @@ class Network:
             self.loop.outside(self._cut_s(sender.node_id) + self._delay(), sender.lost)
             return
         frame = encode(message)
-        if not (self.mood.unruly and isinstance(message, REPEATABLE)):
+        if not self._may_be_disordered(sender, message):
             self._in_order(sender, frame)
         elif not happens(self.random, 0.1):  # otherwise it is lost
             for _ in range(self.random.choice((1, 1, 1, 2))):
                 late = self.random.choice((0.0, 0.0, 0.1, 4.0)) * self.random.random()
                 wait = self._cut_s(sender.node_id) + self._delay() + late
                 self.loop.outside(wait, sender.peer.arrived, frame)
+
+    def _may_be_disordered(self, sender: End, message: FromAgent | FromServer) -> bool:
+        """Who acknowledges a heartbeat says by it that what was ordered until then has come first."""
+        sender.acknowledges |= isinstance(message, Heard)
+        if isinstance(message, Orders) and not sender.acknowledges:
+            return False
+        return self.mood.unruly and isinstance(message, REPEATABLE)
 
     def _in_order(self, sender: End, frame: bytes) -> None:
         self._after_the_last(sender, sender.peer.arrived, frame)
@@ -103,6 +116,9 @@ class Network:
 
     def partition(self, node_id: str, seconds: float) -> None:
         self._cut_until[node_id] = self.loop.time() + seconds
+
+    def is_cut_off(self, node_id: str) -> bool:
+        return self._cut_s(node_id) > 0
 
     def snap(self, node_id: str) -> None:
         """Its stream breaks; each end learns of it when it does."""

@@ -20,7 +20,7 @@ from tgpu.sim.world import World
 LOOK_S = 0.5
 REST_S = 2.0
 """How long nothing may be left to do before it is believed."""
-PATIENCE_S = 1500.0
+PATIENCE_S = 3000.0
 """By then even the longest queue on the smallest machine has been served one by one."""
 
 
@@ -88,9 +88,11 @@ async def _story(world: World, random: Random) -> None:
     ]
     faults = Faults(world, random)
     living = [asyncio.ensure_future(user.live(random.randint(3, 12), busy_s)) for user in users]
-    trouble = asyncio.ensure_future(faults.run(busy_s))
+    weather = random.choice((faults.storm, faults.storm, faults.cuts, faults.cuts, faults.lose_a_node))
+    trouble = asyncio.ensure_future(weather(busy_s))
     looking = asyncio.ensure_future(_look(world))
     await asyncio.wait([trouble, looking], return_when=asyncio.FIRST_COMPLETED)
+    world.facts.gone.clear()
     faults.stop()
     resting = asyncio.ensure_future(_come_to_rest(world, living))
     await asyncio.wait([resting, looking], return_when=asyncio.FIRST_COMPLETED)
@@ -117,13 +119,13 @@ async def _come_to_rest(world: World, living: "Sequence[asyncio.Future[None]]") 
 
 
 def _is_at_rest(world: World) -> bool:
-    server = world.server
+    picture = world.picture
     return (
-        server is not None
-        and server.control.leads
+        picture is not None
         and not world.store.state.live
         and not world.facts.live
-        and all(_is_settled(machine, server.control.picture) for machine in world.machines)
+        and not picture.table.holdings
+        and all(_is_settled(machine, picture) for machine in world.machines)
     )
 
 

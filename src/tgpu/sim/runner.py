@@ -52,6 +52,9 @@ class SimRunner:
         if self._known.pop(attempt, False):
             self._machine.forget(attempt)
 
+    def heard(self, stamp_ns: int, lease_s: float) -> None:
+        self._machine.heard(stamp_ns / 1e9 + lease_s)
+
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:  # noqa: ARG002  simulated programs say nothing
         return LogPart(0, b"") if attempt in self._known else None
 

@@ -28,6 +28,8 @@ class SimStore(MemoryStore):
         self._facts = facts
         self._trace = trace
         self.away = False
+        self.cut_off: set[str] = set()
+        """Servers that cannot reach it."""
         self.flaky = 0.0
         """How often a single call fails, before or after its effect."""
 
@@ -35,17 +37,6 @@ class SimStore(MemoryStore):
     def state(self) -> State:
         """For the checkers, who ask no server."""
         return self._state
-
-    async def claim(self) -> int:
-        return await self._once(self._claim)
-
-    def _claim(self) -> int:
-        self._state.epoch += 1
-        claimant = INCARNATION.get()
-        assert claimant is not None
-        self._facts.epoch, self._facts.leader = self._state.epoch, claimant.name
-        self._trace.add("store", f"epoch {self._state.epoch} begins: {claimant.name} leads")
-        return self._state.epoch
 
     async def load(self) -> StoredWorld:
         """A leader that reads everything anew forgets all that is not written down."""
@@ -67,9 +58,24 @@ class SimStore(MemoryStore):
 
     async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
         await asyncio.sleep(self._random.choice(_DELAYS_S))
-        if self.away or happens(self._random, self.flaky):
+        if self._is_away() or happens(self._random, self.flaky):
             raise StoreUnavailableError("simulated: the disk is full")
-        result = await super()._once(effect, wakes=wakes)
-        if happens(self._random, self.flaky):
+        result = await super()._once(lambda: self._noted(effect), wakes=wakes)
+        if self._is_away() or happens(self._random, self.flaky):
             raise StoreUnavailableError("simulated: the connection broke before the answer came")
+        return result
+
+    def _is_away(self) -> bool:
+        caller = INCARNATION.get()
+        return self.away or (caller is not None and caller.name in self.cut_off)
+
+    def _noted(self, effect: Callable[[], T]) -> T:
+        """With a new epoch somebody leads from this moment on, whether the answer arrives or not."""
+        before = self._state.epoch
+        result = effect()
+        if self._state.epoch != before:
+            winner = INCARNATION.get()
+            assert winner is not None
+            self._facts.epoch, self._facts.leader = self._state.epoch, winner.name
+            self._trace.add("store", f"epoch {self._state.epoch} begins: {winner.name} leads")
         return result

@@ -40,6 +40,7 @@ class Server:
     """One server process that listens."""
 
     incarnation: Incarnation
+    url: str
     accept: Callable[[Link], Session]
 
 
@@ -54,6 +55,8 @@ class End(ABC):
         self.peer: End = self
         self.broken = False
         self.last_arrival = 0.0
+        self.acknowledges = False
+        """It has said that it heard the other side: all that it said before was said in order."""
         self._buffer = bytearray()
 
     def send(self, message: FromAgent | FromServer) -> None:

@@ -3,9 +3,11 @@
 from tgpu.protocol.messages import (
     Acknowledge,
     AttemptReport,
+    Elsewhere,
     FromAgent,
     FromServer,
     Greeting,
+    Heard,
     Heartbeat,
     Hello,
     Orders,
@@ -26,6 +28,10 @@ def in_words(message: FromAgent | FromServer) -> str:
         case Orders(launches=launches, stops=stops, forget=forget):
             launched, stopped = [launch.attempt for launch in launches], [stop.attempt for stop in stops]
             text = f"orders: launch {launched} stop {stopped} forget {list(forget)}"
+        case Elsewhere(leader=leader):
+            text = f"elsewhere: {leader or 'nobody leads'}"
+        case Heard(sent=sent):
+            text = f"that its heartbeat of {sent:.3f} was heard"
         case Acknowledge(seq=seq):
             text = f"acknowledgement of report {seq}"
         case _:

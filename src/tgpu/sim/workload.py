@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from tgpu.domain.job import Group, JobSpec, Request
+from tgpu.domain.job import Group, JobSpec, OnReturn, Request
 from tgpu.domain.node import Capacity
 from tgpu.domain.priority import PriorityClass
 from tgpu.sim.behaviour import Behaviour
@@ -98,16 +98,19 @@ def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSp
         tenant_id=random.choice(TENANTS),
         priority_class=random.choice(list(PriorityClass)),
         priority=random.randint(-3, 3),
-        time_limit_s=random.choice((None, None, None, 1, 5, 10, 60)),
+        time_limit_s=random.choice((None, None, None, None, None, 1, 5, 10, 60)),
         max_wait_s=random.choice((None, None, None, None, None, None, 2, 20)),
         requeue=happens(random, 0.8),
         grace_s=random.choice((0, 1, 3)),
+        on_return=random.choice((OnReturn.LONGEST, OnReturn.LONGEST, OnReturn.REPLACEMENT)),
+        once=happens(random, 0.4),
     )
 
 
 def behaviour(random: Random) -> Behaviour:
+    long = happens(random, 0.35)
     return Behaviour(
-        runs_ms=round(20 * 1000 ** random.random()),  # from 20 ms to 20 s, short ones as common as long ones
+        runs_ms=random.randint(20_000, 90_000) if long else round(20 * 1000 ** random.random()),
         exit_code=random.choice((0, 0, 0, 1, 137)),
         obeys_ms=random.choice((0, 100, 1500, None)),
         starts=happens(random, 0.95),

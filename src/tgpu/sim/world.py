@@ -1,10 +1,11 @@
-"""The whole simulated installation: one store, some machines, whoever serves and listens at the moment."""
+"""The whole simulated installation: one store, some servers, some machines, and who is up at the moment."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from tgpu.core.picture import Picture
 from tgpu.domain.node import Capacity, Device
 from tgpu.domain.tenant import Limits, Tenant
 from tgpu.sim.agent import AgentProcess
@@ -36,10 +37,11 @@ class World:
         self.network = Network(loop, random, trace, mood, self.facts.greeted)
         self.machines = [
             Machine(loop, random, self.facts, f"n{number}", capacity(random, number))
-            for number in range(1, random.randint(1, 3) + 1)
+            for number in range(1, random.choice((1, 2, 2, 3, 3, 4)) + 1)
         ]
+        self._hosts = [f"server{number}" for number in range(1, random.choice((1, 2, 2, 3)) + 1)]
         self.servers: list[ServerProcess] = []
-        """Those that live, the newest last; an older one has been paused and does not know it yet."""
+        """Those that live: one leads, or thinks so in its sleep, the others follow."""
         self.agents: dict[str, AgentProcess] = {}
         self._policy = random.choice(("drf", "drf", "fair-tree", "priority", "fifo"))
         self._lives = 0
@@ -53,21 +55,31 @@ class World:
                 await self.store.update_tenant(tenant_id, weight=weight)
             else:
                 await self.store.create_tenant(Tenant(tenant_id, weight=weight))
-        self.start_server()
+        self.ensure_servers()
         for machine in self.machines:
             self.start_agent(machine)
 
     # Servers
 
     @property
-    def server(self) -> ServerProcess | None:
-        return self.servers[-1] if self.servers else None
+    def leader(self) -> ServerProcess | None:
+        """Who leads in truth."""
+        return next((server for server in self.servers if server.leads), None)
 
-    def start_server(self) -> None:
+    @property
+    def picture(self) -> Picture | None:
+        """The leader's."""
+        leader = self.leader
+        return leader.control.picture if leader is not None and leader.control is not None else None
+
+    def _start_server(self, host: str) -> None:
         self._lives += 1
         server = ServerProcess(
-            name=f"server{self._lives}",
+            name=f"{host}.{self._lives}",
+            host=host,
+            shared=len(self._hosts) > 1,
             loop=self.loop,
+            random=self._random,
             store=self.store,
             facts=self.facts,
             trace=self.trace,
@@ -75,7 +87,7 @@ class World:
             on_exit=self._server_ended,
         )
         self.servers.append(server)
-        self.network.servers.append(Server(server.incarnation, server.hub.opened))
+        self.network.servers.append(Server(server.incarnation, f"sim://{host}", server.accept))
         self.trace.add(server.incarnation.name, "starts")
         server.start()
 
@@ -91,11 +103,12 @@ class World:
     def _server_ended(self, server: ServerProcess) -> None:
         """It gave up by itself; whoever started it starts it again."""
         self.crash_server(server)
-        self.loop.outside(self._random.uniform(0.1, 2), self.ensure_server)
+        self.loop.outside(self._random.uniform(0.1, 2), self.ensure_servers)
 
-    def ensure_server(self) -> None:
-        if not self.servers:
-            self.start_server()
+    def ensure_servers(self) -> None:
+        for host in self._hosts:
+            if not any(server.host == host for server in self.servers):
+                self._start_server(host)
 
     # Agents and their machines
 
@@ -137,10 +150,9 @@ class World:
 
     async def ask(self, question: Callable[[SimStore], Coroutine[Any, Any, T]]) -> T:
         while True:
-            server = self.server
-            if server is not None:
+            if self.servers:
                 try:
-                    return await server.ask(question, PATIENCE_S)
+                    return await self._random.choice(self.servers).ask(question, PATIENCE_S)
                 except (TimeoutError, StoreUnavailableError):
                     pass
             await asyncio.sleep(self._random.uniform(0.1, 1))

@@ -1,6 +1,8 @@
 """What each event tells a person, whichever store writes it."""
 
-from tgpu.domain.job import JobSpec
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Exit, JobSpec
+from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, AttemptEnded, StopOrdered, TaskClosed
 
 CANCEL_REQUESTED = "cancel-requested"
@@ -39,22 +41,38 @@ def on_stop_ordered(change: StopOrdered, node_id: str) -> Data:
     )
 
 
-def on_ended(change: AttemptEnded, node_id: str, devices: tuple[int, ...]) -> Data:
-    return _told(
-        {
-            "attempt": change.attempt_id.number,
-            "node_id": node_id,
-            "devices": list(devices),
-            "cause": change.exit.cause.value,
-            "exit_code": change.exit.exit_code,
-            "signal": change.exit.signal,
-            "detail": change.detail or change.exit.detail,
-        }
-    )
+def on_ended(change: AttemptEnded | AttemptLost, node_id: str, devices: tuple[int, ...]) -> Data:
+    return _end(change.attempt_id, change.exit, change.detail, node_id, devices)
+
+
+def on_gone(change: AttemptGone, node_id: str, devices: tuple[int, ...]) -> Data:
+    return _end(change.attempt_id, change.exit, "", node_id, devices)
+
+
+def on_returned(change: AttemptReturned, node_id: str, devices: tuple[int, ...]) -> Data:
+    return {"attempt": change.attempt_id.number, "node_id": node_id, "devices": list(devices)}
+
+
+def on_superseded(change: Superseded, node_id: str) -> Data:
+    return _told({"attempt": change.attempt_id.number, "node_id": node_id, "detail": change.detail})
 
 
 def on_closed(change: TaskClosed) -> Data:
     return _told({"cause": change.cause.value, "detail": change.detail})
+
+
+def _end(attempt_id: AttemptId, ended: Exit, detail: str, node_id: str, devices: tuple[int, ...]) -> Data:
+    return _told(
+        {
+            "attempt": attempt_id.number,
+            "node_id": node_id,
+            "devices": list(devices),
+            "cause": ended.cause.value,
+            "exit_code": ended.exit_code,
+            "signal": ended.signal,
+            "detail": detail or ended.detail,
+        }
+    )
 
 
 def _told(data: Data) -> Data:

@@ -1,4 +1,4 @@
-"""The store on dicts, for the simulator and for tests: no threads, no clock, no chance.
+"""The store on dicts, for the simulator and for tests: no threads, no clock of its own, no chance.
 
 Every method gives way to the event loop once before its effect and once after it, so that whoever drives the
 loop can let things happen in between, or let the caller die there. What was written lives in this object and
@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import Limits, Tenant
+from tgpu.store.lost import Origin
+from tgpu.store.memory_cluster import MemoryCluster, loop_ms
 from tgpu.store.memory_progress import commit
 from tgpu.store.memory_state import State, brief_of, is_wanted
 from tgpu.store.port import (
@@ -32,11 +35,13 @@ from tgpu.store.port import (
 T = TypeVar("T")
 
 
-class MemoryStore:
-    def __init__(self, cluster_id: str = "memory") -> None:
+class MemoryStore(MemoryCluster):
+    def __init__(self, cluster_id: str = "memory", clock_ms: Callable[[], int] = loop_ms) -> None:
+        """`clock_ms` is what leases and announcements run by."""
+        super().__init__(State(), clock_ms)
         self._cluster_id = cluster_id
-        self._state = State()
         self._wakes: list[Callable[[], None]] = []
+        self._event_wakes: list[Callable[[], None]] = []
 
     @property
     def cluster_id(self) -> str:
@@ -45,9 +50,13 @@ class MemoryStore:
     def subscribe(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)
 
+    def subscribe_events(self, wake: Callable[[], None]) -> None:
+        self._event_wakes.append(wake)
+
     async def close(self) -> None:
         """Forgets who subscribed; what was written stays, for the next server that uses this object."""
         self._wakes.clear()
+        self._event_wakes.clear()
 
     async def submit(
         self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
@@ -70,6 +79,20 @@ class MemoryStore:
 
     async def attempts(self, job_id: int) -> list[Attempt]:
         return await self._once(lambda: list(self._state.attempts.get(job_id, ())))
+
+    async def attempt(self, attempt_id: AttemptId) -> Attempt | None:
+        return await self._once(lambda: self._state.attempt(attempt_id))
+
+    async def origins(self, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Origin]:
+        def found() -> dict[AttemptId, Origin]:
+            tried = {attempt_id: self._state.attempt(attempt_id) for attempt_id in attempt_ids}
+            return {
+                attempt_id: Origin(attempt, self._state.jobs[attempt_id.job_id].spec)
+                for attempt_id, attempt in tried.items()
+                if attempt is not None
+            }
+
+        return await self._once(found)
 
     async def events(
         self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
@@ -165,13 +188,10 @@ class MemoryStore:
                 seq=len(self._state.events),
                 nodes=self._nodes(),
                 tasks=[brief_of(job) for job in live],
-                attempts=[
-                    attempt
-                    for job in live
-                    for attempt in self._state.attempts.get(job.job_id, ())
-                    if attempt.state.is_live
-                ],
+                attempts=list(self._state.live_attempts()),
                 tenants=self._state.terms(),
+                windows=[window for window in self._state.windows.values() if not window.cancelled],
+                restored=self._state.restored,
             )
 
         return await self._once(everything)
@@ -187,9 +207,13 @@ class MemoryStore:
 
     async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
         await asyncio.sleep(0)
+        known = len(self._state.events)
         result = effect()
         if wakes:
             for wake in self._wakes:
+                wake()
+        if len(self._state.events) > known:
+            for wake in self._event_wakes:
                 wake()
         await asyncio.sleep(0)
         return result

@@ -2,17 +2,24 @@
 
 from dataclasses import replace
 from functools import singledispatch
+from itertools import chain
+from typing import NamedTuple
 
-from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Job, JobSpec
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec
 from tgpu.domain.lifecycle import (
+    ENDINGS,
     AttemptHappening,
+    AttemptState,
+    Cause,
     Happening,
     IllegalMoveError,
+    Status,
     attempt_after,
     task_after,
 )
 from tgpu.store import event_data
+from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.memory_state import State
 from tgpu.store.port import (
     Assigned,
@@ -34,10 +41,7 @@ def commit(state: State, epoch: int, batch: Batch) -> Receipt:
     refused: list[Change] = []
     events: list[Event] = []
     specs: dict[int, JobSpec] = {}
-    changes: list[Change] = [
-        *batch.started, *batch.stop_ordered, *batch.ended, *batch.closed, *batch.assigned,
-    ]  # fmt: skip
-    for change in changes:
+    for change in chain.from_iterable(batch.in_order()):
         try:
             event = _take(change, state, batch.at_ms)
         except IllegalMoveError:
@@ -59,13 +63,13 @@ def _take(change: object, state: State, at_ms: int) -> Event | None:
 
 @_take.register
 def _start(change: Started, state: State, at_ms: int) -> Event | None:
-    attempt = _attempt(state, change.attempt_id)
-    if attempt is None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None or attempt.stop_cause is Cause.SUPERSEDED:
         return None
     job = state.jobs[change.attempt_id.job_id]
     status = task_after(job.status, Happening.STARTED)
     now = attempt_after(attempt.state, AttemptHappening.STARTED)
-    _put_attempt(state, replace(attempt, state=now, started_ms=change.at_ms))
+    state.put_attempt(replace(attempt, state=now, started_ms=change.at_ms))
     job = _put_job(state, replace(job, status=status, started_ms=change.at_ms))
     data = event_data.on_started(change.attempt_id.number, attempt.node_id)
     return state.record(at_ms, Happening.STARTED.value, job, change.attempt_id.task_index, data)
@@ -73,11 +77,11 @@ def _start(change: Started, state: State, at_ms: int) -> Event | None:
 
 @_take.register
 def _order_stop(change: StopOrdered, state: State, at_ms: int) -> Event | None:
-    attempt = _attempt(state, change.attempt_id)
-    if attempt is None:
-        return None
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None or change.cause is Cause.SUPERSEDED:
+        return None  # to be superseded, its task must have another attempt
     now = attempt_after(attempt.state, AttemptHappening.STOP_ORDERED)
-    _put_attempt(state, replace(attempt, state=now, stop_cause=change.cause, stop_by=change.by))
+    state.put_attempt(replace(attempt, state=now, stop_cause=change.cause, stop_by=change.by))
     data = event_data.on_stop_ordered(change, attempt.node_id)
     job = state.jobs[change.attempt_id.job_id]
     return state.record(at_ms, AttemptHappening.STOP_ORDERED.value, job, change.attempt_id.task_index, data)
@@ -85,33 +89,85 @@ def _order_stop(change: StopOrdered, state: State, at_ms: int) -> Event | None:
 
 @_take.register
 def _end(change: AttemptEnded, state: State, at_ms: int) -> Event | None:
-    attempt = _attempt(state, change.attempt_id)
-    if attempt is None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None or attempt.stop_cause is Cause.SUPERSEDED or change.happening not in ENDINGS:
         return None
-    job, ended = state.jobs[change.attempt_id.job_id], change.exit
+    job = state.jobs[change.attempt_id.job_id]
     now = attempt_after(attempt.state, AttemptHappening.ENDED)
     status = task_after(job.status, change.happening)
-    if status.holds_resources:
+    if attempt.state is AttemptState.LOST and not status.is_final:
         return None
-    started_ms = ended.started_ms if attempt.started_ms is None else attempt.started_ms
-    _put_attempt(state, replace(attempt, state=now, started_ms=started_ms, exit=ended))
-    if status.is_final:
-        _finish(
-            state,
-            replace(
-                job,
-                status=status,
-                cause=ended.cause,
-                detail=change.detail or ended.detail,
-                exit_code=ended.exit_code,
-                started_ms=started_ms,
-                ended_ms=ended.ended_ms or at_ms,
-            ),
-        )
-    else:
-        _put_job(state, replace(job, status=status, node_id=None, devices=(), started_ms=None))
-    data = event_data.on_ended(change, attempt.node_id, attempt.devices)
-    return state.record(at_ms, change.happening.value, job, change.attempt_id.task_index, data)
+    return _part(change, state, at_ms, _After(change.happening, status, now))
+
+
+@_take.register
+def _lose(change: AttemptLost, state: State, at_ms: int) -> Event | None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None or attempt.stop_cause is Cause.SUPERSEDED:
+        return None
+    job = state.jobs[change.attempt_id.job_id]
+    now = attempt_after(attempt.state, AttemptHappening.LOST)
+    status, happening = task_after(job.status, Happening.LOST), Happening.LOST
+    if not change.requeue:
+        status, happening = task_after(job.status, Happening.FAILED), Happening.FAILED
+    return _part(change, state, at_ms, _After(happening, status, now))
+
+
+@_take.register
+def _return(change: AttemptReturned, state: State, at_ms: int) -> Event | None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None:
+        return None
+    job = state.jobs[change.attempt_id.job_id]
+    now = attempt_after(attempt.state, AttemptHappening.RETURNED)
+    status = task_after(job.status, Happening.RETURNED)
+    started_ms = change.started_ms if attempt.started_ms is None else attempt.started_ms
+    state.put_attempt(
+        replace(attempt, state=now, started_ms=started_ms, exit=None, stop_cause=None, stop_by=None)
+    )
+    job = _put_job(
+        state,
+        replace(job, status=status, node_id=attempt.node_id, devices=attempt.devices, started_ms=started_ms),
+    )
+    data = event_data.on_returned(change, attempt.node_id, attempt.devices)
+    return state.record(at_ms, Happening.RETURNED.value, job, change.attempt_id.task_index, data)
+
+
+@_take.register
+def _supersede(change: Superseded, state: State, at_ms: int) -> Event | None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None or attempt.stop_cause is Cause.SUPERSEDED:
+        return None
+    job = state.jobs[change.attempt_id.job_id]
+    others = [
+        other
+        for other in state.attempts[job.job_id]
+        if other.attempt_id != attempt.attempt_id
+        and other.state is not AttemptState.ENDED
+        and other.stop_cause is not Cause.SUPERSEDED
+    ]
+    if not (others or job.status.is_final):
+        return None
+    now = attempt_after(attempt.state, AttemptHappening.SUPERSEDED)
+    state.put_attempt(replace(attempt, state=now, stop_cause=Cause.SUPERSEDED, stop_by=None))
+    data = event_data.on_superseded(change, attempt.node_id)
+    return state.record(at_ms, AttemptHappening.SUPERSEDED.value, job, change.attempt_id.task_index, data)
+
+
+@_take.register
+def _let_go(change: AttemptGone, state: State, at_ms: int) -> Event | None:
+    attempt = state.attempt(change.attempt_id)
+    if attempt is None:
+        return None
+    job = state.jobs[change.attempt_id.job_id]
+    now = attempt_after(attempt.state, AttemptHappening.GONE)
+    if not (
+        attempt.state is AttemptState.LOST or attempt.stop_cause is Cause.SUPERSEDED or job.status.is_final
+    ):
+        return None
+    _leave(state, attempt, now, change.exit)
+    data = event_data.on_gone(change, attempt.node_id, attempt.devices)
+    return state.record(at_ms, AttemptHappening.GONE.value, job, change.attempt_id.task_index, data)
 
 
 @_take.register
@@ -120,8 +176,8 @@ def _close(change: TaskClosed, state: State, at_ms: int) -> Event | None:
     if job is None or not job.status.waits:
         return None
     status = task_after(job.status, change.happening)
-    if not status.is_final:
-        return None
+    if not status.is_final or change.happening is Happening.SUCCEEDED:
+        return None  # only an attempt succeeds
     _finish(state, replace(job, status=status, cause=change.cause, detail=change.detail, ended_ms=at_ms))
     data = event_data.on_closed(change)
     return state.record(at_ms, change.happening.value, job, change.task_id.task_index, data)
@@ -136,7 +192,7 @@ def _assign(change: Assigned, state: State, at_ms: int) -> Event | None:
     status = task_after(job.status, Happening.ASSIGNED)
     begun = attempt_after(None, AttemptHappening.ASSIGNED)
     attempt = Attempt(attempt_id, begun, change.node_id, change.devices, at_ms)
-    state.attempts.setdefault(job.job_id, []).append(attempt)
+    state.put_attempt(attempt)
     job = _put_job(
         state,
         replace(
@@ -145,6 +201,47 @@ def _assign(change: Assigned, state: State, at_ms: int) -> Event | None:
     )
     data = event_data.on_assigned(change)
     return state.record(at_ms, Happening.ASSIGNED.value, job, attempt_id.task_index, data)
+
+
+def _leave(state: State, attempt: Attempt, now: AttemptState, ended: Exit) -> Attempt:
+    """The attempt holds nothing any more."""
+    started_ms = ended.started_ms if attempt.started_ms is None else attempt.started_ms
+    left = replace(attempt, state=now, started_ms=started_ms, exit=ended)
+    state.put_attempt(left)
+    return left
+
+
+class _After(NamedTuple):
+    """What happened to a task, and where it and its attempt stand then."""
+
+    happening: Happening
+    status: Status
+    state: AttemptState
+
+
+def _part(change: AttemptEnded | AttemptLost, state: State, at_ms: int, after: _After) -> Event:
+    """The task leaves its attempt: it waits again, or is over."""
+    attempt = state.attempt(change.attempt_id)
+    assert attempt is not None
+    attempt = _leave(state, attempt, after.state, change.exit)
+    job = state.jobs[change.attempt_id.job_id]
+    if after.status.is_final:
+        over = replace(
+            job,
+            status=after.status,
+            cause=change.exit.cause,
+            detail=change.detail or change.exit.detail,
+            exit_code=change.exit.exit_code,
+            node_id=attempt.node_id,
+            devices=attempt.devices,
+            started_ms=attempt.started_ms,
+            ended_ms=change.exit.ended_ms or at_ms,
+        )
+        _finish(state, over)
+    else:
+        _put_job(state, replace(job, status=after.status, node_id=None, devices=(), started_ms=None))
+    data = event_data.on_ended(change, attempt.node_id, attempt.devices)
+    return state.record(at_ms, after.happening.value, job, change.attempt_id.task_index, data)
 
 
 def _finish(state: State, job: Job) -> None:
@@ -158,17 +255,6 @@ def _job(state: State, task_id: TaskId) -> Job | None:
     return state.jobs.get(task_id.job_id) if task_id.task_index == 0 else None
 
 
-def _attempt(state: State, attempt_id: AttemptId) -> Attempt | None:
-    if _job(state, attempt_id.task_id) is None:
-        return None
-    tries = state.attempts.get(attempt_id.job_id, [])
-    return tries[attempt_id.number - 1] if 1 <= attempt_id.number <= len(tries) else None
-
-
 def _put_job(state: State, job: Job) -> Job:
     state.jobs[job.job_id] = job
     return job
-
-
-def _put_attempt(state: State, attempt: Attempt) -> None:
-    state.attempts[attempt.attempt_id.job_id][attempt.attempt_id.number - 1] = attempt

@@ -1,14 +1,16 @@
 """What a memory store remembers, and what users may ask of it."""
 
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Happening, Status, task_after
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import DEFAULT_TENANT, Amounts, Limits, Tenant
 from tgpu.store import event_data
+from tgpu.store.cluster_port import WindowRow
 from tgpu.store.demand import demand_by_tenant, the_request
 from tgpu.store.port import (
     Changes,
@@ -32,16 +34,22 @@ _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 @dataclass(slots=True)
 class State:
     epoch: int = 0
+    restored: bool = False
     jobs: dict[int, Job] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     attempts: dict[int, list[Attempt]] = field(default_factory=dict)
     """By job, the attempt with number n at index n - 1."""
+    holding: set[AttemptId] = field(default_factory=set)
+    """The attempts that are live."""
     events: list[Event] = field(default_factory=list)
     """The event with number n at index n - 1."""
     nodes: dict[str, Node] = field(default_factory=dict)
     tenants: dict[str, Tenant] = field(default_factory=lambda: {DEFAULT_TENANT: Tenant(DEFAULT_TENANT)})
     tenant_changes: dict[str, int] = field(default_factory=lambda: {DEFAULT_TENANT: 1})
     """By tenant: the number of the first event after its last change."""
+    windows: dict[int, WindowRow] = field(default_factory=dict)
+    window_changes: dict[int, int] = field(default_factory=dict)
+    """As of tenants."""
     tokens: dict[int, Token] = field(default_factory=dict)
     answers: dict[tuple[str, str], tuple[str, list[int]]] = field(default_factory=dict)
     """By user and key: the body's digest and the job ids that were answered."""
@@ -97,15 +105,29 @@ class State:
 
     def live_summary(self, up_to_job_id: int) -> LiveSummary:
         sums: dict[Status, tuple[int, int]] = {}
-        attempts = set()
         for job_id in self.live:
             if job_id <= up_to_job_id:
                 number, total = sums.get(self.jobs[job_id].status, (0, 0))
                 sums[self.jobs[job_id].status] = (number + 1, total + job_id)
-            for attempt in self.attempts.get(job_id, ()):
-                if attempt.state.is_live:
-                    attempts.add((attempt.attempt_id, attempt.node_id))
-        return LiveSummary(sums, attempts)
+        return LiveSummary(sums, {(attempt.attempt_id, attempt.node_id) for attempt in self.live_attempts()})
+
+    def live_attempts(self) -> Iterator[Attempt]:
+        for attempt_id in sorted(self.holding):
+            yield self.attempts[attempt_id.job_id][attempt_id.number - 1]
+
+    def attempt(self, attempt_id: AttemptId) -> Attempt | None:
+        job_id, task_index, number = attempt_id
+        tries = self.attempts.get(job_id, []) if task_index == 0 else []
+        return tries[number - 1] if 1 <= number <= len(tries) else None
+
+    def put_attempt(self, attempt: Attempt) -> None:
+        """The next one of its job, or one that is known."""
+        tries = self.attempts.setdefault(attempt.attempt_id.job_id, [])
+        tries[attempt.attempt_id.number - 1 : attempt.attempt_id.number] = [attempt]
+        if attempt.state.is_live:
+            self.holding.add(attempt.attempt_id)
+        else:
+            self.holding.discard(attempt.attempt_id)
 
     def changes(self, after_seq: int, limit: int) -> Changes:
         scanned = self.events[after_seq : after_seq + limit]
@@ -120,7 +142,17 @@ class State:
             ],
             more=len(scanned) == limit,
             tenants=[tenant for tenant in self.terms() if self.tenant_changes[tenant.tenant_id] > after_seq],
+            windows=[
+                window
+                for window_id, window in self.windows.items()
+                if self.window_changes[window_id] > after_seq
+            ],
         )
+
+    def put_window(self, window: WindowRow) -> WindowRow:
+        self.windows[window.window_id] = window
+        self.window_changes[window.window_id] = len(self.events) + 1
+        return window
 
     def terms(self) -> list[Tenant]:
         """Every tenant, without what it uses."""

@@ -14,10 +14,9 @@ from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import Amounts, Limits, Tenant
-
-
-class StoreError(Exception):
-    """A request that the store refuses; nothing was changed."""
+from tgpu.store.cluster_port import ClusterStore, WindowRow
+from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
+from tgpu.store.refusals import StoreError
 
 
 class UnknownTenantError(StoreError):
@@ -109,9 +108,14 @@ class World:
     nodes: list[Node]
     tasks: list[TaskBrief]
     attempts: list[Attempt]
-    """The live ones only."""
+    """The live ones only: those that hold something, also for a task that goes on with another attempt (their
+    `stop_cause` is `superseded`) or is over."""
     tenants: list[Tenant] = field(default_factory=list)
     """All of them, with weight and limits; what they use is left at zero, for it changes with every task."""
+    windows: list[WindowRow] = field(default_factory=list)
+    """All that were not cancelled, past ones too."""
+    restored: bool = False
+    """It was put back from a copy: nodes may run what it does not know of. True until `settle_restore`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ class Changes:
     tenants: list[Tenant] = field(default_factory=list)
     """Those that were created, or given another weight or other limits, as in `World`: never later than the
     first task of such a tenant, and again while `seq` stands still."""
+    windows: list[WindowRow] = field(default_factory=list)
+    """Those that were created or cancelled, again while `seq` stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,8 @@ class AttemptEnded:
     attempt_id: AttemptId
     exit: Exit
     happening: Happening
-    """succeeded, failed, cancelled, requeued or preempted"""
+    """succeeded, failed, cancelled, requeued or preempted. Of an attempt that was lost one of the first
+    three: its task is over by it, wherever that waits or runs by now."""
     detail: str = ""
 
 
@@ -193,18 +200,44 @@ class Batch:
     nodes: list[Node] = field(default_factory=list)
     """Rows to insert or replace."""
     started: list[Started] = field(default_factory=list)
+    returned: list[AttemptReturned] = field(default_factory=list)
+    superseded: list[Superseded] = field(default_factory=list)
     stop_ordered: list[StopOrdered] = field(default_factory=list)
     ended: list[AttemptEnded] = field(default_factory=list)
+    lost: list[AttemptLost] = field(default_factory=list)
+    gone: list[AttemptGone] = field(default_factory=list)
     closed: list[TaskClosed] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(
-            self.nodes or self.started or self.stop_ordered or self.ended or self.closed or self.assigned
+        return bool(self.nodes or any(self.in_order()))
+
+    def in_order(self) -> "tuple[Sequence[Change], ...]":
+        """The changes of each kind, as they are applied."""
+        return (
+            self.started,
+            self.returned,
+            self.superseded,
+            self.stop_ordered,
+            self.ended,
+            self.lost,
+            self.gone,
+            self.closed,
+            self.assigned,
         )
 
 
-Change = Started | StopOrdered | AttemptEnded | TaskClosed | Assigned
+Change = (
+    Started
+    | AttemptReturned
+    | Superseded
+    | StopOrdered
+    | AttemptEnded
+    | AttemptLost
+    | AttemptGone
+    | TaskClosed
+    | Assigned
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +272,7 @@ class Counts:
     live_by_user: dict[tuple[str, Status], int]
 
 
-class Store(Protocol):
+class Store(ClusterStore, Protocol):
     """Every method is one transaction; what it returned has happened, durably."""
 
     @property
@@ -249,7 +282,12 @@ class Store(Protocol):
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """`wake` is called on the event loop after every `submit` and `request_cancel`, and whenever a tenant
-        was created or changed."""
+        or a window was created or changed, by whichever server, and once whenever something may have been
+        missed."""
+        ...
+
+    def subscribe_events(self, wake: Callable[[], None]) -> None:
+        """`wake` is called on the event loop after events were written, under the same conditions."""
         ...
 
     async def close(self) -> None: ...
@@ -275,6 +313,12 @@ class Store(Protocol):
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]: ...
 
     async def attempts(self, job_id: int) -> list[Attempt]: ...
+
+    async def attempt(self, attempt_id: AttemptId) -> Attempt | None: ...
+
+    async def origins(self, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Origin]:
+        """All of them in one read; those that there are not are missing."""
+        ...
 
     async def events(
         self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
@@ -320,7 +364,8 @@ class Store(Protocol):
     # What was decided and what was reported: written by the control loop.
 
     async def claim(self) -> int:
-        """A new epoch, higher than every one before: from now on, older ones are refused."""
+        """A new epoch, higher than every one before, whoever holds the lease: a campaign that always wins.
+        From now on older epochs are refused, and their leases are void."""
         ...
 
     async def load(self) -> World: ...
@@ -334,6 +379,13 @@ class Store(Protocol):
     async def commit(self, epoch: int, batch: Batch) -> Receipt:
         """Takes each change that the tables of `domain.lifecycle` and the current rows allow, refuses the
         others one by one, writes an event for each one taken. An assignment is refused if its task does not
-        wait, if somebody asked to cancel it, or if the number is not the next. Releases quota when a task
-        reaches a final state. Raises DeposedError."""
+        wait, if somebody asked to cancel it, or if the number is not the next.
+
+        A task goes on with one attempt. One that was superseded is the task's no more: it can only be gone.
+        One that was lost can return, be gone, or end its task for good; a task that is over has none that
+        returns. An attempt is superseded only if its task is over or has another one, live or lost.
+
+        Releases quota once, when a task reaches a final state, whatever attempts it leaves behind. Raises
+        DeposedError if somebody has a newer epoch: a lease that ran out deposes nobody while nobody else has
+        won."""
         ...

@@ -1,36 +1,43 @@
 """A few threads that read, each on a connection of its own that cannot write."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import local
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tgpu.store.port import StoreUnavailableError
 from tgpu.store.sql.session import Session
-from tgpu.store.sqlite_errors import unavailable
-from tgpu.store.sqlite_file import connect_to_read, session_on
 
 _READERS = 3
 
 T = TypeVar("T")
 
 
+class Reader(Protocol):
+    """One connection, used by one thread, and closed by another when that is gone."""
+
+    def read(self, work: Callable[[Session], T]) -> T:
+        """In one transaction, so that everything read is of one moment. Raises StoreUnavailableError."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class _Own(local):
     """What each thread keeps for itself."""
 
-    connection: sqlite3.Connection | None = None
-    session: Session
+    reader: Reader | None = None
 
 
 class ReaderPool:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, new_reader: Callable[[], Reader]) -> None:
+        """`new_reader` is called once in each thread, by its first reading; it may raise
+        StoreUnavailableError."""
+        self._new_reader = new_reader
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
         self._own = _Own()
-        self._opened: list[tuple[Session, sqlite3.Connection]] = []
+        self._opened: list[Reader] = []
         self._closed = False
 
     async def read(self, work: Callable[[Session], T]) -> T:
@@ -41,27 +48,11 @@ class ReaderPool:
     def close(self) -> None:
         self._closed = True
         self._threads.shutdown()
-        for session, connection in self._opened:
-            session.close()
-            connection.close()
+        for reader in self._opened:
+            reader.close()
 
     def _read(self, work: Callable[[Session], T]) -> T:
-        """One transaction, so that everything read is of one moment."""
-        try:
-            connection, session = self._connected()
-            connection.execute("BEGIN")
-            try:
-                return work(session)
-            finally:
-                session.end_streams()
-                connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise unavailable(error, self._path) from error
-
-    def _connected(self) -> tuple[sqlite3.Connection, Session]:
-        if self._own.connection is None:
-            connection = connect_to_read(self._path)
-            self._own.session = session_on(connection)
-            self._opened.append((self._own.session, connection))
-            self._own.connection = connection
-        return self._own.connection, self._own.session
+        if self._own.reader is None:
+            self._own.reader = self._new_reader()
+            self._opened.append(self._own.reader)
+        return self._own.reader.read(work)

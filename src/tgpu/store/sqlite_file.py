@@ -10,15 +10,13 @@ from typing import Self
 from sqlalchemy.dialects import sqlite
 
 from tgpu.store.port import StoreUnusableError
+from tgpu.store.revision import must_be_upgraded
 from tgpu.store.sql import founding
 from tgpu.store.sql.session import Query, Session
 from tgpu.store.sqlite_errors import damaged, unusable
 
-HEAD = "0002"
-"""The newest revision below `migrations/versions`: a file that is there is opened without Alembic."""
-
 _BUSY_TIMEOUT_S = 10.0
-_CACHE_KIB = 65_536
+_CACHE_KIB = 32_768
 _WAL_KEPT_BYTES = 64 * 1024 * 1024
 _CHECKED_BYTES = 64 * 1024 * 1024  # looked through in about a tenth of a second
 
@@ -63,9 +61,9 @@ def open_file(path: Path, cluster_id: str) -> tuple[FileLock, sqlite3.Connection
             f"{path} cannot be used ({error.strerror}): name a file in a directory that this user may write"
         ) from error
     try:
-        _create_private(path)
-        _check_sound(path)
-        _bring_up_to_date(path)
+        create_private(path)
+        check_sound(path)
+        bring_up_to_date(path)
         connection = connect_to_write(path)
         return lock, connection, _found(connection, cluster_id)
     except sqlite3.Error as error:
@@ -77,6 +75,16 @@ def open_file(path: Path, cluster_id: str) -> tuple[FileLock, sqlite3.Connection
     except BaseException:
         lock.release()
         raise
+
+
+def check_not_moved(source: sqlite3.Connection, file: Path) -> None:
+    """Raises StoreUnusableError if another store has taken this one's place."""
+    (moved_to,) = source.execute("SELECT moved_to FROM meta").fetchone()
+    if moved_to is not None:
+        raise StoreUnusableError(
+            f'{file} was promoted to {moved_to}: start the server with store = "{moved_to}" in tgpu.toml, or'
+            f" --store; if the promotion was interrupted, run `tgpu promote --to {moved_to}` again"
+        )
 
 
 def session_on(connection: sqlite3.Connection) -> Session:
@@ -109,12 +117,12 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     """Jobs carry secrets in their environment: the file, and what SQLite puts beside it, is its user's."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
-def _check_sound(path: Path) -> None:
+def check_sound(path: Path) -> None:
     """Looks a file through at each start if that is quick, and after a crash however long it takes."""
     log = path.with_name(path.name + "-wal")
     crashed = log.exists() and log.stat().st_size > 0
@@ -129,27 +137,31 @@ def _check_sound(path: Path) -> None:
         raise StoreUnusableError(damaged(path))
 
 
-def _bring_up_to_date(path: Path) -> None:
+def bring_up_to_date(path: Path) -> None:
     connection = _connect(path, "rw")
     try:
-        revision = _revision(connection, path)
+        is_behind = _is_behind(connection, path)
     finally:
         connection.close()
-    if revision != HEAD:
+    if is_behind:
         # Alembic takes longer to import than everything else here: most starts do not need it.
-        from tgpu.store.migrations.upgrade import upgrade  # noqa: PLC0415
+        from tgpu.store.migrations.upgrade import sqlite_transaction, upgrade  # noqa: PLC0415
 
-        upgrade(path, revision)
+        with sqlite_transaction(path) as transaction:
+            upgrade(transaction)
 
 
-def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
+def _is_behind(connection: sqlite3.Connection, path: Path) -> bool:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
-        return None
+        return True
     if "alembic_version" not in tables:
         raise StoreUnusableError(f"{path} is the database of another program: name another file")
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return None if row is None else str(row[0])
+    (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or (None,)
+    oldest_server = None
+    if "compatibility" in tables:
+        (oldest_server,) = connection.execute("SELECT oldest_server FROM compatibility").fetchone()
+    return must_be_upgraded(revision, oldest_server, str(path))
 
 
 def _found(connection: sqlite3.Connection, cluster_id: str) -> str:

@@ -7,6 +7,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -26,6 +27,8 @@ metadata = MetaData(
 
 # SQLite keeps a table in the order of its key only if the key's type is spelled INTEGER.
 _BigKey = BigInteger().with_variant(Integer, "sqlite")
+# Sorted by code, as Python and SQLite do, whatever the language of the database.
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
 _ZERO = text("0")
 _EMPTY = text("''")
 _NO_DEVICES = text("'[]'")
@@ -38,6 +41,44 @@ meta = Table(
     Column("singleton", Integer, primary_key=True, autoincrement=False),
     Column("cluster_id", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
+    Column("restored_ms", BigInteger),  # null again once a leader has settled what that brings
+    Column("moved_to", Text),  # the database that has taken this one's place: nobody may use it any more
+)
+
+# One row, made by the migrations; one that takes away what older servers need says so here (`revision.py`).
+compatibility = Table(
+    "compatibility",
+    metadata,
+    Column("singleton", Integer, primary_key=True, autoincrement=False),
+    Column("oldest_server", Text, nullable=False),
+)
+
+# One row, made with the table. Beside `meta`, which a commit holds: a renewal need not wait for that.
+lease = Table(
+    "lease",
+    metadata,
+    Column("singleton", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),  # void unless it is that of `meta`
+    Column("server_id", Text, nullable=False),
+    Column("expires_ms", BigInteger),  # by the database's clock; null once it was resigned
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("server_id", _Name, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("config_digest", Text, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),  # by the database's clock
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
 )
 
 # Numbers are given out by a row, not by the database's own sequences: whoever holds the row is the only one
@@ -145,14 +186,58 @@ events = Table(
 nodes = Table(
     "nodes",
     metadata,
-    Column("node_id", Text, primary_key=True),
+    Column("node_id", _Name, primary_key=True),
     Column("body", Text, nullable=False),
+)
+
+join_tokens = Table(
+    "join_tokens",
+    metadata,
+    Column("token_id", Integer, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("note", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger),
+    Column("uses_left", BigInteger),
+    Column("pool", Text),
+    Column("revoked", Boolean, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+node_keys = Table(
+    "node_keys",
+    metadata,
+    Column("node_id", Text, primary_key=True),
+    Column("key_digest", Text, nullable=False),
+    Column("enrolled_ms", BigInteger, nullable=False),
+    Column("token_id", Integer, nullable=False),
+)
+
+windows = Table(
+    "windows",
+    metadata,
+    Column("window_id", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("node_ids", Text, nullable=False),
+    Column("rules", Text, nullable=False),
+    Column("from_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("tenant_id", Text),
+    Column("users", Text, nullable=False),
+    Column("cancelled", Boolean, nullable=False),
+    Column("next_seq", BigInteger, nullable=False),  # as a tenant's
+    Index("windows_by_change", "next_seq"),
+    sqlite_autoincrement=True,
 )
 
 tenants = Table(
     "tenants",
     metadata,
-    Column("tenant_id", Text, primary_key=True),
+    Column("tenant_id", _Name, primary_key=True),
     Column("weight", Integer, nullable=False),
     Column("cpu_milli_limit", BigInteger),
     Column("memory_mib_limit", BigInteger),

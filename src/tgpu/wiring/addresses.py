@@ -1,14 +1,18 @@
-"""The TCP address of the API: loopback only."""
+"""The one TCP address of a server: what it listens on, and under which name others reach it."""
 
 import ipaddress
 import socket
+from urllib.parse import urlsplit
 
-from tgpu.config.settings import SettingsError
+from tgpu.config.settings import Settings, SettingsError
 
 PREFERRED_PORT = 7480
+BACKLOG = 4096
+"""A cluster's agents all come at once after a change of leader."""
+_MOST_PORT = 65535
 
 
-def tcp_listener(listen: str) -> socket.socket | None:
+def tcp_listener(listen: str, *, encrypted: bool = False) -> socket.socket | None:
     """`auto` prefers the usual port and takes any free one if another installation has it."""
     if listen == "off":
         return None
@@ -17,41 +21,55 @@ def tcp_listener(listen: str) -> socket.socket | None:
             return _bind("127.0.0.1", PREFERRED_PORT)
         except OSError:
             return _bind("127.0.0.1", 0)
-    host, port = _parse(listen)
+    host, port = _parse(listen, encrypted=encrypted)
     try:
         return _bind(host, port)
     except OSError as error:
-        raise SettingsError(f"cannot listen on {listen}: {error.strerror}; choose another port") from error
+        raise SettingsError(
+            f"cannot listen on {listen}: {error.strerror}; choose another address or port"
+        ) from error
 
 
-def check_listen(listen: str) -> None:
+def check_listen(listen: str, *, encrypted: bool = False) -> None:
     """Raises SettingsError for what could never be listened on."""
     if listen not in ("auto", "off"):
-        _parse(listen)
+        _parse(listen, encrypted=encrypted)
 
 
-def _parse(listen: str) -> tuple[str, int]:
+def _parse(listen: str, *, encrypted: bool) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     if host == "localhost":
         host = "127.0.0.1"
-    if not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+    if not (port.isascii() and port.isdigit() and int(port) <= _MOST_PORT):
         raise SettingsError(f"listen must be HOST:PORT, such as 127.0.0.1:7480; got {listen!r}")
+    if not encrypted and not _is_loopback(host):
+        raise SettingsError(
+            f"listen = {listen!r} is reached from other machines, which needs TLS: set tls = "
+            f'"auto" (TGPU_TLS=auto), '
+            f"or listen on a loopback address, such as 127.0.0.1:{port}"
+        )
+    return host or "0.0.0.0", int(port)  # noqa: S104  who turns TLS on and names no host means every one
+
+
+def _is_loopback(host: str) -> bool:
     try:
-        loopback = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        loopback = False
-    if not loopback:
-        raise SettingsError(f"listen must be a loopback address, such as 127.0.0.1:{port}; got {listen!r}")
-    return host, int(port)
+        return False
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(1024)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError:
         listener.close()
         raise
@@ -59,6 +77,50 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, encrypted: bool = False) -> str:
+    """As this machine itself reaches it."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"{_scheme(encrypted)}://{_in_url(host)}:{port}"
+
+
+def advertised_url(settings: Settings, listener: socket.socket) -> str:
+    """As other machines reach it: what the settings say, else its address, else the host's name."""
+    host, port = listener.getsockname()[:2]
+    if settings.advertise:
+        return _advertised(settings.advertise, settings.encrypted, port)
+    if ipaddress.ip_address(host).is_unspecified:
+        host = socket.gethostname()
+    return f"{_scheme(settings.encrypted)}://{_in_url(host)}:{port}"
+
+
+def check_advertise(settings: Settings) -> None:
+    """Raises SettingsError for what could not be told to anybody."""
+    if settings.advertise:
+        _advertised(settings.advertise, settings.encrypted, PREFERRED_PORT)
+
+
+def _advertised(url: str, encrypted: bool, port: int) -> str:
+    """A URL without a port means the port that is listened on."""
+    scheme = _scheme(encrypted)
+    try:
+        parts = urlsplit(url)
+        said = parts.port
+    except ValueError:
+        parts, said = urlsplit(""), None
+    if parts.scheme != scheme or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
+        raise SettingsError(f"advertise must be a URL such as {scheme}://gpu1.example.org:7480; got {url!r}")
+    return f"{scheme}://{_in_url(parts.hostname)}:{said or port}"
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def _scheme(encrypted: bool) -> str:
+    return "https" if encrypted else "http"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import uvloop
@@ -19,22 +20,28 @@ from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.runner.process import ProcessRunner
 from tgpu.wiring import home, pidfile
-from tgpu.wiring.links import UnixDial
+from tgpu.wiring.enrolment import EnrolmentError
+from tgpu.wiring.joined_node import JoinedNode
 from tgpu.wiring.log_sweeper import sweep_for_ever
+from tgpu.wiring.membership import Membership, membership
 
 
-def main(settings: Settings) -> int:
+def main(settings: Settings, join: str | None = None) -> int:
+    """`join`: the token with which this machine becomes a node, if it is none yet; `@FILE` names its file."""
     configure(settings.log_level)
+    chance = random.Random()  # noqa: S311  jitter, not a secret
     try:
         home.prepare(settings)
         lock = pidfile.claim(settings.run_dir / "agent.pid", "agent")
-        uvloop.run(_run(settings))
+        member = membership(settings, join, node_name(settings), chance)
+        uvloop.run(_run(settings, member, chance))
     except (
         pidfile.AlreadyRunningError,
         home.HomeError,
         SettingsError,
         BadQuantityError,
         AgentRefusedError,
+        EnrolmentError,
     ) as error:
         print(f"tgpu: {error}", file=sys.stderr)
         return 1
@@ -46,18 +53,20 @@ def node_name(settings: Settings) -> str:
     return settings.node_name or socket.gethostname().split(".")[0] or "localhost"
 
 
-def _identity(settings: Settings) -> NodeIdentity:
+def _identity(settings: Settings, joined: JoinedNode | None = None) -> NodeIdentity:
     return NodeIdentity(
-        node_id=node_name(settings),
+        node_id=node_name(settings) if joined is None else joined.node_id,
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
-        pool=settings.node_pool,
+        pool=settings.node_pool if joined is None or joined.pool is None else joined.pool,
         labels=labels("node_labels", settings.node_labels),
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
         taints=settings.node_taints,
+        cluster_id=None if joined is None else joined.cluster_id,
+        key="" if joined is None else joined.key,
     )
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, member: Membership, chance: random.Random) -> None:
     inventory = Inventory(settings)
 
     runners: list[ProcessRunner] = []
@@ -73,15 +82,18 @@ async def _run(settings: Settings) -> None:
         return runner
 
     agent = Agent(
-        identity=_identity(settings),
-        dial=UnixDial(settings.agents_socket),
+        identity=_identity(settings, member.joined),
+        dial=member.dial,
+        guide=member.guide,
+        spread_s=member.spread_s,
+        clock_ms=lambda: time.time_ns() // 1_000_000,
         runner_for=runner_for,
         discover=lambda: asyncio.to_thread(inventory.capacity),
         measure=lambda: asyncio.to_thread(inventory.measure),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
-        everybodys_env={"TGPU_SERVER": f"unix://{settings.socket}"},
-        random=random.Random(),  # noqa: S311  jitter, not a secret
+        everybodys_env=member.jobs_env,
+        random=chance,
     )
     working = asyncio.create_task(agent.run())
     sweeping = asyncio.create_task(sweep_for_ever(runners, settings.log_keep_days))

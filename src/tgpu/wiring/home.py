@@ -2,6 +2,7 @@
 
 import os
 import socket
+import uuid
 from pathlib import Path
 
 from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
@@ -44,6 +45,17 @@ def public_socket(settings: Settings) -> Path | None:
         return Path(settings.public_socket)
     own = {SYSTEM_HOME, default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
     return SYSTEM_SOCKET if serves_everybody() and settings.home in own else None
+
+
+def server_id(settings: Settings) -> str:
+    """Made once with the home: a server that starts again is the same one."""
+    path = settings.home / "server-id"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        made = uuid.uuid4().hex
+        path.write_text(made + "\n", encoding="ascii")
+        return made
 
 
 def unix_listener(path: Path, mode: int) -> socket.socket:

@@ -1,54 +1,137 @@
-"""What the API asks of control, translated at the border: the API does not know control's errors."""
+"""What the API asks of the live scheduler: answered here while this server leads, by the leader otherwise."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Any, TypeVar
 
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.domain.job import Request
-from tgpu.domain.views import NodeView, QueueView, Why
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.protocol.peers import Span
+from tgpu.wiring.peers import Asking, UnansweredError
+
+T = TypeVar("T")
+_FITS_FOR_S = 5.0
+"""How long a server that follows believes that a kind of request can run somewhere."""
+_MOST_KEPT = 4096
+
+
+class OwnDesk:
+    """What this server knows itself; for callers here and elsewhere it fails by the same UnansweredError."""
+
+    def __init__(self, answers: Answers, hub: Hub) -> None:
+        self._answers, self._hub = answers, hub
+
+    async def why(self, job_id: int) -> Why | None:
+        return await _or_unanswered(self._answers.why(job_id))
+
+    async def giving_way(self) -> Sequence[int]:
+        return await _or_unanswered(self._answers.giving_way())
+
+    async def queues(self) -> Sequence[QueueView]:
+        return await _or_unanswered(self._answers.queues())
+
+    async def nodes(self) -> Sequence[NodeView]:
+        return await _or_unanswered(self._answers.nodes())
+
+    async def alerts(self) -> Sequence[Alert]:
+        return await _or_unanswered(self._answers.alerts())
+
+    async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
+        return await _or_unanswered(self._answers.never_fits(requests))
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        return await _or_unanswered(self._answers.order_nodes(order))
+
+    async def read_log(  # noqa: PLR0917  a question has these parts
+        self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
+    ) -> Span:
+        chunk = await _or_unanswered(self._hub.read(node_id, attempt, stream, offset, max_bytes, wait_s))
+        if chunk.error:
+            raise UnansweredError(chunk.error)
+        return Span(offset=chunk.offset, data=chunk.data, at_end=chunk.at_end)
+
+
+async def _or_unanswered(answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except (NotLeadingError, NodeAwayError) as error:
+        raise UnansweredError(str(error)) from error
 
 
 class LiveAnswers:
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    """The API's `Live` and `LogReader`."""
+
+    def __init__(self, own: OwnDesk, asking: Asking, leads: Callable[[], bool]) -> None:
+        self._own, self._asking, self._leads = own, asking, leads
+        self._fits: dict[Request, float] = {}
 
     async def why(self, job_id: int) -> Why | None:
-        try:
-            return await self._answers.why(job_id)
-        except NotLeadingError as error:
-            raise NoLeaderError(str(error)) from error
+        answer: Why | None = await self._answer("why", job_id)
+        return answer
+
+    async def giving_way(self) -> Sequence[int]:
+        answer: Sequence[int] = await self._answer("giving_way")
+        return answer
 
     async def queues(self) -> Sequence[QueueView]:
-        try:
-            return await self._answers.queues()
-        except NotLeadingError as error:
-            raise NoLeaderError(str(error)) from error
+        answer: Sequence[QueueView] = await self._answer("queues")
+        return answer
 
     async def nodes(self) -> Sequence[NodeView]:
-        try:
-            return await self._answers.nodes()
-        except NotLeadingError as error:
-            raise NoLeaderError(str(error)) from error
+        answer: Sequence[NodeView] = await self._answer("nodes")
+        return answer
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        answer: NodesOrdered = await self._answer("order_nodes", order)
+        return answer
+
+    async def alerts(self) -> Sequence[Alert]:
+        answer: Sequence[Alert] = await self._answer("alerts")
+        return answer
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
-        try:
-            return await self._answers.never_fits(requests)
-        except NotLeadingError as error:
-            raise NoLeaderError(str(error)) from error
-
-
-class HubLogs:
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+        if self._leads():
+            return await _or_no_leader(self._own.never_fits(requests))
+        now = monotonic()
+        if all(self._fits.get(request, 0.0) > now for request in requests):
+            return [None] * len(requests)
+        verdicts: Sequence[str | None] = await self._answer("never_fits", list(requests))
+        if len(self._fits) > _MOST_KEPT:
+            self._fits.clear()
+        self._fits.update(
+            {
+                request: now + _FITS_FOR_S
+                for request, verdict in zip(requests, verdicts, strict=True)
+                if verdict is None
+            }
+        )
+        return verdicts
 
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
     ) -> tuple[int, bytes, bool]:
+        question = (node_id, attempt, stream, offset, max_bytes, wait_s)
         try:
-            chunk = await self._hub.read(node_id, attempt, stream, offset, max_bytes, wait_s)
-        except NodeAwayError as error:
+            if self._leads():
+                span = await self._own.read_log(*question)
+            else:
+                span = await self._asking.ask("read_log", *question, patience_s=wait_s + 15)
+        except UnansweredError as error:
             raise LogUnavailableError(str(error)) from error
-        if chunk.error:
-            raise LogUnavailableError(chunk.error)
-        return chunk.offset, chunk.data, chunk.at_end
+        return span.offset, span.data, span.at_end
+
+    async def _answer(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  as METHODS says
+        if self._leads():
+            return await _or_no_leader(getattr(self._own, method)(*arguments))
+        return await _or_no_leader(self._asking.ask(method, *arguments))
+
+
+async def _or_no_leader(answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except UnansweredError as error:
+        raise NoLeaderError(str(error)) from error

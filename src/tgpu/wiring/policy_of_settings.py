@@ -10,7 +10,7 @@ from typing import Any
 
 from tgpu.config.bounds import MOST_OVERCOMMIT_MILLI
 from tgpu.config.settings import PoolSettings, Settings
-from tgpu.core.policy import ORDERS, SCORERS, Policy, PoolPolicy
+from tgpu.core.policy import ORDERS, SCORERS, Policy, PoolPolicy, UnknownPolicyError
 from tgpu.core.rules import RULES
 from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import milli, seconds
@@ -19,6 +19,10 @@ from tgpu.observe.logs import logger
 
 def policy_of(settings: Settings) -> Policy:
     """Raises UnknownPolicyError if it names an order or a scorer that is nowhere."""
+    orders, scorers = _plug_ins("tgpu.orders", ORDERS), _plug_ins("tgpu.scorers", SCORERS)
+    for pool in settings.pools:
+        _check_name("policy", pool.policy, (*ORDERS, *orders), pool)
+        _check_name("scorer", pool.scorer, (*SCORERS, *scorers), pool)
     return Policy(
         default=_pool(settings, PoolSettings(name="")),
         pools={pool.name: _pool(settings, pool) for pool in settings.pools},
@@ -30,9 +34,17 @@ def policy_of(settings: Settings) -> Policy:
         half_life_s=seconds("fair_half_life", settings.fair_half_life),
         cluster_generic=dict(generic_pairs("cluster_generic", settings.cluster_generic)),
         outside_rules=_plug_ins("tgpu.rules", RULES),
-        outside_orders=_plug_ins("tgpu.orders", ORDERS),
-        outside_scorers=_plug_ins("tgpu.scorers", SCORERS),
+        outside_orders=orders,
+        outside_scorers=scorers,
     )
+
+
+def _check_name(kind: str, name: str | None, known: Collection[str], pool: PoolSettings) -> None:
+    """Here, because the policy does not know which file and table a pool comes from."""
+    if name is not None and name not in known:
+        raise UnknownPolicyError(
+            f"{pool.where}.{kind}: there is no {kind} {name!r}; take one of {', '.join(known)}"
+        )
 
 
 def _pool(settings: Settings, pool: PoolSettings) -> PoolPolicy:

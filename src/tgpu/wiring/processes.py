@@ -1,5 +1,6 @@
 """Server and agent as processes of their own: started, watched until they are ready, stopped."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -76,6 +77,19 @@ def wait_ready(
             if child.poll() is not None:
                 raise StartError(last_words(settings, part, marks.get(part, 0)))
         if _is_ready(settings):
+            return
+        time.sleep(0.03)
+    raise StartError(f"not ready after {READY_S:.0f} s; see {log_path(settings, 'server')}")
+
+
+def wait_answering(settings: Settings, server: "subprocess.Popen[bytes]", mark: int) -> None:
+    """Until the server leads, or knows who does; its nodes come in their own time."""
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise StartError(last_words(settings, "server", mark))
+        with contextlib.suppress(TgpuError):
+            Client(f"unix://{settings.socket}").nodes()
             return
         time.sleep(0.03)
     raise StartError(f"not ready after {READY_S:.0f} s; see {log_path(settings, 'server')}")

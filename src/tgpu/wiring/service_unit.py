@@ -1,26 +1,53 @@
-"""The systemd unit: a restart of the service leaves jobs running."""
+"""The systemd units of `tgpu up`, `tgpu server` and `tgpu agent`: a restart leaves jobs running."""
 
 import os
 import sys
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 
 from tgpu.wiring.home import SYSTEM_HOME
 
-UNIT = """\
-[Unit]
-Description=tgpu, a job scheduler for GPUs
-After=network.target
 
-[Service]
-ExecStart={command} up
-Environment=TGPU_HOME={home}
-Restart=always
-RestartSec=1
-# Only the main process is stopped: it stops server and agent, and the tasks' supervisors live on.
+class Service(StrEnum):
+    UP = "up"
+    SERVER = "server"
+    AGENT = "agent"
+
+    @property
+    def unit(self) -> str:
+        return "tgpu" if self is Service.UP else f"tgpu-{self}"
+
+
+_DESCRIPTIONS = {
+    Service.UP: "tgpu, a job scheduler for GPUs",
+    Service.SERVER: "tgpu, a server of a cluster",
+    Service.AGENT: "tgpu, the agent of this node",
+}
+_AFTER = {
+    Service.UP: "After=network.target",
+    # An address to listen on, and those of databases and servers, may be there only once the network is.
+    Service.SERVER: "Wants=network-online.target\nAfter=network-online.target postgresql.service",
+    Service.AGENT: "Wants=network-online.target\nAfter=network-online.target",
+}
+_RUNS_TASKS = """\
+# Only the main process is stopped: the tasks' supervisors live on.
 KillMode=process
 Delegate=yes
 TasksMax=infinity
-LimitNOFILE=1048576
+"""
+_UNIT = """\
+[Unit]
+Description={description}
+{after}
+
+[Service]
+ExecStart={command} {service}
+Environment=TGPU_HOME={home}
+EnvironmentFile=-{flags}
+Restart=always
+RestartSec=1
+{tasks}LimitNOFILE=1048576
 TimeoutStopSec=30
 {runtime}
 [Install]
@@ -28,38 +55,66 @@ WantedBy={target}
 """
 
 
-def path() -> Path:
+def path(service: Service) -> Path:
     if os.geteuid() == 0:
-        return Path("/etc/systemd/system/tgpu.service")
+        return Path(f"/etc/systemd/system/{service.unit}.service")
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  may be unset
-    return Path(base) / "systemd" / "user" / "tgpu.service"
+    return Path(base) / "systemd" / "user" / f"{service.unit}.service"
 
 
-def text(home: Path) -> str:
+def text(service: Service, home: Path) -> str:
     root = os.geteuid() == 0
-    return UNIT.format(
+    public = root and service is not Service.AGENT
+    return _UNIT.format(
+        description=_DESCRIPTIONS[service],
+        after=_AFTER[service],
         command=Path(sys.executable).with_name("tgpu"),
+        service=service,
         home=home,
+        flags=_flags_file(service, home),
+        tasks="" if service is Service.SERVER else _RUNS_TASKS,
         runtime="RuntimeDirectory=tgpu\nRuntimeDirectoryMode=0755\nRuntimeDirectoryPreserve=yes\n"
-        if root
+        if public
         else "",
         target="multi-user.target" if root else "default.target",
     )
 
 
-def install(home: Path, *, home_was_given: bool) -> list[str]:
-    """Writes the unit and returns what to type next."""
+def install(service: Service, home: Path, *, home_was_given: bool, flags: Mapping[str, str]) -> list[str]:
+    """Writes the unit and returns what to type next. `flags`, as TGPU_… variables, are kept beside the home's
+    other secrets: a database's address may hold a password, and units are for all to read."""
     root = os.geteuid() == 0
-    target = path()
+    target = path(service)
+    lives = home if home_was_given or not root else SYSTEM_HOME
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text(home if home_was_given or not root else SYSTEM_HOME), encoding="utf-8")
+    target.write_text(text(service, lives), encoding="utf-8")
+    lines = [f"Wrote {target}"]
+    if flags:
+        lines.append(f"Wrote {_write_flags(_flags_file(service, lives), flags)}: what the flags said")
     control = "systemctl" if root else "systemctl --user"
-    lines = [
-        f"Wrote {target}",
+    lines += [
         "",
         "Start it now and at every boot:",
-        f"  {control} daemon-reload && {control} enable --now tgpu",
+        f"  {control} daemon-reload && {control} enable --now {service.unit}",
     ]
     if not root:
         lines.append("  loginctl enable-linger    # so that it runs while you are logged out")
     return lines
+
+
+def _flags_file(service: Service, home: Path) -> Path:
+    return home / f"{service.unit}.env"
+
+
+def _write_flags(file: Path, flags: Mapping[str, str]) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123  a descriptor of mode 600
+        opened.writelines(f"{name}={_quoted(value)}\n" for name, value in flags.items())
+    return file
+
+
+def _quoted(value: str) -> str:
+    """As systemd reads it."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'"{escaped}"'

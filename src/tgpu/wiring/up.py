@@ -14,7 +14,9 @@ from typing import Any
 from tgpu.config import settings as configuration
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.wiring import home, last_flags, pidfile, processes, service_unit
-from tgpu.wiring.addresses import check_listen
+from tgpu.wiring.addresses import check_advertise, check_listen
+from tgpu.wiring.membership import identity_path
+from tgpu.wiring.service_unit import Service
 
 RESTART_S = 1.0
 NOT_PERMITTED = 5
@@ -25,14 +27,15 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
     try:
         settings = configuration.load(os.environ, given)
         if install_service:
-            print("\n".join(service_unit.install(settings.home, home_was_given="TGPU_HOME" in os.environ)))
-            return 0
+            return install_service_of(Service.UP, settings, given)
         home.prepare(settings)
+        _refuse_a_node_of_a_cluster(settings)
         alive = _refuse_a_second(settings)
         _warn_of_the_machines_own(settings)
         given = _with_last_flags(settings, given)
         settings = configuration.load(os.environ, given)
-        check_listen(settings.listen)
+        check_listen(settings.listen, encrypted=settings.encrypted)
+        check_advertise(settings)
         environ = {**os.environ, **_as_environ(given)}
         with last_flags.kept_if_it_starts(settings, given):
             if detach:
@@ -42,6 +45,14 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         return _fail(str(error))
     except PermissionError as error:
         return _fail(f"cannot write {error.filename}: {error.strerror}")
+
+
+def install_service_of(service: Service, settings: Settings, given: Mapping[str, Any]) -> int:
+    lines = service_unit.install(
+        service, settings.home, home_was_given="TGPU_HOME" in os.environ, flags=_as_environ(given)
+    )
+    print("\n".join(lines))
+    return 0
 
 
 def _with_last_flags(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +102,22 @@ def _fail(why: str, code: int = 1) -> int:
 
 
 def _as_environ(overrides: Mapping[str, Any]) -> dict[str, str]:
-    return {f"TGPU_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
+    """A list is written with commas, as variables have it."""
+    return {
+        f"TGPU_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in overrides.items()
+        if value is not None
+    }
+
+
+def _refuse_a_node_of_a_cluster(settings: Settings) -> None:
+    """Its agent would go to that cluster, and never to a server here."""
+    path = identity_path(settings)
+    if path.exists():
+        raise SettingsError(
+            f"this machine is a node of a cluster ({path}): `tgpu agent` starts it; for a tgpu of its own, "
+            "set TGPU_HOME to another directory"
+        )
 
 
 def _refuse_a_second(settings: Settings) -> dict[str, int]:

@@ -10,13 +10,16 @@ from tgpu.domain.job import TaskBrief
 Found = tuple[int, list[tuple[TaskId, str, tuple[int, ...]]]]
 
 
-def reserve(world: World, unit: Unit) -> bool:
+def moment_and_places(world: World, unit: Unit) -> Found | None:
+    """When and where it could start first; what it was promised, unless that is earlier."""
     found = _earliest_of_task(world, unit) if unit.gang is None else _earliest_of_gang(world, unit)
     before = _promised(world, unit)
     if before is not None and (found is None or found[0] >= before.at_ms):
         found = _as_before(world, unit, before) or found
-    if found is None:
-        return False
+    return found
+
+
+def reserve(world: World, unit: Unit, found: Found) -> None:
     at_ms, places = found
     tasks = {task.task_id: task for task in unit.tasks}
     for task_id, node_id, devices in places:
@@ -26,7 +29,6 @@ def reserve(world: World, unit: Unit) -> bool:
         renew_extra(world, node_id)
     named = tuple((node_id, world.indices(node_id, devices)) for _, node_id, devices in places)
     world.reservations.append(Reservation(tuple(task_id for task_id, _, _ in places), at_ms, named))
-    return True
 
 
 def _earliest_of_task(world: World, unit: Unit) -> Found | None:
@@ -34,7 +36,8 @@ def _earliest_of_task(world: World, unit: Unit) -> Found | None:
     (task,) = unit.tasks
     found = []
     for node_id in world.picture.places:
-        for at_ms in _moments(world, opens_ms(world, unit, node_id), node_id):
+        first_ms = max(opens_ms(world, unit, node_id), unit.eligible_ms)
+        for at_ms in _moments(world, first_ms, node_id):
             seen = look_beside(at_ms)(world.later(at_ms), unit, task.request, node_id)
             if seen is not None:
                 found.append((at_ms, node_id, seen[0]))
@@ -56,8 +59,9 @@ def _moments(world: World, first_ms: int, node_id: str | None = None) -> list[in
 
 def _earliest_of_gang(world: World, unit: Unit) -> Found | None:
     """Halving finds the first only if who finds room once finds it ever after."""
-    closed = {window.until_ms for window in world.picture.windows if window.until_ms > world.now_ms}
-    moments, best = sorted({*_moments(world, world.now_ms), *closed}), None
+    first_ms = max(world.now_ms, unit.eligible_ms)
+    closed = {window.until_ms for window in world.picture.windows if window.until_ms > first_ms}
+    moments, best = sorted({*_moments(world, first_ms), *closed}), None
     low, high = 0, len(moments)
     while low < high:
         middle = (low + high) // 2

@@ -42,14 +42,14 @@ class Unit:
         """Was preempted, and so does not preempt."""
         return any(task.status is Status.PREEMPTED for task in self.tasks)
 
+    @property
+    def eligible_ms(self) -> int:
+        return max(task.eligible_ms for task in self.tasks)
+
 
 def units_of(picture: Picture) -> list[Unit]:
     """Everybody who may be tried now; a gang that is being stopped is not, until all of it is gone."""
-    ready = {
-        task_id: task
-        for task_id, task in picture.waiting.items()
-        if task.eligible_ms <= picture.now_ms and task_id not in picture.claims
-    }
+    ready = {task_id: task for task_id, task in picture.waiting.items() if task_id not in picture.claims}
     found = [Unit((task,), None, damaged=False) for task in ready.values() if task.gang is None]
     for job_id in {task_id.job_id for task_id, task in ready.items() if task.gang is not None}:
         state = picture.gangs.of(job_id)
@@ -57,7 +57,7 @@ def units_of(picture: Picture) -> list[Unit]:
         if state.complete and not leaving and all(task_id in ready for task_id in state.waiting):
             members = sorted((ready[task_id] for task_id in state.waiting), key=_hardest_first)
             found.append(Unit(tuple(members), state.gang, damaged=bool(state.running)))
-    return found
+    return [unit for unit in found if not (unit.damaged and unit.eligible_ms > picture.now_ms)]
 
 
 def _hardest_first(task: TaskBrief) -> tuple[int, int, int, TaskId]:

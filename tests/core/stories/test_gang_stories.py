@@ -143,6 +143,21 @@ def test_a_gang_that_loses_one_task_after_the_other_starts_again_whole() -> None
     assert plan(picture, PRIORITY).starts == (start(1, "n1", 0), start(1, "n1", 1, index=1))
 
 
+def test_a_gang_that_loses_more_while_it_makes_room_waits_until_the_claim_is_fulfilled() -> None:
+    pair = gang(2, PAIR, per_node=1)
+    placed = [(pair[0], "n1", (0,)), (task(9, asks(gpus=1), PriorityClass.LOW), "n2", (0,))]
+    picture = picture_of([node("n1", gpus=1), node("n2", gpus=1)], [pair[1]], placed)
+    carry_out(picture, plan(picture, PRIORITY))
+    assert list(picture.claims) == [TaskId(2, 1)]
+    picture.release(TaskId(2, 0))
+    picture.add_waiting(pair[0])
+    for whole in (False, True):
+        assert decisions(plan(picture, PRIORITY, whole=whole)) == ((), (), ())
+    picture.release(TaskId(9, 0))
+    carry_out(picture, plan(picture, PRIORITY))
+    assert plan(picture, PRIORITY, whole=True).starts == (start(2, "n1", 0),)
+
+
 def test_a_damaged_gang_waits_for_its_backoff_like_everybody_else() -> None:
     picture = picture_of([node(gpus=2)], gang(1, PAIR))
     carry_out(picture, plan(picture, PRIORITY))

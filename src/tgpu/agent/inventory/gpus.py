@@ -28,17 +28,23 @@ class Gpus(Protocol):
     def use(self, indices: Sequence[int]) -> list[GpuUse]: ...
 
 
-class SimulatedGpus:
-    def __init__(self, count: int, model: str) -> None:
-        self._devices = tuple(
-            Device(index, f"GPU-simulated-{index}", model, SIMULATED_MEMORY_MIB) for index in range(count)
-        )
+class UnseenGpus:
+    """Known by somebody's word alone: simulated ones, or real ones that cannot be asked."""
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._devices = tuple(devices)
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
 
     def use(self, indices: Sequence[int]) -> list[GpuUse]:
         return [GpuUse(0, 0) for _ in indices]
+
+
+def simulated(count: int, model: str) -> UnseenGpus:
+    return UnseenGpus(
+        [Device(index, f"GPU-simulated-{index}", model, SIMULATED_MEMORY_MIB) for index in range(count)]
+    )
 
 
 class NvmlGpus:
@@ -119,7 +125,7 @@ def find_gpus() -> Gpus:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return SmiGpus() if _smi("index") else SimulatedGpus(0, "")
+        return SmiGpus() if _smi("index") else UnseenGpus(())
     return NvmlGpus(pynvml)
 
 

@@ -3,7 +3,8 @@
 import psutil
 
 from tgpu.agent.inventory import host
-from tgpu.agent.inventory.gpus import Gpus, SimulatedGpus, find_gpus
+from tgpu.agent.inventory.gpus import Gpus, UnseenGpus, find_gpus, simulated
+from tgpu.agent.inventory.stated import is_statement, stated
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain import node_terms, quantities
 from tgpu.domain.node import Capacity, Device
@@ -18,13 +19,7 @@ class Inventory:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._gpus: Gpus = (
-            SimulatedGpus(settings.simulate_gpus, settings.simulate_gpu_model)
-            if settings.simulate_gpus
-            else SimulatedGpus(0, "")
-            if settings.node_gpus == "none"
-            else find_gpus()
-        )
+        self._gpus = _source(settings)
         self._disk_mib = self._size("node_disk", settings.node_disk) or host.disk_mib(settings.home)
         self._offered = tuple(device.index for device in self._chosen(self._gpus.devices()))
         psutil.cpu_percent(interval=None)  # it measures from one call to the next
@@ -56,13 +51,16 @@ class Inventory:
 
     def _chosen(self, present: tuple[Device, ...]) -> list[Device]:
         said = self._settings.node_gpus.strip().lower()
-        if said == "all":
+        if said == "all" or is_statement(said):
             return list(present)
         if said == "none":
             return []
         words = [word.strip() for word in said.split(",")]
         if not all(word.isdigit() for word in words):
-            raise SettingsError(f"node_gpus must be `all`, `none` or indices such as 0,2; got {said!r}")
+            raise SettingsError(
+                f"node_gpus must be `all`, `none`, indices such as 0,2, or GPUs that cannot be seen, such as "
+                f"4xA100:80G; got {said!r}"
+            )
         by_index = {device.index: device for device in present}
         missing = [word for word in words if int(word) not in by_index]
         if missing:
@@ -71,6 +69,14 @@ class Inventory:
                 f"node_gpus names GPU {', '.join(missing)}, which this node does not have; it has: {there}"
             )
         return [by_index[index] for index in sorted({int(word) for word in words})]
+
+
+def _source(settings: Settings) -> Gpus:
+    if settings.simulate_gpus:
+        return simulated(settings.simulate_gpus, settings.simulate_gpu_model)
+    if is_statement(settings.node_gpus):
+        return UnseenGpus(stated(settings.node_gpus))
+    return UnseenGpus(()) if settings.node_gpus.strip().lower() == "none" else find_gpus()
 
 
 def _vanished(index: int) -> Device:

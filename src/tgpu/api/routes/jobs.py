@@ -9,6 +9,7 @@ from tgpu.api.access import sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.identity import Role
 from tgpu.api.job_view import JobOut, job_out, whole_job_out
+from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import bad_request, not_found
 from tgpu.api.query import parse_job_id
 from tgpu.api.reply import json_reply
@@ -22,6 +23,7 @@ from tgpu.store.port import JobFilter, Paging
 _DEFAULT_PAGE = 100
 _MAX_PAGE = 1000
 _MAX_EVENTS = 10_000
+_HOLDS = frozenset({Status.SCHEDULED, Status.RUNNING})
 
 
 class JobPage(msgspec.Struct, kw_only=True):
@@ -50,7 +52,19 @@ async def list_jobs(call: Call) -> Response[Any]:
     found = await call.services.store.jobs(_filter(call), paging)
     page, more = found[:limit], len(found) > limit
     shown = [job_out(job, sight_of(job.spec.user, call.caller, settings)) for job in page]
+    if any(job.status in _HOLDS for job in page):
+        going = await _giving_way(call)
+        for job in shown:
+            job.giving_way = job.job_id in going
     return json_reply(JobPage(jobs=shown, next_cursor=page[-1].job_id if more else None))
+
+
+async def _giving_way(call: Call) -> frozenset[int]:
+    """Nobody, while no scheduler can tell: the list is worth more than that."""
+    try:
+        return frozenset(await call.services.live.giving_way())
+    except NoLeaderError:
+        return frozenset()
 
 
 def _filter(call: Call) -> JobFilter:
@@ -152,7 +166,7 @@ ENDPOINTS = (
                     "holders": [],
                     "position": 1,
                     "starts_at": "2026-01-31T14:05:00.000Z",
-                    "estimate": "starts by backfill ≈ 14:05 UTC on ws1",
+                    "estimate": "has a reservation: starts ≈ 14:05 UTC on ws1",
                     "advice": {
                         "field": "gpu_request",
                         "now": 2,

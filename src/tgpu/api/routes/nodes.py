@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.edge import decimal, optional_decimal
+from tgpu.api.edge import decimal, optional_decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.identity import Role
 from tgpu.api.problems import not_found
 from tgpu.api.reply import json_reply
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Device
+from tgpu.domain.node import Device, Drain
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.views import DeviceView, NodeView, QueueView
 
@@ -41,6 +41,14 @@ class DeviceOut(msgspec.Struct, kw_only=True):
     memory_used_mb: int | None
 
 
+class DrainOut(msgspec.Struct, kw_only=True):
+    """Why nothing new starts on a node."""
+
+    reason: str
+    by: str
+    since: str
+
+
 class NodeOut(msgspec.Struct, kw_only=True):
     """A machine that runs tasks."""
 
@@ -56,6 +64,7 @@ class NodeOut(msgspec.Struct, kw_only=True):
     mem_allocated_mb: int
     disk_allocated_mb: int
     gpu_allocated: int | float
+    generic_allocated: Mapping[str, int]
     cpu_used: int | float | None
     mem_used_mb: int | None
     devices: list[DeviceOut]
@@ -64,6 +73,7 @@ class NodeOut(msgspec.Struct, kw_only=True):
     serves: str
     running: list[str]
     silent_s: float | None
+    drain: DrainOut | None
 
 
 class NodeList(msgspec.Struct, kw_only=True):
@@ -123,6 +133,7 @@ def node_out(view: NodeView) -> NodeOut:
         mem_allocated_mb=given.memory_mib,
         disk_allocated_mb=given.disk_mib,
         gpu_allocated=decimal(given.gpu_milli),
+        generic_allocated=view.allocated_generic,
         cpu_used=optional_decimal(view.used_cpu_milli),
         mem_used_mb=view.used_memory_mib,
         devices=[device_out(device, by_index.get(device.index)) for device in capacity.devices],
@@ -131,6 +142,13 @@ def node_out(view: NodeView) -> NodeOut:
         serves=node.serves,
         running=[str(attempt_id) for attempt_id in view.running],
         silent_s=view.silent_s,
+        drain=_drain_out(node.drain),
+    )
+
+
+def _drain_out(drain: Drain | None) -> DrainOut | None:
+    return (
+        None if drain is None else DrainOut(reason=drain.reason, by=drain.by, since=rfc3339(drain.since_ms))
     )
 
 
@@ -175,6 +193,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "mem_allocated_mb": 16384,
     "disk_allocated_mb": 0,
     "gpu_allocated": 0.5,
+    "generic_allocated": {"licence": 1},
     "cpu_used": 1.7,
     "mem_used_mb": 9000,
     "devices": [
@@ -198,6 +217,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "serves": "*",
     "running": ["42.0.1"],
     "silent_s": None,
+    "drain": None,
 }
 
 

@@ -47,6 +47,8 @@ JOB_EXAMPLE: dict[str, object] = {
     "time_limit_s": 3600,
     "max_wait_s": None,
     "requeue": True,
+    "once": False,
+    "on_return": "longest",
     "grace_s": None,
     "status": "pending",
     "cause": None,
@@ -59,6 +61,7 @@ JOB_EXAMPLE: dict[str, object] = {
     "submitted_at": "2030-01-31T12:00:00.000Z",
     "started_at": None,
     "ended_at": None,
+    "giving_way": False,
 }
 EVENT_EXAMPLE: dict[str, object] = {
     "seq": 7,

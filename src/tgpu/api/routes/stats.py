@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.edge import decimal
+from tgpu.api.edge import decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.identity import Role
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import json_reply
 from tgpu.domain.lifecycle import NodeState, Status
-from tgpu.domain.views import NodeView
+from tgpu.domain.views import Alert, NodeView
 
 _EXPOSITION_TYPE = "text/plain; version=0.0.4"  # the framework adds the charset of a text
 
@@ -44,6 +44,14 @@ class Percentiles(msgspec.Struct, kw_only=True):
     p99: float | None
 
 
+class AlertOut(msgspec.Struct, kw_only=True):
+    """Something that is wrong now, and what to do about it."""
+
+    name: str
+    text: str
+    since: str
+
+
 class Stats(msgspec.Struct, kw_only=True):
     jobs: dict[Status, int]
     users: dict[str, dict[Status, int]]
@@ -54,6 +62,7 @@ class Stats(msgspec.Struct, kw_only=True):
     run_s: Percentiles
     completion_s: Percentiles
     decision_s: Percentiles
+    alerts: list[AlertOut]
 
 
 async def _nodes(call: Call) -> Sequence[NodeView]:
@@ -61,6 +70,14 @@ async def _nodes(call: Call) -> Sequence[NodeView]:
         return await call.services.live.nodes()
     except NoLeaderError:
         return ()  # the rest is still worth telling
+
+
+async def _alerts(call: Call) -> list[AlertOut]:
+    try:
+        found = await call.services.live.alerts()
+    except NoLeaderError as error:
+        found = (Alert("no-leader", str(error), call.services.now_ms()),)
+    return [AlertOut(name=alert.name, text=alert.text, since=rfc3339(alert.since_ms)) for alert in found]
 
 
 async def stats(call: Call) -> Response[Any]:
@@ -75,6 +92,7 @@ async def stats(call: Call) -> Response[Any]:
         nodes={state: sum(view.node.state is state for view in views) for state in NodeState},
         resources=_resources(views),
         devices=_devices(views),
+        alerts=await _alerts(call),
         **{
             name: msgspec.convert(found, Percentiles)
             for name, found in call.services.metrics.percentiles().items()
@@ -136,7 +154,8 @@ ENDPOINTS = (
         Role.VIEWER,
         "service",
         "Show statistics",
-        "Jobs by status and user, utilisation per resource and GPU, and how long jobs waited and ran.",
+        "Jobs by status and user, utilisation per resource and GPU, how long jobs waited and ran, and what "
+        "is wrong now.",
         {
             200: Answer(
                 "The statistics.",
@@ -159,6 +178,7 @@ ENDPOINTS = (
                     "run_s": _PERCENTILES,
                     "completion_s": _PERCENTILES,
                     "decision_s": _PERCENTILES,
+                    "alerts": [],
                 },
             )
         },

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import os
+
 from tgpu.cli.arguments import Parser, command_parser
-from tgpu.cli.node_flags import add_node_flags, settings
+from tgpu.cli.node_flags import (
+    add_joining_flags,
+    add_node_flags,
+    add_service_flag,
+    install_service,
+    overrides,
+    settings,
+)
+
+_MORE = """\
+Without --server it serves the server on this machine, or the cluster that it has joined before.
+To make this machine a node of a cluster, once:
+  tgpu agent --server https://HOST:7480 --join TOKEN
+where `tgpu nodes join-token` on a machine of the cluster prints TOKEN. What it is given is kept in TGPU_HOME.
+"""
 
 
 def parser() -> Parser:
-    made = command_parser("agent", "Run only this machine's agent, in the foreground; `tgpu up` runs both.")
+    made = command_parser(
+        "agent", "Run only this machine's agent, in the foreground; `tgpu up` runs both.", _MORE
+    )
+    add_service_flag(made)
+    add_joining_flags(made)
     add_node_flags(made)
     return made
 
@@ -15,6 +35,8 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     chosen = settings(args)
+    if args.install_service:
+        return install_service("agent", chosen, {**overrides(args), "join": args.join})
     from tgpu.wiring import agent_process  # noqa: PLC0415  `--help` needs none of it
 
-    return agent_process.main(chosen)
+    return agent_process.main(chosen, args.join or os.environ.get("TGPU_JOIN") or None)

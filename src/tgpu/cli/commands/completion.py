@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from tgpu.cli.arguments import Parser, command_parser
-from tgpu.cli.catalogue import COMMANDS
+from tgpu.cli.catalogue import COMMANDS, module_of
 from tgpu.cli.exits import OK
 
 _HOW = """\
@@ -35,6 +35,6 @@ def whole_parser() -> Parser:
     whole.add_argument("--version", action="store_true", help="print the version")
     commands = whole.add_subparsers(dest="command", parser_class=Parser)
     for name, doc in COMMANDS.items():
-        own = import_module(f"tgpu.cli.commands.{name}").parser()
+        own = import_module(module_of(name)).parser()
         commands.add_parser(name, help=doc, parents=[own], add_help=False)
     return whole

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tgpu.cli import checks
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import FAILED, OK, UsageError
+from tgpu.cli.screen import clean
+from tgpu.client import Client, TgpuError, UnreachableError
 from tgpu.config import settings as config
+from tgpu.config.described import described
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +27,9 @@ _STYLES = {checks.OK: "green", checks.WARN: "yellow", checks.FAIL: "red"}
 def parser() -> Parser:
     made = command_parser("doctor", "What is wrong here, and how to mend it. Ends with 1 if anything FAILs.")
     made.add_argument(
-        "--settings", action="store_true", help="print every setting, its value and its meaning"
+        "--settings",
+        action="store_true",
+        help="print every setting of the server, or of this place if none answers: its value and its meaning",
     )
     add_output(made)
     return made
@@ -47,42 +53,35 @@ def _report(screen: Screen, found: list[checks.Finding]) -> Iterator[str]:
 
 
 def _settings() -> Answer:
+    """The server's own, if one answers and tells them; else what a server started here would have."""
+    with Client(timeout=5) as client:
+        address = client.session.address
+        try:
+            return _listed("server", client.settings(), f"Settings of the server at {address}:")
+        except UnreachableError:
+            about = "No server answers: these are the settings with which `tgpu up` would start one here."
+        except TgpuError as error:
+            about = (
+                f"The server at {address} does not tell you its settings ({error}): these are the ones with "
+                "which `tgpu up` would start one here."
+            )
+    return _listed("here", _of_this_place(), about)
+
+
+def _of_this_place() -> list[dict[str, Any]]:
     try:
         settings = config.load(os.environ)
     except config.SettingsError as error:
         raise UsageError(str(error)) from None
-    rows: list[dict[str, Any]] = [
-        {
-            "name": "home",
-            "value": str(settings.home),
-            "source": _source("home", changed=False),
-            "doc": "TGPU_HOME",
-        }
-    ]
-    for key in config.KEYS:
-        value = getattr(settings, key.name)
-        shown = list(value) if isinstance(value, tuple) else value
-        source = _source(key.name, changed=value != key.default)
-        rows.append({"name": key.name, "value": shown, "source": source, "doc": key.metadata["doc"]})
-    rows += [_pool_row(pool) for pool in settings.pools]
+    return [asdict(row) for row in described(settings, os.environ)]
 
+
+def _listed(of: str, rows: list[dict[str, Any]], about: str) -> Answer:
     def people(screen: Screen) -> Iterator[str]:
+        yield about
         for row in rows:
-            yield f"{screen.paint(row['name'], 'bold')} = {row['value']!r}  ({row['source']})"
-            yield f"    {row['doc']}"
+            name = screen.paint(clean(row["name"]), "bold")
+            yield f"{name} = {clean(repr(row['value']))}  ({clean(row['source'])})"
+            yield f"    {clean(row['doc'])}"
 
-    return Answer(rows, people)
-
-
-def _pool_row(pool: config.PoolSettings) -> dict[str, Any]:
-    said = {key: getattr(pool, key) for key in config.POOL_KEYS if getattr(pool, key) is not None}
-    doc = "What this pool has otherwise than the settings of the same names say."
-    return {"name": f"pools.{pool.name}", "value": said, "source": "the TOML file", "doc": doc}
-
-
-def _source(name: str, *, changed: bool) -> str:
-    """Flags come last in `load` and are not given here: a variable, else the file, else nothing was said."""
-    variable = f"TGPU_{name.upper()}"
-    if variable in os.environ:
-        return variable
-    return "the TOML file" if changed else "default"
+    return Answer([{**row, "of": of} for row in rows], people)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
 from tgpu.cli.arguments import Parser, command_parser
-from tgpu.cli.node_flags import settings
 
 
 def parser() -> Parser:
@@ -13,7 +14,9 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(argv)
-    from tgpu.wiring import up  # noqa: PLC0415  `--help` needs none of it
+    parser().parse_args(argv)
+    from tgpu.config.settings import Settings, default_home  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.wiring import up  # noqa: PLC0415
 
-    return up.down(settings(args))
+    # Only where it lives matters here: what a broken settings file started can still be stopped.
+    return up.down(Settings(home=default_home(os.environ)))

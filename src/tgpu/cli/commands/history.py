@@ -101,6 +101,6 @@ def _row(job: dict[str, Any], now: float) -> list[Any]:
         "-" if ran is None else words.duration(ran),
         "" if job.get("exit_code") is None else str(job["exit_code"]),
         str(job.get("cause") or "").replace("-", " "),
-        words.number(job.get("gpu_request") or 0),
+        "0" if (asked := rows.gpus({**job, "devices": None})) == "-" else asked,
         f"{rows.gpu_hours(job, now):.2f}",
     ]

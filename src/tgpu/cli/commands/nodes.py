@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgpu.cli import words
+from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import OK
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 _NODES = (
     Column("NODE", floor=8),
     Column("STATUS"),
+    Column("DRAINED FOR", floor=11),
+    Column("POOL", floor=6),
     Column("GPUS", right=True),
     Column("CPUS", right=True),
     Column("MEMORY", right=True),
     Column("DISK", right=True, rank=2),
+    Column("RESOURCES", floor=9),
     Column("RUNS JOBS OF", floor=8, rank=3),
     Column("LABELS", floor=8, rank=1),
 )
+_USUAL_POOL = "default"
+"""Where all nodes are in it, nobody needs to read of pools."""
 _DEVICES = (
     Column("NODE", floor=8),
     Column("GPU", right=True),
@@ -42,12 +47,19 @@ _DEVICES = (
 def parser() -> Parser:
     made = command_parser("nodes", "Machines and their GPUs: what is given out, and who has which.")
     add_output(made, quiet="print only names")
+    actions = made.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    node_orders.add_actions(actions)
+    join_tokens.add_actions(actions)
     return made
 
 
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
+        if args.action is not None:
+            asked = node_orders if args.action in node_orders.VERBS else join_tokens
+            show(asked.answer(client, args), args)
+            return OK
         nodes = client.nodes()
     show(Answer(nodes, lambda screen: _people(screen, nodes), [n["node_id"] for n in nodes]), args)
     return OK
@@ -57,14 +69,15 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
     if not nodes:
         yield "no nodes yet: `tgpu up` starts one here"
         return
-    yield from table(screen, _NODES, [_node(node) for node in nodes])
+    pools = {node.get("pool") or _USUAL_POOL for node in nodes} != {_USUAL_POOL}
+    yield from table(screen, _NODES, [_node(node, pool=pools) for node in nodes])
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
     if devices:
         yield ""
         yield from table(screen, _DEVICES, devices)
 
 
-def _node(node: dict[str, Any]) -> list[Any]:
+def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
     serves = node.get("serves")
     silent = node.get("silent_s")
     status = node["status"] + (f" ({words.duration(silent)})" if silent else "")
@@ -72,13 +85,33 @@ def _node(node: dict[str, Any]) -> list[Any]:
     return [
         node["node_id"],
         Cell(status, STATUS_STYLES.get(node["status"], "")),
+        _drained_for(node),
+        str(node.get("pool") or _USUAL_POOL) if pool else "",
         _share(node, "gpu_allocated", "gpu_total", words.number),
         _share(node, "cpu_allocated", "cpu_total", words.number),
         _share(node, "mem_allocated_mb", "mem_total_mb", words.size),
         _share(node, "disk_allocated_mb", "disk_total_mb", words.size),
+        _resources(node),
         "everyone" if serves in {None, "*"} else str(serves),
         " ".join([*labels, *map(str, node.get("taints") or [])]),
     ]
+
+
+def _drained_for(node: dict[str, Any]) -> str:
+    """`new kernel (ann)`: the reason, and whose order it is."""
+    drain = node.get("drain")
+    if not drain:
+        return ""
+    return f"{drain['reason']} ({drain['by']})" if drain.get("reason") else f"ordered by {drain['by']}"
+
+
+def _resources(node: dict[str, Any]) -> str:
+    """`fpga 1/2`: of each named resource, what is given out of what there is."""
+    given = node.get("generic_allocated") or {}
+    return " ".join(
+        f"{name} {words.number(given.get(name, 0))}/{words.number(total)}"
+        for name, total in (node.get("generic_total") or {}).items()
+    )
 
 
 def _share(node: dict[str, Any], used: str, total: str, words_for: Any) -> str:  # noqa: ANN401  a formatter

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("JOB", right=True),
     Column("USER", floor=5),
     Column("NAME", floor=8),
-    Column("GPUS"),
+    Column("HOLDS"),
     Column("NODE", floor=6, rank=1),
     Column("RUNNING", right=True),
     Column("ENDS WITHIN", right=True),
@@ -73,8 +73,16 @@ def _row(holder: dict[str, Any]) -> list[str]:
         str(holder["job_id"]),
         holder.get("user") or "",
         holder.get("name") or "",
-        rows.gpus({"gpu_request": holder.get("gpu") or len(holder["devices"]), "devices": holder["devices"]}),
+        _holds(holder),
         holder.get("node_id") or "",
         "-" if running is None else words.duration(running),
         "no time limit" if remaining is None else words.duration(remaining),
     ]
+
+
+def _holds(holder: dict[str, Any]) -> str:
+    """`2 (0,1)`, `1x 20G (0)`, `3 matlab`."""
+    asked = {"gpu_request": holder.get("gpu"), "gpu_memory_mb": holder.get("gpu_memory_mb")}
+    licences = [f"{number} {clean(name)}" for name, number in (holder.get("licences") or {}).items()]
+    gpus = rows.gpus({**asked, "devices": holder.get("devices")})
+    return ", ".join(([] if gpus == "-" and licences else [gpus]) + licences)

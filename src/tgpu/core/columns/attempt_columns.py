@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tgpu.core.columns.growing import with_room
+from tgpu.core.columns.verdict import RANKS
 from tgpu.core.kernel.shapes import Attempts, Flags, Ints, Small
 
 Column = Ints | Small | Flags
@@ -18,6 +19,7 @@ class AttemptColumns:
     def __init__(self) -> None:
         self._free_slots: list[int] = []
         self._used = 0
+        self._per_rank = [0] * RANKS
         self.live = np.zeros(0, dtype=np.bool_)
         self.node = np.zeros(0, dtype=np.int32)
         self.kind = np.zeros(0, dtype=np.int32)
@@ -35,7 +37,7 @@ class AttemptColumns:
         self.saved_ms = np.zeros(0, dtype=np.int64)
         """Its last checkpoint, or 0."""
 
-    def new_slot(self) -> int:
+    def new_slot(self, rank: int) -> int:
         if self._free_slots:
             slot = self._free_slots.pop()
         else:
@@ -44,12 +46,22 @@ class AttemptColumns:
                 for name in _COLUMNS:
                     setattr(self, name, with_room(getattr(self, name), self._used))
         self.live[slot] = True
+        self.rank[slot] = rank
+        self._per_rank[rank] += 1
         self.stop_ms[slot] = 0
         return slot
 
-    def free(self, slot: int) -> None:
+    def free(self, slot: int) -> int:
+        """The rank it had."""
+        rank = self.rank.item(slot)
         self.live[slot] = False
+        self._per_rank[rank] -= 1
         self._free_slots.append(slot)
+        return rank
+
+    def any_below(self, rank: int) -> bool:
+        """Whether anybody ranks below this."""
+        return any(self._per_rank[rank + 1 :])
 
     def row_inserted(self, row: int) -> None:
         self.node[self.node >= row] += 1

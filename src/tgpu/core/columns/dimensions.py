@@ -37,8 +37,10 @@ class Dimensions:
         return self.of_nodes
 
     def need(self, request: Request) -> list[int]:
-        asked = dict(request.generic)
         basic = [request.cpu_milli, request.memory_mib, request.disk_mib]
+        if not self.generic:
+            return basic
+        asked = dict(request.generic)
         return basic + [asked.get(name, 0) for name in self.generic]
 
     def cluster_need(self, request: Request) -> list[int]:
@@ -82,5 +84,6 @@ def dimensions_of(
         names.update(capacity.generic)
         devices = max(devices, len(capacity.devices))
     for request in requests:
-        names.update(name for name, _ in request.generic)
+        if request.generic:
+            names.update(name for name, _ in request.generic)
     return Dimensions(tuple(sorted(names - cluster_generic.keys())), tuple(sorted(cluster_generic)), devices)

@@ -28,6 +28,10 @@ class KindColumns:
         self._scorers = (*SCORERS, *sorted(policy.outside_scorers))
         self.requests: list[Request | None] = []
         """By row; None where the row stands for a gang."""
+        self._last: tuple[Request, bool, int] | None = None
+        """What was asked for last: tasks alike come one after the other, and a request is long to hash."""
+        self._arrays: Kinds | None = None
+        """As long as there are no others."""
         self.faults: dict[str, Fault] = {}
         self.by_user = False
         """Whether it matters whose task it is: then the user is part of the kind."""
@@ -51,14 +55,24 @@ class KindColumns:
 
     def fits_in(self, request: Request) -> bool:
         """Whether these columns can hold it, or must be laid out anew."""
+        if not request.generic:
+            return True
         known = set(self._dimensions.generic) | set(self._dimensions.cluster)
         return all(name in known for name, _ in request.generic)
 
     def row(self, request: Request, gentle: bool) -> int:
         """The kind of a task; `gentle` ones may not preempt."""
+        last = self._last
+        if last is not None and last[0] is request and last[1] is gentle:
+            return last[2]
         number = self._numbers.get((request, gentle))
-        if number is not None:
-            return number
+        if number is None:
+            number = self._new_row(request, gentle)
+        self._last = (request, gentle, number)
+        return number
+
+    def _new_row(self, request: Request, gentle: bool) -> int:
+        """Of a request that was not seen before: its kind may be known all the same."""
         key = (request if self.by_user or request.user is None else replace(request, user=None), gentle)
         number = self._numbers.get(key)
         if number is None:
@@ -74,6 +88,7 @@ class KindColumns:
 
     def _add(self, request: Request | None) -> int:
         row = len(self.requests)
+        self._arrays = None
         self.requests.append(request)
         for name in _COLUMNS:
             setattr(self, name, with_room(getattr(self, name), row + 1))
@@ -104,6 +119,7 @@ class KindColumns:
             wider = np.zeros((len(self.suits), len(self._nodes.kinds_of_node)), dtype=np.bool_)
             wider[:, : self._judged] = self.suits[:, : self._judged]
             self.suits, first, self._judged = wider, self._judged, wider.shape[1]
+            self._arrays = None
             for row in range(len(self.requests)):
                 self._judge(row, first, self._judged)
         if self._laid < len(self._nodes.device_layouts):
@@ -111,9 +127,12 @@ class KindColumns:
             laid = np.zeros(shape, dtype=np.int32)
             laid[:, : self._laid] = self.device_need[:, : self._laid]
             self.device_need, first, self._laid = laid, self._laid, laid.shape[1]
+            self._arrays = None
             for row in range(len(self.requests)):
                 self._lay(row, first, self._laid)
-        return self._views()
+        if self._arrays is None:
+            self._arrays = self._views()
+        return self._arrays
 
     def pin(self) -> None:
         """Find the rows of the nodes that some kinds are bound to: they move as nodes come."""

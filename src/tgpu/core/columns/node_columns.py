@@ -110,10 +110,11 @@ class NodeColumns:
 
     def move(self, row: int, need: Ints, devices: int, milli: int, sign: int) -> None:
         """`sign` -1 gives room out, 1 takes it back."""
+        free = self.free[row]  # the row itself
         if sign < 0:
-            self.free[row] -= need
+            free -= need
         else:
-            self.free[row] += need
+            free += need
         device = 0
         while devices:
             if devices & 1:

@@ -33,7 +33,7 @@ class Queue:
             self._make_room()
         key = self._key_of(slot)
         at = self._end
-        if len(self) and key < self._key_of(int(self._slots[self._end - 1])):
+        if at > self._head and key < self._key_of(self._slots.item(at - 1)):
             at = self._find(key)
             self._slots[at + 1 : self._end + 1] = self._slots[at : self._end].copy()
         self._slots[at] = slot

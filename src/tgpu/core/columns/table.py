@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from tgpu.core.columns.verdict import Verdict
 from tgpu.core.columns.waiting_columns import WaitingColumns
 from tgpu.core.gang_book import GangState
 from tgpu.core.kernel.shapes import WHOLE, Ints
-from tgpu.core.plan import Claim
+from tgpu.core.plan import Claim, Fault
 from tgpu.core.policy import Left, Policy
-from tgpu.domain.ids import TaskId
+from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Status
 from tgpu.domain.node import Node
@@ -27,11 +26,11 @@ from tgpu.domain.priority import BURST_RANK, TERMS
 from tgpu.domain.tenant import Tenant
 
 if TYPE_CHECKING:
+    from tgpu.core.holdings import Holding
     from tgpu.core.picture import Placed
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """What one task, or one claim, has been given."""
 
     node_id: str
@@ -41,9 +40,9 @@ class Held:
     """Thousandths of each of these devices."""
     tenant: int
     amounts: Ints
-    """As its tenant is charged."""
+    """As its tenant is charged; others who take as much share it."""
     slot: int
-    """Of its attempt; -1 for a claim."""
+    """Of its attempt; -1 for whatever is none of a task that is placed."""
 
 
 class Table:
@@ -51,6 +50,9 @@ class Table:
         self._policy = policy
         self._held: dict[TaskId, Held] = {}
         self._claimed: dict[TaskId, Held] = {}
+        self.holdings: dict[AttemptId, Holding] = {}
+        """Those whose tasks have left them behind; `_kept` is what they have been given."""
+        self._kept: dict[AttemptId, Held] = {}
         self.lay_out((), ())
 
     def lay_out(self, nodes: Sequence[Node], requests: Sequence[Request]) -> None:
@@ -65,6 +67,8 @@ class Table:
         remembers = "fair-tree" in self._policy.order_names
         self.tenants = TenantColumns(self.dimensions, self._policy.half_life_s, remembers=remembers)
         self.waiting = WaitingColumns(self._policy)
+        self._charges: dict[tuple[int, int], Ints] = {}
+        """By kind and thousandths of GPUs."""
         self.mix = Mix()
         self.verdict = Verdict()
         whole = [self._policy.cluster_generic[name] for name in self.dimensions.cluster]
@@ -81,9 +85,14 @@ class Table:
             self.attempts.row_inserted(self.nodes.insert(node))
             self.kinds.pin()
         self.nodes.describe(self.nodes.row(node.node_id), node, reachable)
+        for held in self._kept.values():
+            if held.node_id == node.node_id:
+                self._move(held, -1)
         self.verdict.freed.add(node.node_id)
 
     def remove_node(self, node_id: str) -> None:
+        for holding in [holding for holding in self.holdings.values() if holding.node_id == node_id]:
+            self.let_go(holding.attempt_id)
         row = self.nodes.row(node_id)
         self.nodes.remove(row)
         self.attempts.row_removed(row)
@@ -121,12 +130,21 @@ class Table:
     def arrived(self, task: TaskBrief) -> None:
         self.mix.arrived(self.kind_of(task))
 
-    def queue(self, task_id: TaskId) -> None:
-        """In its queue, once, however often it is told to go there."""
+    def queue(self, task_id: TaskId, *, asleep: bool = False) -> None:
+        """In its queue, once, however often it is told to go there. `asleep`: it may not start yet."""
         slot = self.waiting.slot_of[task_id]
+        self.waiting.apart[slot] = asleep
         if self.waiting.queue_of(slot) is None:
             self.waiting.enqueue(slot)
             self._try_again(slot)
+
+    def wake(self, task_id: TaskId) -> None:
+        """It may start from now on, whatever was found while it slept. Of a gang: who stands for it."""
+        slot = self.waiting.slot_of[task_id]
+        if not self.waiting.in_gang[slot]:
+            self.waiting.apart[slot] = False
+        rank = TERMS[self.waiting.task(slot).priority_class].rank
+        self.verdict.open(rank, int(self.waiting.kind[slot]))
 
     def queue_gang(self, gang: GangState) -> None:
         """Its first task stands for it, unless it only needs repair: that comes before the queues."""
@@ -135,7 +153,7 @@ class Table:
         members = Counter(self.kind_of(self.waiting.task(self.waiting.slot_of[t])) for t in gang.waiting)
         shape = (tuple(sorted(members.items())), gang.gang)
         self.waiting.kind[slot] = self.kinds.gang_row(shape)
-        self.waiting.gang[slot] = True
+        self.waiting.apart[slot] = True
         if not gang.running:
             self.waiting.enqueue(slot)
         self._try_again(slot)
@@ -143,9 +161,9 @@ class Table:
     def unqueue_gang(self, gang: GangState) -> None:
         for task_id in gang.waiting:
             slot = self.waiting.slot_of[task_id]
-            if self.waiting.gang[slot]:
+            if self.waiting.apart[slot]:
                 self.waiting.dequeue(slot)
-                self.waiting.gang[slot] = False
+                self.waiting.apart[slot] = False
                 self.waiting.kind[slot] = self.kind_of(self.waiting.task(slot))
 
     def remove_waiting(self, task_id: TaskId) -> None:
@@ -162,27 +180,30 @@ class Table:
     # Who holds what
 
     def hold(self, placed: "Placed", now_ms: int) -> None:
-        task, node = placed.task, self.nodes.nodes[self.nodes.row(placed.node_id)]
-        slot = self.attempts.new_slot()
+        task, row, rank = placed.task, self.nodes.row(placed.node_id), placed.rank
+        node = self.nodes.nodes[row]
+        slot = self.attempts.new_slot(rank)
         held = self._give(task, node, placed.devices, slot, now_ms)
         self._held[task.task_id] = held
         if task.burst:
             self.tenants.any_held = True
             self.tenants.burst[held.tenant] += held.amounts
-        columns, row = self.attempts, self.nodes.row(placed.node_id)
+        columns = self.attempts
         columns.node[slot] = row
         columns.kind[slot] = held.kind
         columns.limit_ms[slot] = 1000 * self._policy.duration_s(task)
-        columns.rank[slot] = placed.rank
         columns.gang[slot] = task.gang is not None
         columns.job[slot], columns.task[slot] = task.task_id
         columns.devices[slot] = mask_of(node, placed.devices)
         columns.milli[slot] = held.milli
-        self.attempt_changed(placed)
+        self._note_progress(placed, slot)
 
     def attempt_changed(self, placed: "Placed") -> None:
         """It has started, or been told to stop."""
-        slot, columns = self._held[placed.task.task_id].slot, self.attempts
+        self._note_progress(placed, self._held[placed.task.task_id].slot)
+
+    def _note_progress(self, placed: "Placed", slot: int) -> None:
+        columns = self.attempts
         columns.start_ms[slot] = placed.since_ms
         columns.running[slot] = placed.state is AttemptState.RUNNING
         columns.stop_ms[slot] = placed.stop_by_ms or 0
@@ -190,10 +211,25 @@ class Table:
 
     def release(self, task_id: TaskId, now_ms: int) -> None:
         held = self._held.pop(task_id)
-        if self.attempts.rank[held.slot] == BURST_RANK:
+        if self.attempts.free(held.slot) == BURST_RANK:
             self.tenants.burst[held.tenant] -= held.amounts
-        self.attempts.free(held.slot)
         self._take_back(held, now_ms)
+
+    def keep(self, holding: "Holding") -> None:
+        """It has no slot: when it will be gone is not known, and it is nobody's victim."""
+        node, kind = self._node(holding.node_id), self.kinds.row(holding.request, gentle=False)
+        milli = milli_of(node, holding.devices, holding.request)
+        amounts = self._charge_of(kind, len(holding.devices) * milli)
+        held = Held(holding.node_id, kind, holding.devices, milli, -1, amounts, -1)
+        self.holdings[holding.attempt_id], self._kept[holding.attempt_id] = holding, held
+        self._move(held, -1)
+        if len(self.cluster_free):
+            self.cluster_free -= self.kinds.cluster_need[kind]
+
+    def let_go(self, attempt_id: AttemptId) -> "Holding":
+        held = self._kept.pop(attempt_id)
+        self._free(held)
+        return self.holdings.pop(attempt_id)
 
     def claim(self, claim: Claim, node: Node, now_ms: int) -> None:
         slot = self.waiting.slot_of[claim.task_id]
@@ -221,25 +257,35 @@ class Table:
 
     def _give(self, task: TaskBrief, node: Node, indices: tuple[int, ...], slot: int, now_ms: int) -> Held:
         kind, milli = self.kinds.row(task.request, gentle=False), milli_of(node, indices, task.request)
-        amounts = np.zeros(self.dimensions.of_tenants, dtype=np.int64)
-        gpu = self.dimensions.gpu
-        amounts[:gpu] = self.kinds.need[kind]
-        amounts[gpu] = len(indices) * milli
+        amounts = self._charge_of(kind, len(indices) * milli)
         held = Held(node.node_id, kind, indices, milli, self.tenants.number(task.tenant_id), amounts, slot)
         if len(self.cluster_free):
-            amounts[gpu + 1 :] = self.kinds.cluster_need[kind]
-            self.cluster_free -= amounts[gpu + 1 :]
+            self.cluster_free -= self.kinds.cluster_need[kind]
         self._move(held, -1)
         self.tenants.charge(held.tenant, amounts, 1, now_ms)
         return held
 
+    def _charge_of(self, kind: int, gpu_milli: int) -> Ints:
+        amounts = self._charges.get((kind, gpu_milli))
+        if amounts is None:
+            need, licences = self.kinds.need[kind], self.kinds.cluster_need[kind]
+            amounts = np.concatenate([need, [gpu_milli], licences])
+            self._charges[kind, gpu_milli] = amounts
+        return amounts
+
     def _take_back(self, held: Held, now_ms: int) -> None:
-        self._move(held, 1)
         self.tenants.charge(held.tenant, held.amounts, -1, now_ms)
+        self._free(held)
+
+    def _free(self, held: Held) -> None:
+        self._move(held, 1)
         if len(self.cluster_free):
             self.cluster_free += held.amounts[self.dimensions.gpu + 1 :]
             self.verdict.doubt_all()
         self.verdict.freed.add(held.node_id)
+
+    def _node(self, node_id: str) -> Node:
+        return self.nodes.nodes[self.nodes.row(node_id)]
 
     def _move(self, held: Held, sign: int) -> Node:
         row = self.nodes.row(held.node_id)
@@ -249,10 +295,19 @@ class Table:
             self.nodes.alone[row] -= sign
         return node
 
+    def gives_way(self, node_id: str) -> None:
+        """Somebody there may be stopped from now on: that may help as much as if it had left."""
+        self.verdict.freed.add(node_id)
+
     def doubt_all(self) -> None:
         self.verdict.doubt_all()
 
     # Questions
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What went wrong in opinions from outside the tree."""
+        return (*self.kinds.faults.values(), *self.waiting.faults.values())
 
     def task_of(self, attempt_slot: int) -> TaskId:
         job, task = self.attempts.job[attempt_slot], self.attempts.task[attempt_slot]

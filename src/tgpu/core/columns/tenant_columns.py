@@ -61,10 +61,11 @@ class TenantColumns:
         """Up to now it has used what it used; from now on, more or less."""
         if self._remembers:
             self._remember(number, now_ms)
+        used = self.used[number]  # the row itself
         if sign > 0:
-            self.used[number] += amounts
+            used += amounts
         else:
-            self.used[number] -= amounts
+            used -= amounts
 
     def _remember(self, number: int, now_ms: int) -> None:
         faded = 2.0 ** (-max(0, now_ms - int(self._past_ms[number])) / self._half_life_ms)
@@ -92,11 +93,6 @@ class TenantColumns:
         if self._stale:
             self._lay_out()
         used = self._by_row(self.used)
-        count = len(self._numbers)
-        past = np.zeros(used.shape, dtype=np.float64)
-        if self._remembers:
-            past[self.row_of] = self._past_at(now_ms)[:count]
-            self._sum_up(past)
         return Tree(
             self._parent,
             self._first_child,
@@ -104,11 +100,20 @@ class TenantColumns:
             self._weight,
             used,
             total,
-            (past / np.maximum(total, 1)).max(axis=1),
+            self._past_by_row(total, now_ms),
             self._limit,
             self._admitted + self._by_row(self.promised) if self.any_held else self._admitted.copy(),
             self._by_row(self.burst) if self.any_held else np.zeros_like(used),
         )
+
+    def _past_by_row(self, total: Ints, now_ms: int) -> Floats:
+        if not self._remembers:
+            return np.zeros(len(self._parent), dtype=np.float64)
+        past = np.zeros((len(self._parent), self._dimensions.of_tenants), dtype=np.float64)
+        past[self.row_of] = self._past_at(now_ms)[: len(self._numbers)]
+        self._sum_up(past)
+        shares: Floats = (past / np.maximum(total, 1)).max(axis=1)
+        return shares
 
     def _by_row(self, by_number: Ints) -> Ints:
         amounts = np.zeros((len(self._parent), self._dimensions.of_tenants), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Everybody who waits as rows, and the queues they stand in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from functools import partial
 from operator import index
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tgpu.core.plan import Fault
 from tgpu.core.policy import OutsideOrder, Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
-from tgpu.domain.priority import TERMS
+from tgpu.domain.priority import TERMS, PriorityClass
 
 EVERYBODY = -1
 """Instead of a tenant: of an order that has one queue for all."""
@@ -29,8 +29,17 @@ class QueueName(NamedTuple):
     tenant: int
 
 
-class WaitingColumns:
-    """Rows are slots that are used again."""
+class _Tasks(ValuesView[TaskBrief]):
+    """Without a look at each name: now and then somebody goes through 100,000 of them."""
+
+    _mapping: "WaitingColumns"
+
+    def __iter__(self) -> Iterator[TaskBrief]:
+        return map(self._mapping.task, self._mapping.slot_of.values())
+
+
+class WaitingColumns(Mapping[TaskId, TaskBrief]):
+    """Read as a mapping: who waits, in the order in which they came. Rows are slots that are used again."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -52,14 +61,33 @@ class WaitingColumns:
         self._outside_keys: dict[int, Key] = {}
         """By slot: asked once, as a queue must stay sorted whatever a plug-in says the next time."""
         self._names: list[QueueName | None] = []
+        """By slot: where it stands."""
+        self._known_names: dict[tuple[str | None, PriorityClass, int], QueueName] = {}
+        """By pool, class and tenant: so that 100,000 in one queue share its name."""
         self.kind = np.zeros(0, dtype=np.int32)
         self.limit_ms = np.zeros(0, dtype=np.int64)
         self.tenant = np.zeros(0, dtype=np.int32)
-        self.gang = np.zeros(0, dtype=np.bool_)
+        self.apart = np.zeros(0, dtype=np.bool_)
+        """Looked at one by one when its turn comes: it stands for a gang, or sleeps."""
         self.held = np.zeros(0, dtype=np.bool_)
         self.job = np.zeros(0, dtype=np.int64)
         self.task_index = np.zeros(0, dtype=np.int32)
         self.in_gang = np.zeros(0, dtype=np.bool_)
+
+    def __getitem__(self, task_id: TaskId) -> TaskBrief:
+        return self.task(self.slot_of[task_id])
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return iter(self.slot_of)
+
+    def __len__(self) -> int:
+        return len(self.slot_of)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self.slot_of
+
+    def values(self) -> ValuesView[TaskBrief]:
+        return _Tasks(self)
 
     def add(self, task: TaskBrief, kind: int, tenant: int) -> int:
         """Known, and in no queue yet: it may sleep, or another may stand for its gang."""
@@ -69,7 +97,7 @@ class WaitingColumns:
         self.kind[slot] = kind
         self.limit_ms[slot] = 1000 * self._policy.duration_s(task)
         self.tenant[slot] = tenant
-        self.gang[slot] = False
+        self.apart[slot] = False
         self.held[slot] = task.held
         self.any_held = self.any_held or task.held
         self.job[slot], self.task_index[slot] = task.task_id
@@ -79,26 +107,33 @@ class WaitingColumns:
 
     def enqueue(self, slot: int) -> None:
         task = self.task(slot)
-        order = self._policy.of(task.request.pool).order
-        tenant = int(self.tenant[slot]) if order in FAIR else EVERYBODY
-        name = QueueName(TERMS[task.priority_class].rank, order, tenant)
+        name = self._name_of(task, self.tenant.item(slot))
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(self._key_of(order))
-            self.streams.setdefault((name.rank, order), {})[tenant] = queue
+            queue = self.queues[name] = Queue(self._key_of(name.order))
+            self.streams.setdefault((name.rank, name.order), {})[name.tenant] = queue
         queue.priorities.add(task.priority)
         queue.add(slot)
         self._names[slot] = name
         self._counted(name.rank, slot)
 
+    def _name_of(self, task: TaskBrief, tenant: int) -> QueueName:
+        pool, priority_class = task.request.pool, task.priority_class
+        name = self._known_names.get((pool, priority_class, tenant))
+        if name is None:
+            order = self._policy.of(pool).order
+            name = QueueName(TERMS[priority_class].rank, order, tenant if order in FAIR else EVERYBODY)
+            self._known_names[pool, priority_class, tenant] = name
+        return name
+
     def _counted(self, rank: int, slot: int) -> None:
-        kind = int(self.kind[slot])
+        kind, limit_ms = self.kind.item(slot), self.limit_ms.item(slot)
         if kind >= self.count.shape[1]:
             more = max(kind + 1, 2 * self.count.shape[1]) - self.count.shape[1]
             self.count = np.pad(self.count, ((0, 0), (0, more)))
             self.shortest_ms = np.pad(self.shortest_ms, ((0, 0), (0, more)), constant_values=NEVER)
         self.count[rank, kind] += 1
-        self.shortest_ms[rank, kind] = min(self.shortest_ms[rank, kind], self.limit_ms[slot])
+        self.shortest_ms[rank, kind] = min(self.shortest_ms.item(rank, kind), limit_ms)
 
     def dequeue(self, slot: int) -> None:
         name = self._names[slot]
@@ -107,9 +142,10 @@ class WaitingColumns:
         queue = self.queues[name]
         queue.remove(slot)
         self._names[slot] = None
-        kind = self.kind[slot]
-        self.count[name.rank, kind] -= 1
-        if not self.count[name.rank, kind]:
+        kind = self.kind.item(slot)
+        left = self.count.item(name.rank, kind) - 1
+        self.count[name.rank, kind] = left
+        if not left:
             self.shortest_ms[name.rank, kind] = NEVER
         if not queue:
             del self.queues[name]
@@ -160,7 +196,9 @@ class WaitingColumns:
         return key
 
     def effective_priority(self, task: TaskBrief) -> int:
-        waited_s = max(0, self.aged_ms - task.submitted_ms) // 1000
+        waited_s = (self.aged_ms - task.submitted_ms) // 1000
+        if waited_s < self._policy.aging_step_s:  # as most who join a queue
+            return task.priority
         return task.priority + min(self._policy.aging_most, waited_s // self._policy.aging_step_s)
 
     def outranks(self, task_id: TaskId, other_id: TaskId) -> bool:
@@ -187,7 +225,7 @@ class WaitingColumns:
             self.kind[:count],
             self.limit_ms[:count],
             self.tenant[:count],
-            self.gang[:count],
+            self.apart[:count],
             self.held[:count],
             np.zeros(count, dtype=np.bool_),
         )
@@ -204,4 +242,4 @@ class WaitingColumns:
         return slot
 
 
-_COLUMNS = ("kind", "limit_ms", "tenant", "gang", "held", "job", "task_index", "in_gang")
+_COLUMNS = ("kind", "limit_ms", "tenant", "apart", "held", "job", "task_index", "in_gang")

@@ -1,7 +1,7 @@
 """What must always hold, one promise per file; each checker believes only what it has seen itself."""
 
 from tgpu.sim.checkers.acknowledged import AcknowledgedIsNeverLost
-from tgpu.sim.checkers.attempts import OneLiveAttempt
+from tgpu.sim.checkers.attempts import OnceIsOnce, OneAttemptAfterReturn, OneLiveAttempt
 from tgpu.sim.checkers.capacity import NothingBeyondCapacity
 from tgpu.sim.checkers.commitment import NothingUncommitted
 from tgpu.sim.checkers.drift import PictureTellsTheTruth
@@ -11,6 +11,7 @@ from tgpu.sim.checkers.finality import FinalIsFinal
 from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
 from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
 from tgpu.sim.checkers.quota import QuotaAddsUp
+from tgpu.sim.checkers.replaced import LostIsReplaced
 from tgpu.sim.checkers.truth import TrueEndings
 from tgpu.sim.facts import Watcher
 from tgpu.sim.world import World
@@ -20,7 +21,10 @@ def everyone(world: World) -> list[Watcher]:
     facts, state = world.facts, world.store.state
     return [
         AcknowledgedIsNeverLost(facts, state),
-        OneLiveAttempt(facts),
+        OneLiveAttempt(facts, state),
+        OnceIsOnce(facts, state),
+        OneAttemptAfterReturn(world),
+        LostIsReplaced(world),
         NothingBeyondCapacity(world),
         NothingUncommitted(state),
         PictureTellsTheTruth(world),

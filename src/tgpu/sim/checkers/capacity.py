@@ -19,9 +19,9 @@ class NothingBeyondCapacity(Watcher):
         yield from self._overfull(run.node_id, [*live, run])
 
     def now_and_then(self) -> Iterator[str]:
-        server = self._world.server
-        if server is not None and server.control.leads:
-            yield from violations(server.control.picture)
+        picture = self._world.picture
+        if picture is not None:
+            yield from violations(picture)
 
     def _overfull(self, node_id: str, runs: list[Run]) -> Iterator[str]:
         """Added up from the processes and what their jobs asked for, not from the scheduler's own sums."""

@@ -7,10 +7,12 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.sim.facts import Run, Watcher
 from tgpu.store.memory_state import State
 
-_ORDERED = frozenset({Cause.CANCELLED, Cause.PREEMPTED})
+_ORDERED = frozenset({Cause.CANCELLED, Cause.PREEMPTED, Cause.SUPERSEDED})
 
 
 class NothingUncommitted(Watcher):
+    """A node that was lost may still start what it was told to before."""
+
     def __init__(self, state: State) -> None:
         self._state = state
 
@@ -23,7 +25,7 @@ class NothingUncommitted(Watcher):
                 f"process {run.attempt} starts on {run.node_id} {run.devices}, "
                 f"committed was {attempt.node_id} {attempt.devices}"
             )
-        elif not attempt.state.is_live:
+        elif attempt.exit is not None and attempt.exit.cause is not Cause.NODE_LOST:
             yield f"process {run.attempt} starts after its end was committed"
 
     def process_ended(self, run: Run) -> Iterator[str]:

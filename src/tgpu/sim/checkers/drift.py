@@ -16,16 +16,16 @@ class PictureTellsTheTruth(Watcher):
             yield f"the reconciler found {self._world.facts.drift} facts that differ"
 
     def at_rest(self) -> Iterator[str]:
-        state, server = self._world.store.state, self._world.server
-        if server is None or not server.control.leads:
+        state, picture = self._world.store.state, self._world.picture
+        if picture is None:
             yield "nobody leads"
             return
         newest = max(state.jobs, default=0)
-        found = drift(server.control.picture, state.live_summary(newest))
+        found = drift(picture, state.live_summary(newest))
         if found:
             yield f"{found} facts of the picture differ from the store"
         for machine in self._world.machines:
-            place = server.control.picture.places.get(machine.node_id)
+            place = picture.places.get(machine.node_id)
             if place is None or not place.takes_tasks:
                 yield f"{machine.node_id} is up, and the leader gives it nothing"
             elif place.node.capacity != machine.capacity:

@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 
 from tgpu.domain.job import Job
+from tgpu.domain.lifecycle import AttemptHappening
 from tgpu.sim.facts import Watcher
 from tgpu.store.memory_state import State
 from tgpu.store.port import Batch, Receipt
 
 
 class FinalIsFinal(Watcher):
+    """An attempt that its job left behind may be gone later; the job is not concerned."""
+
     def __init__(self, state: State) -> None:
         self._state = state
         self._final: dict[int, Job] = {}
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
         del epoch, batch
-        for job_id in dict.fromkeys(event.job_id for event in receipt.events):
+        moves = [event for event in receipt.events if event.kind != AttemptHappening.GONE]
+        for job_id in dict.fromkeys(event.job_id for event in moves):
             if job_id in self._final:
                 yield f"something happened to job {job_id} after its end"
             elif self._state.jobs[job_id].status.is_final:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import Attempt
+from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.sim.facts import Watcher
 from tgpu.sim.world import World
@@ -22,8 +22,9 @@ class _Promise:
 class NothingPreemptedForNothing(Watcher):
     """With the very commit that takes the end of the last victim, the job starts on the node of its victims.
 
-    A promise is off when the job ended or is to be cancelled, and when its node is away or was described
-    anew. All are off when the picture is loaded again: claims live in the leader's memory.
+    A promise is off when the job ended, is to be cancelled or goes on with an attempt that was lost, and when
+    its node is away or was described anew. All are off when the picture is loaded again: claims live in the
+    leader's memory.
     """
 
     def __init__(self, world: World) -> None:
@@ -52,19 +53,17 @@ class NothingPreemptedForNothing(Watcher):
 
     def _call_off(self, batch: Batch) -> None:
         anew = {node.node_id for node in batch.nodes}
+        back = {change.attempt_id.job_id for change in batch.returned}
         for job_id, promise in list(self._promises.items()):
             job = self._state.jobs[job_id]
-            over = job.status.is_final or job.cancel_by is not None
+            over = job.status.is_final or job.cancel_by is not None or job_id in back
             if over or promise.node_id in anew or self._is_away(promise.node_id):
                 del self._promises[job_id]
 
     def _is_away(self, node_id: str) -> bool:
         """As the leader sees it; whoever commits leads."""
-        leader = self._world.facts.leader
-        for server in self._world.servers:
-            if server.incarnation.name == leader:
-                return not server.control.picture.places[node_id].takes_tasks
-        return True
+        picture = self._world.picture
+        return picture is None or not picture.places[node_id].takes_tasks
 
     def _kept(self, start: Assigned) -> Iterator[str]:
         promise = self._promises.pop(start.attempt_id.job_id, None)
@@ -101,32 +100,47 @@ class NothingPreemptedForNothing(Watcher):
 
 
 class PreemptedIsNeverLost(Watcher):
-    """Who had to go waits again, unless it is to be cancelled, and then runs again to an end of its own."""
+    """Who had to go waits again and then runs again to an end of its own.
+
+    Unless it is to be cancelled, or its job allows only one try: then it has failed, and only then.
+    """
 
     def __init__(self, world: World) -> None:
         self._state = world.store.state
         self._preempted: dict[AttemptId, None] = {}
+        self._returned: set[int] = set()
+        """Jobs that went on with an attempt that was lost, or were ended by one: these need no other try."""
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
         del epoch
+        self._returned |= {change.attempt_id.job_id for change in batch.returned}
         for ended in batch.ended:
+            if ended.attempt_id.number < self._state.jobs[ended.attempt_id.job_id].attempts:
+                self._returned.add(ended.attempt_id.job_id)
             if ended.exit.cause is Cause.PREEMPTED and ended not in receipt.refused:
                 yield from self._went(ended)
 
     def _went(self, ended: AttemptEnded) -> Iterator[str]:
-        attempt_id, cancelled_by = ended.attempt_id, self._state.jobs[ended.attempt_id.job_id].cancel_by
+        job = self._state.jobs[ended.attempt_id.job_id]
+        expected = Happening.PREEMPTED if job.spec.requeue else Happening.FAILED
         if ended.happening is Happening.PREEMPTED:
-            self._preempted[attempt_id] = None
-        elif ended.happening is not Happening.CANCELLED or cancelled_by is None:
-            yield f"{attempt_id} had to give way, and its task is {ended.happening}"
+            self._preempted[ended.attempt_id] = None
+        if ended.happening is Happening.CANCELLED and job.cancel_by is not None:
+            return
+        if ended.happening is not expected:
+            yield f"{ended.attempt_id} had to give way, and its task is {ended.happening}, not {expected}"
 
     def at_rest(self) -> Iterator[str]:
         for attempt_id in self._preempted:
             job = self._state.jobs[attempt_id.job_id]
             if not job.status.is_final:
                 yield f"{attempt_id} had to give way, and its job is still {job.status}"
-            elif job.attempts == attempt_id.number and job.cancel_by is None:
+            elif job.job_id not in self._returned and self._is_its_last(attempt_id, job):
                 yield f"{attempt_id} had to give way, and its job is {job.status} without having run again"
+
+    @staticmethod
+    def _is_its_last(attempt_id: AttemptId, job: Job) -> bool:
+        return job.attempts == attempt_id.number and job.cancel_by is None
 
 
 def _names(promise: _Promise) -> str:

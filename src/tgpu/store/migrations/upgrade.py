@@ -1,15 +1,14 @@
 """Runs the migrations that a database lacks, all in one transaction."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Connection
-
-from tgpu.store.port import StoreUnusableError
 
 
 def configuration() -> Config:
@@ -19,21 +18,20 @@ def configuration() -> Config:
     return config
 
 
-def upgrade(path: Path, revision: str | None) -> None:
-    """From `revision`, None for an empty file, to the newest."""
+def upgrade(connection: Connection) -> None:
+    """From wherever the database is to the newest revision."""
     config = configuration()
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision is not None and revision not in known:
-        raise StoreUnusableError(
-            f"{path} was written by a newer version of tgpu (revision {revision}): install that version or a"
-            " newer one"
-        )
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+@contextmanager
+def sqlite_transaction(path: Path) -> Iterator[Connection]:
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     event.listen(engine, "connect", _leave_transactions_alone)
     event.listen(engine, "begin", _begin)
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        yield connection
 
 
 def _leave_transactions_alone(connection: Any, _record: object) -> None:  # noqa: ANN401  as the hook has it
@@ -43,3 +41,11 @@ def _leave_transactions_alone(connection: Any, _record: object) -> None:  # noqa
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def postgres_transaction(new_connection: Callable[[], Any]) -> Iterator[Connection]:
+    """On a connection of psycopg that is not in its autocommit mode."""
+    engine = create_engine("postgresql+psycopg://", creator=new_connection, poolclass=NullPool)
+    with engine.begin() as connection:
+        yield connection

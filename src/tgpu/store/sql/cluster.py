@@ -1,11 +1,13 @@
 """The cluster's own rows: its epoch, the numbers it gives out, its nodes."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import insert, select, update
 
 from tgpu.domain.node import Node
 from tgpu.store.port import DeposedError
 from tgpu.store.sql import codec
-from tgpu.store.sql.session import Query, Session, constant, value
+from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.tables import counters, meta, nodes
 
 EPOCH = Query(
@@ -57,7 +59,17 @@ def all_nodes(session: Session) -> list[Node]:
     return [codec.node_from(body) for (body,) in session.rows(NODES)]
 
 
-def put_node(session: Session, node: Node) -> None:
-    body = codec.text_of(node)
-    if not session.change(REPLACE_NODE, node=node.node_id, new_body=body):
-        session.change(ADD_NODE, node_id=node.node_id, body=body)
+def put_nodes(session: Session, given: Sequence[Node]) -> None:
+    if not given:
+        return
+    bodies = {node.node_id: codec.text_of(node) for node in given}
+    known = session.change_each(
+        REPLACE_NODE, [{"node": node_id, "new_body": body} for node_id, body in bodies.items()]
+    )
+    new: list[Values] = [
+        {"node_id": node_id, "body": body}
+        for (node_id, body), was_there in zip(bodies.items(), known, strict=True)
+        if not was_there
+    ]
+    if new:
+        session.change_many(ADD_NODE, new)

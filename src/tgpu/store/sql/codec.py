@@ -1,4 +1,4 @@
-"""Nested things as JSON text, and back; equal requests come back as one object."""
+"""Nested things as JSON text, and back; equal requests, and equal names, come back as one object."""
 
 from functools import lru_cache
 
@@ -9,6 +9,8 @@ from tgpu.domain.node import Node
 
 # 100,000 waiting tasks are of a few kinds: each kind is decoded and kept once.
 _KINDS_KEPT = 65_536
+# So are their users, tenants and names; names that are all different are not worth keeping for long.
+_NAMES_KEPT = 4096
 
 _encoder = msgspec.json.Encoder()
 _specs = msgspec.json.Decoder(JobSpec)
@@ -30,6 +32,12 @@ def spec_from(text: str) -> JobSpec:
 @lru_cache(maxsize=_KINDS_KEPT)
 def request_from(text: str) -> Request:
     return _requests.decode(text)
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def shared(name: str) -> str:
+    """The same text, as the object it was the last time: the driver makes a new one for every row."""
+    return name
 
 
 def exit_from(text: str) -> Exit:

@@ -41,6 +41,7 @@ AFTER_OF_JOB = Query(
 
 
 def write(session: Session, happened: Sequence[Event]) -> None:
+    session.wrote_events = True
     session.change_many(
         ADD,
         [

@@ -8,7 +8,7 @@ from tgpu.store.sql.session import Query, Session
 from tgpu.store.tables import counters, meta
 
 CLUSTER_ID = Query("The id this store was founded with.", select(meta.c.cluster_id))
-FOUND = Query("Gives a new store its id.", insert(meta))
+FOUND = Query("Gives a new store its id.", insert(meta), ["singleton", "cluster_id", "epoch"])
 FOUND_COUNTERS = Query("Starts the numbering of a new store.", insert(counters))
 
 

@@ -4,7 +4,7 @@ A page is found by walking an index in the order of ids, one walk per status (an
 each walk stops as soon as the page is full, so a page costs the same among a hundred jobs and a million.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice, product
 from operator import itemgetter
@@ -14,9 +14,10 @@ from sqlalchemy import BigInteger, ColumnElement, Text, func, or_, select
 from tgpu.domain.ids import MAX_JOB_ID, AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
+from tgpu.store.lost import Origin
 from tgpu.store.port import Counts, JobFilter, Paging
 from tgpu.store.sql import codec
-from tgpu.store.sql.session import Query, Row, Session, constant, value
+from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import attempts, jobs
 
 _FIELDS = (
@@ -77,7 +78,7 @@ _WANTED = (
 
 def _walk(sentence: str, *narrowing: ColumnElement[bool]) -> dict[bool, Query]:
     """The same walk in both directions, by `oldest_first`."""
-    wanted = select(*_FIELDS).where(*narrowing, *_WANTED)
+    wanted = select(*_FIELDS).where(*narrowing, *_WANTED).limit(value("most")).offset(constant(0))
     return {
         True: Query(sentence, wanted.order_by(jobs.c.job_id)),
         False: Query(sentence, wanted.order_by(jobs.c.job_id.desc())),
@@ -97,10 +98,18 @@ ATTEMPTS = Query(
     .where(attempts.c.job_id == value("job"))
     .order_by(attempts.c.task_index, attempts.c.number),
 )
+ONE_ATTEMPT = Query(
+    "One attempt.",
+    select(*_ATTEMPT_FIELDS).where(
+        attempts.c.job_id == value("job"),
+        attempts.c.task_index == value("task"),
+        attempts.c.number == value("which"),
+    ),
+)
 LIVE_ATTEMPTS = Query(
-    "Every attempt that is not over.",
+    "Every attempt that holds something.",
     select(*_ATTEMPT_FIELDS)
-    .where(attempts.c.state != constant(AttemptState.ENDED))
+    .where(attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST))
     .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
 )
 COUNT = Query(
@@ -114,19 +123,23 @@ def one(session: Session, job_id: int) -> Job | None:
     return None if row is None else _job(row)
 
 
+def several(session: Session, rows: Sequence[Values]) -> list[Job | None]:
+    """For each of the different ids, given as `job`, its job if there is one."""
+    return [None if row is None else _job(row) for row in session.row_each(ONE, rows)]
+
+
 def page(session: Session, where: JobFilter, paging: Paging) -> list[Job]:
     return [_job(row) for row in islice(_matching(session, where, paging), paging.limit)]
 
 
 def _matching(session: Session, where: JobFilter, paging: Paging) -> Iterator[Row]:
     for low, high in _ranges_left(where, paging):
-        walks = _walks(session, where, low, high, oldest_first=paging.oldest_first)
+        walks = _walks(session, where, low, high, paging)
         yield from merge(*walks, key=itemgetter(0), reverse=not paging.oldest_first)
 
 
-def _walks(
-    session: Session, where: JobFilter, low: int, high: int, *, oldest_first: bool
-) -> list[Iterator[Row]]:
+def _walks(session: Session, where: JobFilter, low: int, high: int, paging: Paging) -> list[Iterator[Row]]:
+    oldest_first = paging.oldest_first
     wanted: dict[str, object] = {
         "low": low,
         "high": high,
@@ -135,6 +148,7 @@ def _walks(
         "from_ms": where.submitted_from_ms,
         "until_ms": where.submitted_until_ms,
         "ended_ms_from": where.ended_from_ms,
+        "most": paging.limit,
     }
     statuses = sorted(where.statuses or Status)
     if where.users:
@@ -166,6 +180,25 @@ def _ranges_left(where: JobFilter, paging: Paging) -> list[tuple[int, int]]:
 
 def attempts_of(session: Session, job_id: int) -> list[Attempt]:
     return [_attempt(row) for row in session.rows(ATTEMPTS, job=job_id)]
+
+
+def attempt(session: Session, attempt_id: AttemptId) -> Attempt | None:
+    job_id, task_index, number = attempt_id
+    row = session.row(ONE_ATTEMPT, job=job_id, task=task_index, which=number)
+    return None if row is None else _attempt(row)
+
+
+def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Origin]:
+    """Those of the given attempts that there are, each with its job."""
+    names = dict.fromkeys(attempt_ids)
+    rows: list[Values] = [
+        {"job": job_id, "task": task_index, "which": number} for job_id, task_index, number in names
+    ]
+    tried = [_attempt(row) for row in session.row_each(ONE_ATTEMPT, rows) if row is not None]
+    job_ids = dict.fromkeys(each.attempt_id.job_id for each in tried)
+    found = several(session, [{"job": job_id} for job_id in job_ids])
+    specs = {job.job_id: job.spec for job in found if job is not None}
+    return {each.attempt_id: Origin(each, specs[each.attempt_id.job_id]) for each in tried}
 
 
 def live_attempts(session: Session) -> list[Attempt]:

@@ -36,15 +36,18 @@ class Connection(Protocol):
 class Query:
     """One statement with the sentence that says what it is for."""
 
-    __slots__ = ("_columns", "_core", "sentence")
+    __slots__ = ("_columns", "core", "sentence")
 
     def __init__(self, sentence: str, core: Executable, columns: Sequence[str] | None = None) -> None:
         """`columns`: which ones an INSERT fills; all of them unless said."""
-        self.sentence, self._core, self._columns = sentence, core, columns
+        self.sentence, self.core, self._columns = sentence, core, columns
 
     def text(self, dialect: Dialect) -> str:
-        assert isinstance(self._core, ClauseElement)
-        compiled = self._core.compile(
+        return str(self.compiled(dialect))
+
+    def compiled(self, dialect: Dialect) -> SQLCompiler:
+        assert isinstance(self.core, ClauseElement)
+        compiled = self.core.compile(
             dialect=dialect, column_keys=self._columns, compile_kwargs={"render_postcompile": True}
         )
         assert isinstance(compiled, SQLCompiler)
@@ -54,7 +57,7 @@ class Query:
             if not (bind.required or bind.literal_execute or bind.value is None)
         ]
         assert not given, f"constants must be written with `constant()`, or a run would lack {given}"
-        return str(compiled)
+        return compiled
 
 
 def value(name: str, type_: TypeEngine[Any] | None = None) -> BindParameter[Any]:
@@ -70,12 +73,14 @@ def constant(fixed: str | int) -> BindParameter[Any]:
 class Session:
     """What a transaction's code holds: one cursor, and the texts of its dialect."""
 
-    __slots__ = ("_connection", "_cursor", "_dialect", "_streams", "_texts")
+    __slots__ = ("_connection", "_cursor", "_dialect", "_streams", "_texts", "wrote_events")
 
     def __init__(self, connection: Connection, dialect: Dialect, texts: dict[Query, str]) -> None:
         self._connection, self._dialect, self._texts = connection, dialect, texts
         self._cursor = connection.cursor()
         self._streams: list[Cursor] = []
+        self.wrote_events = False
+        """Whether the transaction under way adds to the feed; whoever begins transactions resets it."""
 
     def change(self, query: Query, **values: object) -> int:
         """How many rows it changed."""
@@ -84,6 +89,19 @@ class Session:
 
     def change_many(self, query: Query, rows: Sequence[Values]) -> None:
         self._cursor.executemany(self._text(query), rows)
+
+    def change_each(self, query: Query, rows: Sequence[Values]) -> list[bool]:
+        """For each of them whether it changed something. No two may concern the same row of the table: a
+        database may run them in any order, or as one statement."""
+        return [self.change(query, **values) > 0 for values in rows]
+
+    def row_each(self, query: Query, rows: Sequence[Values]) -> list[Row | None]:
+        """The row that each of them finds or changes, under the same condition."""
+        return [self.row(query, **values) for values in rows]
+
+    def hold(self, query: Query, rows: Sequence[Values]) -> None:
+        """Locks what `query` finds until the transaction ends, in its order: what is read of it afterwards
+        still holds when it is written. A database with one writer has nothing to lock."""
 
     def row(self, query: Query, **values: object) -> Row | None:
         self._cursor.execute(self._text(query), values)

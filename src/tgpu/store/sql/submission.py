@@ -12,7 +12,8 @@ from tgpu.store import event_data
 from tgpu.store.demand import demand_by_tenant, the_request
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
 from tgpu.store.sql import cluster, codec, feed, jobs, tenants
-from tgpu.store.sql.session import Query, Session, Values, constant, value
+from tgpu.store.sql.moves import HOLD_JOB
+from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, idempotency_keys, tasks
 from tgpu.store.tables import jobs as job_rows
 
@@ -55,7 +56,7 @@ class Submission(NamedTuple):
 
 
 class OneByOneError(Exception):
-    """Two callers gave the same key: what the second one gets depends on the first."""
+    """Two callers gave the same key, or named the same job: what the second one gets depends on the first."""
 
 
 def submit_all(session: Session, submissions: Sequence[Submission]) -> list[Submitted]:
@@ -63,7 +64,7 @@ def submit_all(session: Session, submissions: Sequence[Submission]) -> list[Subm
     keys = [(asked.key.user, asked.key.key) for asked in submissions if asked.key is not None]
     if len(keys) != len(set(keys)):
         raise OneByOneError
-    earlier = [_earlier_answer(session, asked.key) if asked.key else None for asked in submissions]
+    earlier = _earlier_answers(session, submissions)
     fresh = [asked for asked, answer in zip(submissions, earlier, strict=True) if answer is None]
     first_ids = iter(_add(session, fresh) if fresh else ())
     return [
@@ -143,8 +144,14 @@ def _answer_row(asked: Submission, first_id: int) -> Values:
     }
 
 
-def _earlier_answer(session: Session, key: IdempotencyKey) -> Submitted | None:
-    row = session.row(EARLIER_ANSWER, asker=key.user, given_key=key.key)
+def _earlier_answers(session: Session, submissions: Sequence[Submission]) -> list[Submitted | None]:
+    keys = [asked.key for asked in submissions if asked.key is not None]
+    rows = session.row_each(EARLIER_ANSWER, [{"asker": key.user, "given_key": key.key} for key in keys])
+    answers = dict(zip(keys, map(_replayed, keys, rows), strict=True))
+    return [None if asked.key is None else answers[asked.key] for asked in submissions]
+
+
+def _replayed(key: IdempotencyKey, row: Row | None) -> Submitted | None:
     if row is None:
         return None
     body_digest, first_id, count = row
@@ -155,19 +162,32 @@ def _earlier_answer(session: Session, key: IdempotencyKey) -> Submitted | None:
     return _submitted(first_id, count, replayed=True)
 
 
-def request_cancel(session: Session, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
-    before = [jobs.one(session, job_id) for job_id in job_ids]
-    wished = [
-        job for job in before if job is not None and session.change(WISH_CANCEL, job=job.job_id, who=by)
-    ]
-    if wished:
-        _, first_seq = cluster.reserve(session, 0, len(wished))
-        data = event_data.on_cancel_requested(by)
-        feed.write(
-            session,
-            [
-                Event(seq, at_ms, event_data.CANCEL_REQUESTED, job.job_id, None, data, job.spec.user)
-                for seq, job in enumerate(wished, first_seq)
-            ],
-        )
-    return before
+class CancelWish(NamedTuple):
+    """What one caller wants cancelled."""
+
+    job_ids: Sequence[int]
+    by: str
+    at_ms: int
+
+
+def cancel_all(session: Session, wishes: Sequence[CancelWish]) -> list[list[Job | None]]:
+    """Several callers' wishes in one go; every caller's jobs as they were before."""
+    wanted = [(wish, list(dict.fromkeys(wish.job_ids))) for wish in wishes]
+    job_ids = [job_id for _, distinct in wanted for job_id in distinct]
+    if len(job_ids) != len(set(job_ids)):
+        raise OneByOneError
+    session.hold(HOLD_JOB, [{"job": job_id} for job_id in job_ids])
+    rows: list[Values] = [{"job": job_id} for job_id in job_ids]
+    before = dict(zip(job_ids, jobs.several(session, rows), strict=True))
+    asked = [(wish, job) for wish, distinct in wanted for job_id in distinct if (job := before[job_id])]
+    recorded = session.change_each(WISH_CANCEL, [{"job": job.job_id, "who": wish.by} for wish, job in asked])
+    taken = [one for one, done in zip(asked, recorded, strict=True) if done]
+    if taken:
+        _, first_seq = cluster.reserve(session, 0, len(taken))
+        feed.write(session, [_cancel_event(seq, *one) for seq, one in enumerate(taken, first_seq)])
+    return [[before[job_id] for job_id in wish.job_ids] for wish in wishes]
+
+
+def _cancel_event(seq: int, wish: CancelWish, job: Job) -> Event:
+    data = event_data.on_cancel_requested(wish.by)
+    return Event(seq, wish.at_ms, event_data.CANCEL_REQUESTED, job.job_id, None, data, job.spec.user)

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, insert, or_, select, update
 from tgpu.domain.tenant import Amounts, Limits, Tenant
 from tgpu.store.port import QuotaExceededError, StaleVersionError, TenantExistsError, UnknownTenantError
 from tgpu.store.sql import cluster
-from tgpu.store.sql.session import Query, Row, Session, constant, value
+from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import tenants
 
 _DIMENSIONS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
@@ -36,6 +36,13 @@ _IS_THIS = tenants.c.tenant_id == value("tenant")
 
 ALL = Query("Every tenant.", select(*_FIELDS).order_by(tenants.c.tenant_id))
 ONE = Query("One tenant.", select(*_FIELDS).where(_IS_THIS))
+HOLD = Query(
+    "Holds a tenant against every other writer.",
+    select(tenants.c.tenant_id)
+    .where(_IS_THIS)
+    .order_by(tenants.c.tenant_id)
+    .with_for_update(key_share=True, of=tenants),
+)
 TERMS = Query("Every tenant, without what it uses.", select(*_TERMS).order_by(tenants.c.tenant_id))
 CHANGED_TERMS = Query(
     "The tenants that changed after some event, without what they use.",
@@ -102,6 +109,7 @@ def create(session: Session, tenant: Tenant) -> Tenant:
 def rewrite(
     session: Session, tenant_id: str, weight: int | None, limits: Limits | None, if_version: int | None
 ) -> Tenant:
+    session.hold(HOLD, [{"tenant": tenant_id}])
     now = one(session, tenant_id)
     if now is None:
         raise UnknownTenantError(tenant_id)
@@ -130,9 +138,10 @@ def _mark_changed(session: Session, tenant_id: str) -> None:
 
 
 def charge(session: Session, demand: Mapping[str, Amounts]) -> None:
-    """Charges each tenant, in the order given; raises at the first that refuses (the caller rolls back)."""
-    for tenant_id, asked in demand.items():
-        if session.change(CHARGE, tenant=tenant_id, **_by_name(asked)):
+    """Charges each tenant; raises for the first, in the order given, that refuses (the caller rolls back)."""
+    charged = session.change_each(CHARGE, _held(session, demand))
+    for (tenant_id, asked), done in zip(demand.items(), charged, strict=True):
+        if done:
             continue
         tenant = one(session, tenant_id)
         if tenant is None:
@@ -143,12 +152,19 @@ def charge(session: Session, demand: Mapping[str, Amounts]) -> None:
 
 
 def release(session: Session, demand: Mapping[str, Amounts]) -> None:
-    for tenant_id, freed in demand.items():
-        session.change(RELEASE, tenant=tenant_id, **_by_name(freed))
+    if demand:
+        session.change_each(RELEASE, _held(session, demand))
 
 
-def _by_name(amounts: Amounts) -> dict[str, int]:
+def _held(session: Session, demand: Mapping[str, Amounts]) -> list[Values]:
+    """The values for each tenant, after all of them were locked, root before leaf."""
+    session.hold(HOLD, [{"tenant": tenant_id} for tenant_id in demand])
+    return [_values(tenant_id, amounts) for tenant_id, amounts in demand.items()]
+
+
+def _values(tenant_id: str, amounts: Amounts) -> Values:
     return {
+        "tenant": tenant_id,
         "cpu_milli": amounts.cpu_milli,
         "memory_mib": amounts.memory_mib,
         "disk_mib": amounts.disk_mib,

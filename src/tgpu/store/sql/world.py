@@ -1,6 +1,6 @@
 """What the control loop reads: everything that is live, and then what users asked for since."""
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import BigInteger, and_, cast, func, select
 
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
@@ -8,7 +8,7 @@ from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.event_data import CANCEL_REQUESTED
 from tgpu.store.port import Changes, LiveSummary, World
-from tgpu.store.sql import cluster, codec, jobs, tenants
+from tgpu.store.sql import cluster, codec, jobs, restoring, tenants, windows
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import LIVE_STATUSES, events, tasks
 from tgpu.store.tables import jobs as job_rows
@@ -44,7 +44,7 @@ LIVE_TASKS = Query(
 )
 LIVE_SUMS = Query(
     "By status, how many tasks are not over and the sum of their job ids, up to some job.",
-    select(tasks.c.status, func.count(), func.sum(tasks.c.job_id))
+    select(tasks.c.status, func.count(), cast(func.sum(tasks.c.job_id), BigInteger))
     .where(tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]))
     .where(tasks.c.job_id <= value("up_to_job_id"))
     .group_by(tasks.c.status),
@@ -76,6 +76,8 @@ def load(session: Session) -> World:
         tasks=[_brief(row) for row in session.stream(LIVE_TASKS)],
         attempts=jobs.live_attempts(session),
         tenants=tenants.terms(session),
+        windows=windows.not_cancelled(session),
+        restored=restoring.is_restored(session),
     )
 
 
@@ -99,8 +101,14 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
             cancels.append((job_id, str(codec.data_from(data)["by"])))
         elif brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
-    changed = tenants.changed_terms(session, after_seq)
-    return Changes(seq, submitted, cancels, more=scanned == limit, tenants=changed)
+    return Changes(
+        seq,
+        submitted,
+        cancels,
+        more=scanned == limit,
+        tenants=tenants.changed_terms(session, after_seq),
+        windows=windows.changed(session, after_seq),
+    )
 
 
 def _brief(row: Row) -> TaskBrief:
@@ -110,9 +118,9 @@ def _brief(row: Row) -> TaskBrief:
         TaskId(job_id, task_index),
         _STATUS[status],
         codec.request_from(request),
-        user,
-        tenant_id,
-        name,
+        codec.shared(user),
+        codec.shared(tenant_id),
+        codec.shared(name),
         _CLASS[priority_class],
         priority,
         submitted_ms,

@@ -6,6 +6,8 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
+_Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     op.create_table(
@@ -67,13 +69,13 @@ def upgrade() -> None:
     )
     op.create_table(
         "nodes",
-        sa.Column("node_id", sa.Text(), nullable=False),
+        sa.Column("node_id", _Name, nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("node_id", name=op.f("pk_nodes")),
     )
     op.create_table(
         "tenants",
-        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", _Name, nullable=False),
         sa.Column("weight", sa.Integer(), nullable=False),
         sa.Column("cpu_milli_limit", sa.BigInteger(), nullable=True),
         sa.Column("memory_mib_limit", sa.BigInteger(), nullable=True),

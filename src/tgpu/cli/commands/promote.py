@@ -1,0 +1,71 @@
+"""`tgpu promote`: from the file in the home to a PostgreSQL database."""
+
+from __future__ import annotations
+
+import re
+
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_output, command_parser
+from tgpu.cli.exits import NOT_PERMITTED, OK, REFUSED, UNREACHABLE, CommandError
+from tgpu.cli.node_flags import settings
+from tgpu.cli.screen import note
+
+_MORE = """\
+Everything is copied in one transaction and compared; if anything differs, nothing has happened. The file is
+kept, and marked, so that no server works on it by mistake. Jobs run on meanwhile, and are found again.
+"""
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+
+
+def parser() -> Parser:
+    made = command_parser(
+        "promote", "Move this installation's facts to PostgreSQL, for several servers.", _MORE
+    )
+    made.add_argument(
+        "--to", required=True, metavar="URL", help="an empty database: postgresql://USER@HOST/NAME"
+    )
+    made.add_argument(
+        "--stop", action="store_true", help="stop the server first, and start it on the new store afterwards"
+    )
+    add_output(made)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    chosen = settings(args)
+    # `--help` needs none of these.
+    from tgpu.store.port import StoreUnavailableError, StoreUnusableError  # noqa: PLC0415
+    from tgpu.store.promotion import PromotionError  # noqa: PLC0415
+    from tgpu.wiring.processes import StartError, StopError  # noqa: PLC0415
+    from tgpu.wiring.promoting import promote_here  # noqa: PLC0415
+
+    try:
+        promoted, started = promote_here(chosen, args.to, stop=args.stop, say=note)
+    except (PromotionError, StoreUnusableError) as error:
+        raise CommandError(str(error), REFUSED) from None
+    except StoreUnavailableError as error:
+        raise CommandError(str(error), UNREACHABLE) from None
+    except StopError as error:
+        raise CommandError(str(error), NOT_PERMITTED) from None
+    except StartError as error:
+        raise CommandError(f"the server did not start: {error}") from None
+    shown = _PASSWORD.sub(r"\1:PASSWORD@", args.to)
+    line = f'store = "{shown}"'
+    data = {
+        "cluster_id": promoted.cluster_id,
+        "to": promoted.to,
+        "epoch": promoted.epoch,
+        "rows": promoted.rows,
+        "server_started": started,
+        "setting": line,
+    }
+    where = chosen.home / "tgpu.toml"
+    lines = [
+        f"Moved to {promoted.to}: {promoted.rows['jobs']} jobs, {promoted.rows['events']} events; compared.",
+        "The server runs on it." if started else "No server runs now.",
+        f"From now on every server needs this line in its settings ({where}, or /etc/tgpu/tgpu.toml):",
+        f"  {line}",
+    ]
+    show(Answer(data, lambda _: lines), args)
+    return OK

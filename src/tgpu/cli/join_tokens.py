@@ -1,0 +1,104 @@
+"""`tgpu nodes join-token` and `join-tokens`: what lets new nodes in."""
+
+from __future__ import annotations
+
+from tgpu.cli import words
+from tgpu.cli.answer import Answer
+from tgpu.cli.arguments import add_output
+from tgpu.cli.exits import UsageError
+from tgpu.cli.table import Column, table
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+    from tgpu.client import Client
+
+    Actions = Any  # argparse has no public name for what add_subparsers returns
+
+_COLUMNS = (
+    Column("ID"),
+    Column("BY", floor=5),
+    Column("EXPIRES"),
+    Column("NODES LEFT", right=True),
+    Column("POOL", floor=5, rank=1),
+    Column("NOTE", floor=8),
+)
+_ANY_NUMBER = "any"
+
+
+def add_actions(actions: Actions) -> None:
+    make = actions.add_parser("join-token", help="make a token that lets a node in; it is shown this once")
+    make.add_argument("--expires", metavar="DURATION", default="1h", help="such as 1h or 7d (default: 1h)")
+    make.add_argument(
+        "--uses", metavar="N", default="1", help="how many nodes it lets in, or `any` (default: 1)"
+    )
+    make.add_argument("--pool", metavar="POOL", help="where those nodes belong")
+    make.add_argument("--note", help="what it is for")
+    add_output(make, quiet="print only the token")
+    listed = actions.add_parser("join-tokens", help="list them, or revoke one: join-tokens revoke ID")
+    listed.add_argument("what", nargs="?", choices=("list", "revoke"), default="list", help="(default: list)")
+    listed.add_argument("token_id", nargs="?", metavar="ID")
+    add_output(listed, quiet="print only ids")
+
+
+def answer(client: Client, args: Namespace) -> Answer:
+    if args.action == "join-token":
+        return _create(client, args)
+    if args.what == "list":
+        return _list(client)
+    if args.token_id is None:
+        raise UsageError("which one? `tgpu nodes join-tokens` lists them; then: join-tokens revoke ID")
+    client.revoke_join_token(args.token_id)
+    return Answer({"token_id": args.token_id}, lambda _: [f"Join token {args.token_id} is revoked"])
+
+
+def _create(client: Client, args: Namespace) -> Answer:
+    from tgpu.domain.quantities import BadQuantityError, seconds  # noqa: PLC0415  `tgpu nodes` does without
+
+    if args.uses != _ANY_NUMBER and not (args.uses.isascii() and args.uses.isdigit()):
+        raise UsageError(f"--uses must be a whole number, or `any`; got {args.uses!r}")
+    try:
+        lasts_s = seconds("--expires", args.expires)
+    except BadQuantityError as error:
+        raise UsageError(str(error)) from None
+    made = client.create_join_token(
+        expires_in_s=lasts_s,
+        uses=None if args.uses == _ANY_NUMBER else int(args.uses),
+        pool=args.pool,
+        note=args.note or "",
+    )
+
+    def people(screen: Screen) -> Iterator[str]:
+        yield made["token"]
+        if screen.is_terminal:
+            yield screen.paint(
+                "shown this once; on the new node: tgpu agent --server https://HOST:7480 --join TOKEN", "dim"
+            )
+
+    return Answer(made, people, [made["token"]])
+
+
+def _list(client: Client) -> Answer:
+    tokens = client.join_tokens()
+
+    def people(screen: Screen) -> Iterable[str]:
+        return table(screen, _COLUMNS, [_row(token) for token in tokens]) if tokens else ["no join tokens"]
+
+    return Answer(tokens, people, [token["token_id"] for token in tokens])
+
+
+def _row(token: dict[str, Any]) -> list[str]:
+    left = token.get("uses_left")
+    expires = words.local_time(token["expires_at"]) if token.get("expires_at") else "never"
+    return [
+        str(token["token_id"]),
+        str(token.get("created_by") or ""),
+        "revoked" if token.get("revoked") else expires,
+        _ANY_NUMBER if left is None else str(left),
+        str(token.get("pool") or ""),
+        str(token.get("note") or ""),
+    ]

@@ -1,0 +1,109 @@
+"""`tgpu nodes drain`, `undrain` and `remove`: what administrators order of nodes."""
+
+from __future__ import annotations
+
+import time
+
+from tgpu.cli import words
+from tgpu.cli.answer import Answer
+from tgpu.cli.arguments import add_output
+from tgpu.cli.exits import TIMED_OUT, CommandError, UsageError
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from tgpu.client import Client
+
+    Actions = Any  # argparse has no public name for what add_subparsers returns
+
+VERBS = ("drain", "undrain", "remove")
+_LOOK_EVERY_S = 1.0
+_DONE = {
+    "drain": "Draining: nothing new starts on",
+    "undrain": "Takes tasks again:",
+    "remove": "Removed; to come back it must join anew:",
+}
+
+
+def add_actions(actions: Actions) -> None:
+    drain = actions.add_parser("drain", help="let nothing new start on nodes; what runs there runs on")
+    _add_choice(drain)
+    drain.add_argument("--reason", metavar="TEXT", default="", help="why, for whoever looks at the nodes")
+    drain.add_argument("--wait", action="store_true", help="wait until nothing runs there any more")
+    drain.add_argument(
+        "--timeout", metavar="DURATION", help="with --wait: give up after this, with exit code 124"
+    )
+    undrain = actions.add_parser("undrain", help="let nodes take tasks again")
+    _add_choice(undrain)
+    remove = actions.add_parser("remove", help="forget nodes that are away; they would have to join anew")
+    remove.add_argument("nodes", nargs="+", metavar="NODE")
+    for parser in (drain, undrain, remove):
+        add_output(parser, quiet="print only names")
+
+
+def _add_choice(parser: Any) -> None:  # noqa: ANN401  as argparse has it
+    parser.add_argument("nodes", nargs="*", metavar="NODE")
+    parser.add_argument(
+        "--where",
+        action="append",
+        metavar="RULE",
+        default=[],
+        help="instead of names: all nodes with labels like `rack=r7`, `zone in (a,b)`; repeatable",
+    )
+
+
+def answer(client: Client, args: Namespace) -> Answer:
+    if args.action != "remove" and bool(args.nodes) == bool(args.where):
+        raise UsageError(f"which nodes? `tgpu nodes {args.action} NODE…`, or --where RULE; not both")
+    if args.action == "drain":
+        limit_s = _limit_s(args)
+        nodes = client.drain_nodes(args.nodes, where=args.where, reason=args.reason)
+        if args.wait:
+            _wait_until_empty(client, nodes, limit_s)
+    elif args.action == "undrain":
+        nodes = client.undrain_nodes(args.nodes, where=args.where)
+    else:
+        nodes = client.remove_nodes(args.nodes)
+    said = "Empty, and nothing new starts on" if args.action == "drain" and args.wait else _DONE[args.action]
+    return Answer({"nodes": nodes}, lambda _: [f"{said} {', '.join(nodes)}"], nodes)
+
+
+def _limit_s(args: Namespace) -> float | None:
+    from tgpu.domain.quantities import BadQuantityError, seconds  # noqa: PLC0415  `tgpu nodes` does without
+
+    if args.timeout is None:
+        return None
+    if not args.wait:
+        raise UsageError("--timeout is for --wait: say both")
+    try:
+        return float(seconds("--timeout", args.timeout))
+    except BadQuantityError as error:
+        raise UsageError(str(error)) from None
+
+
+def _wait_until_empty(client: Client, nodes: list[str], limit_s: float | None) -> None:
+    """Through restarts of the server, too. An order that somebody took back will never be done."""
+    from tgpu.client import waiting  # noqa: PLC0415  only for who waits
+    from tgpu.client.errors import TgpuError  # noqa: PLC0415
+
+    until = None if limit_s is None else time.monotonic() + limit_s
+    while True:
+        try:
+            found = [node for node in client.nodes() if node["node_id"] in nodes]
+        except TgpuError as error:
+            if not waiting.is_passing(error):
+                raise
+        else:
+            taken_back = [node["node_id"] for node in found if node.get("drain") is None]
+            if taken_back:
+                raise CommandError(f"somebody took the order back: {', '.join(taken_back)}")
+            running = sum(len(node["running"]) for node in found)
+            if not running:
+                return
+            if until is not None and time.monotonic() >= until:
+                raise CommandError(
+                    f"{words.plural(running, 'attempt')} still there; the nodes go on draining", TIMED_OUT
+                )
+        time.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,56 @@
+"""Every setting as it is: its value, where that comes from and what it means, without secrets."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tgpu.config.settings import KEYS, POOL_KEYS, PoolSettings, Settings
+
+MASK = "***"
+_SECRET = re.compile(r"token|secret|passw", re.IGNORECASE)
+_PASSWORD_IN_URL = re.compile(r"(?<=://)([^:@\s]*):\S*@")
+"""To the last @: a password that was not escaped may have some, too."""
+_PASSWORD_IN_QUERY = re.compile(r"(passw[a-z]*=)[^&\s]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    name: str
+    value: object
+    """Text, a number, a list, or for a pool a mapping of what it has of its own."""
+    source: str
+    doc: str
+
+
+def described(settings: Settings, environ: Mapping[str, str]) -> list[Described]:
+    """`environ`: what the settings were loaded with. Flags of `tgpu up` reach its parts as variables."""
+    rows = [Described("home", str(settings.home), _source("home", environ, changed=False), "TGPU_HOME")]
+    for key in KEYS:
+        value = getattr(settings, key.name)
+        source = _source(key.name, environ, changed=value != key.default)
+        rows.append(Described(key.name, _shown(key.name, value), source, key.metadata["doc"]))
+    return rows + [_of_pool(pool) for pool in settings.pools]
+
+
+def _of_pool(pool: PoolSettings) -> Described:
+    said = {key: getattr(pool, key) for key in POOL_KEYS if getattr(pool, key) is not None}
+    doc = "What this pool has otherwise than the settings of the same names say."
+    return Described(f"pools.{pool.name}", said, "the TOML file", doc)
+
+
+def _source(name: str, environ: Mapping[str, str], *, changed: bool) -> str:
+    """A variable wins over the file; if neither says it, it is the default."""
+    variable = f"TGPU_{name.upper()}"
+    if variable in environ:
+        return variable
+    return "the TOML file" if changed else "default"
+
+
+def _shown(name: str, value: object) -> object:
+    if isinstance(value, tuple):
+        return [_shown(name, item) for item in value]
+    if not isinstance(value, str) or not value:
+        return value
+    if _SECRET.search(name):
+        return MASK
+    return _PASSWORD_IN_QUERY.sub(rf"\1{MASK}", _PASSWORD_IN_URL.sub(rf"\1:{MASK}@", value))

@@ -1,0 +1,61 @@
+"""Which servers there are, and where: each says so of itself every few seconds, and reads of the others."""
+
+import asyncio
+from contextlib import suppress
+
+from tgpu.observe.logs import logger
+from tgpu.store.cluster_port import ServerRow
+from tgpu.store.port import Store, StoreUnavailableError
+
+SAY_EVERY_S = 3.0
+BELIEVED_FOR_S = 15.0
+
+
+class Directory:
+    def __init__(self, store: Store, own: ServerRow) -> None:
+        self._store = store
+        self.own = own
+        self._log = logger("directory")
+        self._warned: set[str] = set()
+        self.servers: tuple[ServerRow, ...] = (own,)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return tuple(server.url for server in self.servers if server.url)
+
+    @property
+    def strangers(self) -> tuple[ServerRow, ...]:
+        """Servers whose settings differ from this one's where they must not."""
+        return tuple(s for s in self.servers if s.config_digest != self.own.config_digest)
+
+    @property
+    def complaint(self) -> str | None:
+        """What to say of them, if there are any."""
+        if not self.strangers:
+            return None
+        names = ", ".join(server.url or server.server_id for server in self.strangers)
+        return f"other servers of this cluster have other settings ({names}): make them alike, any may lead"
+
+    def url_of(self, server_id: str) -> str | None:
+        return next((s.url for s in self.servers if s.server_id == server_id and s.url), None)
+
+    async def keep(self) -> None:
+        """Until cancelled: for servers that share their store."""
+        while True:
+            with suppress(StoreUnavailableError):  # what is known here stays good for a while
+                await self.refresh()
+            await asyncio.sleep(SAY_EVERY_S)
+
+    async def refresh(self) -> None:
+        await self._store.announce(self.own)
+        self.servers = tuple(await self._store.servers(round(1000 * BELIEVED_FOR_S)))
+        for server in self.strangers:
+            if server.server_id not in self._warned:
+                self._warned.add(server.server_id)
+                self._log.error(
+                    "a server of this cluster has other settings: make them alike, for whoever leads decides",
+                    url=server.url,
+                )
+
+    async def leave(self) -> None:
+        await self._store.withdraw(self.own.server_id)

@@ -1,0 +1,150 @@
+"""Nodes that are not heard any more: when they are offline, and when their tasks run elsewhere instead.
+
+A node counts as silent once nothing was heard of it for the whole loss time, on the leader's own monotonic
+clock. That is longer than a task that must live at most once goes on without a sign of the leader, so such a
+task has been frozen by its supervisor before another attempt of it is placed:
+
+- The supervisor counts from the moment at which its agent *sent* the last heartbeat that the leader has
+  acknowledged (four fifths of the loss time, 12 s of 15 s; on CLOCK_BOOTTIME, which goes on while the machine
+  sleeps).
+- The leader counts from the moment at which it *received* the last word of the node, or from its own
+  take-over (15 s, on CLOCK_MONOTONIC). A message is received after it was sent, and a take-over is later than
+  whatever an earlier leader acknowledged, so the leader's count begins later and lasts longer.
+- A node that counts as silent loses its session in the same step: nothing it says later is acknowledged
+  before it has said hello again, and was told which of its attempts were replaced.
+- A leader that was stopped itself for a while has heard nobody: it begins to count anew, which only makes
+  it later. Rates of two quartz clocks differ by far less than the 3 s between the two limits.
+"""
+
+from dataclasses import replace
+from itertools import takewhile
+
+from tgpu.control import outcome
+from tgpu.control.turn import Turn
+from tgpu.core.holdings import holdings_on, let_go
+from tgpu.core.picture import Picture, Placed
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause, Happening, NodeState, Status
+from tgpu.store.lost import AttemptGone, AttemptLost
+from tgpu.store.port import TaskClosed
+
+LEASE_PART = 0.8
+STALL_S = 3.0
+"""A leader that did not look for so long was stopped itself."""
+MANY = 3
+MANY_OF = 10
+"""More than so many, and more than one node in so many: then something larger is wrong than nodes."""
+PACED_OF = 100
+"""Then one node in so many is replaced per second."""
+
+
+class Losses:
+    """Which nodes fell silent, and which of them still have tasks to be replaced."""
+
+    def __init__(self, silent_s: float) -> None:
+        self._silent_s = silent_s
+        self._due: dict[str, None] = {}
+        """Silent nodes that hold tasks, in the order in which they fell silent."""
+        self._paced = False
+        self._allowance = 0.0
+        self._looked: float | None = None
+
+    @property
+    def alert(self) -> str | None:
+        """What to say of it, if many are lost at once."""
+        if not self._paced:
+            return None
+        return (
+            f"many nodes fell silent at once, the tasks of {len(self._due)} are replaced slowly: check "
+            "network and power of the nodes that `tgpu nodes` shows as offline"
+        )
+
+    def was_stalled(self, now: float) -> bool:
+        """Whether this server has just come back to its senses: then it has not heard anybody for a while."""
+        stalled = self._looked is not None and now - self._looked > STALL_S
+        self._looked = now
+        return stalled
+
+    def take_in(self, picture: Picture, heard: dict[str, float], now: float, turn: Turn) -> list[str]:
+        """`heard`: when each node was heard last, the longest ago first. Returns who fell silent just now."""
+        quiet = list(takewhile(lambda item: now - item[1] >= self._silent_s / 2, heard.items()))
+        fallen = [
+            node_id
+            for node_id, at in quiet
+            if now - at >= self._silent_s and self._falls(picture, node_id, turn)
+        ]
+        self._due = {name: None for name in self._due if self._is_still_due(picture, heard, name, now)}
+        falling = sum(now - at < 2 * self._silent_s for _, at in quiet)
+        many = falling > MANY and MANY_OF * falling > len(picture.places)
+        self._paced = bool(self._due) and (self._paced or many)
+        if self._due and self._is_somebody_there(picture, heard, now):
+            for node_id in self._next_ones(len(picture.places)):
+                del self._due[node_id]
+                lose(picture, node_id, self._silent_s, turn)
+        return fallen
+
+    def _falls(self, picture: Picture, node_id: str, turn: Turn) -> bool:
+        """Offline from now on. Whether that is new."""
+        place = picture.places.get(node_id)
+        if place is None:
+            return False
+        if place.attempts or any(holdings_on(picture, node_id)):
+            self._due.setdefault(node_id)
+        if place.node.state is NodeState.OFFLINE:
+            return False
+        turn.batch.nodes.append(picture.set_state(node_id, NodeState.OFFLINE))
+        picture.set_reachable(node_id, reachable=False)
+        return True
+
+    def _is_still_due(self, picture: Picture, heard: dict[str, float], node_id: str, now: float) -> bool:
+        return node_id in picture.places and now - heard.get(node_id, now) >= self._silent_s
+
+    def _is_somebody_there(self, picture: Picture, heard: dict[str, float], now: float) -> bool:
+        """Without another node there is nowhere to go; and if nobody was heard of late, it is this server
+        that is cut off."""
+        for node_id in reversed(heard):
+            if now - heard[node_id] >= self._silent_s / 2:
+                return False
+            if node_id in picture.places and picture.places[node_id].takes_tasks:
+                return True
+        return False
+
+    def _next_ones(self, nodes: int) -> list[str]:
+        """Whose tasks are replaced in this tick: of many, a few per second."""
+        if not self._paced:
+            self._allowance = 0.0
+            return list(self._due)
+        rate = max(1.0, nodes / PACED_OF)
+        self._allowance = min(rate, self._allowance + rate / 2)  # two looks per second at the most
+        chosen = list(self._due)[: int(self._allowance)]
+        self._allowance -= len(chosen)
+        return chosen
+
+
+def lose(picture: Picture, node_id: str, silent_s: float, turn: Turn) -> None:
+    """Whatever the node has is given up; it may come back when the node does."""
+    detail = f"{node_id} was not heard for {silent_s:g} s"
+    for placed in list(picture.places[node_id].attempts.values()):
+        _lose_one(picture, placed, detail, turn)
+    for holding in holdings_on(picture, node_id):
+        let_go(picture, holding.attempt_id)
+        if holding.state.is_live:
+            how = Exit(Cause.NODE_LOST, detail=detail, ended_ms=picture.now_ms)
+            turn.batch.gone.append(AttemptGone(holding.attempt_id, how))
+
+
+def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None:
+    """Its task waits again where it stood in line; one that was to be cancelled is closed instead."""
+    how = Exit(Cause.NODE_LOST, detail=detail, started_ms=placed.started_ms, ended_ms=picture.now_ms)
+    task = picture.release(placed.task.task_id).task
+    wanted = task.cancel_by is None
+    words = outcome.in_words(how, task)
+    turn.batch.lost.append(AttemptLost(placed.attempt_id, how, task.requeue or not wanted, words))
+    if not wanted:
+        by = f"cancelled by {task.cancel_by}"
+        turn.batch.closed.append(TaskClosed(task.task_id, Happening.CANCELLED, Cause.CANCELLED, by))
+    elif task.requeue:
+        picture.add_waiting(replace(task, status=Status.PENDING, burst=False))
+        return
+    since_s = max(0, picture.now_ms - task.submitted_ms) / 1000
+    turn.completions.append((Happening.FAILED if wanted else Happening.CANCELLED, since_s))

@@ -1,0 +1,35 @@
+"""How an attempt ended, in words for people: one wording for one fact, whoever tells it."""
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+
+_PLAIN = {
+    Cause.PREEMPTED: "gave way to a task of a higher class",
+    Cause.COULD_NOT_START: "could not be started",
+    Cause.REBOOTED: "its machine restarted",
+    Cause.NODE_LOST: "its node lost it",
+    Cause.SUPERSEDED: "another attempt of its task goes on",
+    Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
+}
+
+
+def in_words(ended: Exit, by: str | None, time_limit_s: int | None) -> str:
+    """`by`: who asked for it to be cancelled, if somebody did. With what the supervisor had to add."""
+    words = _cause(ended, by, time_limit_s)
+    if ended.detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
+        return f"{words}: {ended.detail}"
+    return words
+
+
+def _cause(ended: Exit, by: str | None, time_limit_s: int | None) -> str:
+    match ended.cause:
+        case Cause.EXITED:
+            return "exited" if ended.exit_code is None else f"exit code {ended.exit_code}"
+        case Cause.SIGNALLED:
+            return "killed by a signal" if ended.signal is None else f"killed by signal {ended.signal}"
+        case Cause.TIME_LIMIT:
+            return "ran into its time limit" + ("" if time_limit_s is None else f" of {time_limit_s} s")
+        case Cause.CANCELLED:
+            return f"cancelled by {by}" if by else "cancelled"
+        case cause:
+            return _PLAIN.get(cause, str(cause).replace("-", " "))

@@ -1,0 +1,62 @@
+"""What servers ask of the one that leads: questions that need the live picture or an agent's stream.
+
+A question names a method and carries its arguments as MessagePack; both sides know each method's types from
+the one table here. A question is answered once or not at all: whoever asked repeats it if it wants to.
+"""
+
+from typing import Any
+
+import msgspec
+
+from tgpu.domain.job import Request
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.views import Alert, NodeView, QueueView, Why
+
+
+class Introduction(msgspec.Struct, frozen=True, kw_only=True, tag="introduction"):
+    """The first word of a server that has questions."""
+
+    protocol: int
+    cluster_id: str
+    secret: str
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
+    number: int
+    method: str
+    arguments: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+    number: int
+    value: bytes = b""
+    refusal: str = ""
+    """Not empty if the question has no answer now: why."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a task's output."""
+
+    offset: int
+    data: bytes
+    at_end: bool
+
+
+class Method(msgspec.Struct, frozen=True):
+    arguments: Any
+    value: Any
+
+
+METHODS = {
+    "why": Method(tuple[int], Why | None),
+    "giving_way": Method(tuple[()], list[int]),
+    "queues": Method(tuple[()], list[QueueView]),
+    "nodes": Method(tuple[()], list[NodeView]),
+    "alerts": Method(tuple[()], list[Alert]),
+    "never_fits": Method(tuple[list[Request]], list[str | None]),
+    "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
+    "read_log": Method(tuple[str, str, str, int, int, float], Span),
+}
+
+ToPeer = Introduction | Question
+FromPeer = Answer

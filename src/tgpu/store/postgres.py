@@ -1,0 +1,63 @@
+"""The store on PostgreSQL: several servers write at the same time, each with one writer and a few readers."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Self
+
+import psycopg
+
+from tgpu.store.group_commit import GroupCommit
+from tgpu.store.postgres_address import Patience, PostgresAddress
+from tgpu.store.postgres_driver import HAPPENED, WISHED, PostgresDriver, PostgresReader
+from tgpu.store.postgres_errors import cannot_open
+from tgpu.store.postgres_listener import PostgresListener
+from tgpu.store.postgres_schema import make_ready
+from tgpu.store.reader_pool import ReaderPool
+from tgpu.store.sql_store import SqlStore
+
+_PATIENCE = Patience()
+
+
+class PostgresStore(SqlStore):
+    """Made by `open`; not to be used after `close`."""
+
+    def __init__(
+        self, writer: GroupCommit, readers: ReaderPool, listener: PostgresListener, cluster_id: str
+    ) -> None:
+        super().__init__(writer, readers, cluster_id)
+        self._listener = listener
+
+    @classmethod
+    async def open(cls, url: str, *, cluster_id: str | None = None, patience: Patience = _PATIENCE) -> Self:
+        """`cluster_id` is for an empty database; made up if it is not given. Raises StoreUnusableError if
+        somebody has to do something first, StoreUnavailableError if the database may be there later."""
+        return await asyncio.to_thread(cls._open, url, cluster_id or uuid.uuid4().hex, patience)
+
+    @classmethod
+    def _open(cls, url: str, cluster_id: str, patience: Patience) -> Self:
+        address = PostgresAddress.parse(url)
+        founded_as = make_ready(address, patience, cluster_id)
+        driver = PostgresDriver(address, patience)
+        try:
+            listener = PostgresListener(address, patience, lambda: driver.backend_pid)
+        except psycopg.Error as error:
+            raise cannot_open(error, address) from error
+        readers = ReaderPool(lambda: PostgresReader(address, patience))
+        return cls(GroupCommit(driver), readers, listener, founded_as)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """To be called on the event loop. What this store writes wakes from here, what others do by the
+        database."""
+        super().subscribe(wake)
+        self._listener.subscribe(WISHED, wake)
+
+    def subscribe_events(self, wake: Callable[[], None]) -> None:
+        """To be called on the event loop, as `subscribe`."""
+        super().subscribe_events(wake)
+        self._listener.subscribe(HAPPENED, wake)
+
+    def _close(self) -> None:
+        self._listener.close()
+        self._readers.close()
+        self._writer.close()

@@ -1,0 +1,37 @@
+"""A PostgreSQL database that was put back with its own means: made ready for servers and nodes that have seen
+more than it knows."""
+
+import psycopg
+
+from tgpu.store.port import StoreUnusableError
+from tgpu.store.postgres_address import Patience, PostgresAddress
+from tgpu.store.postgres_connection import MIGRATING, connect
+from tgpu.store.postgres_errors import cannot_open
+from tgpu.store.postgres_schema import OPENING_LOCK, make_ready
+from tgpu.store.postgres_session import PostgresSession
+from tgpu.store.sql import lease, restoring
+
+
+def mark_restored(url: str, at_ms: int) -> int:
+    """Its epoch from now on. Raises StoreUnusableError (as while a server leads), StoreUnavailableError."""
+    address = PostgresAddress.parse(url)
+    make_ready(address, Patience(), "")
+    try:
+        connection = connect(address, Patience(), MIGRATING, name="tgpu restore", autocommit=False)
+        try:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (OPENING_LOCK,))
+            session = PostgresSession(connection)
+            leader = lease.leader(session)
+            if leader is not None and leader.alive:
+                raise StoreUnusableError(
+                    f"a server leads on {address.shown}: stop all servers first, then put the database back"
+                )
+            restoring.mark(session, at_ms, None)
+            epoch = restoring.given_out(session).epoch
+            session.close()
+            connection.commit()
+            return epoch
+        finally:
+            connection.close()
+    except psycopg.Error as error:
+        raise cannot_open(error, address) from error

@@ -1,0 +1,155 @@
+"""A store on a SQL database: each method is a function of `store/sql` in its own transaction.
+
+What differs between databases is how transactions are begun and ended (`group_commit.Driver`), who reads, and
+how the database is opened.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Attempt, Event, Job, JobSpec
+from tgpu.domain.node import Node
+from tgpu.domain.tenant import Limits, Tenant
+from tgpu.store.group_commit import GroupCommit
+from tgpu.store.lost import Origin
+from tgpu.store.port import (
+    Batch,
+    Changes,
+    Counts,
+    IdempotencyKey,
+    JobFilter,
+    LiveSummary,
+    Paging,
+    Receipt,
+    Submitted,
+    Token,
+    World,
+)
+from tgpu.store.reader_pool import ReaderPool
+from tgpu.store.sql import cluster, feed, jobs, progress, submission, tenants, tokens, world
+from tgpu.store.sql.session import Session
+from tgpu.store.sql_cluster import SqlCluster
+
+T = TypeVar("T")
+
+
+class SqlStore(SqlCluster):
+    """Not to be used after `close`."""
+
+    def __init__(self, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:
+        self._writer, self._readers, self._cluster_id = writer, readers, cluster_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster_id
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        self._writer.wakes.append(wake)
+
+    def subscribe_events(self, wake: Callable[[], None]) -> None:
+        self._writer.event_wakes.append(wake)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Finishes what is under way; blocks until then."""
+
+    async def _write(self, work: Callable[[Session], T], *, wakes: bool = False) -> T:
+        return await self._writer.write(work, wakes=wakes)
+
+    async def _read(self, work: Callable[[Session], T]) -> T:
+        return await self._readers.read(work)
+
+    async def submit(
+        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+    ) -> Submitted:
+        item = submission.Submission(specs, at_ms, key)
+        submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
+        return submitted
+
+    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
+        wish = submission.CancelWish(job_ids, by, at_ms)
+        before: list[Job | None] = await self._writer.write_jointly(submission.cancel_all, wish, wakes=True)
+        return before
+
+    async def job(self, job_id: int) -> Job | None:
+        return await self._read(lambda session: jobs.one(session, job_id))
+
+    async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
+        return await self._read(lambda session: jobs.page(session, where, paging))
+
+    async def attempts(self, job_id: int) -> list[Attempt]:
+        return await self._read(lambda session: jobs.attempts_of(session, job_id))
+
+    async def attempt(self, attempt_id: AttemptId) -> Attempt | None:
+        return await self._read(lambda session: jobs.attempt(session, attempt_id))
+
+    async def origins(self, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Origin]:
+        return await self._read(lambda session: jobs.origins(session, attempt_ids))
+
+    async def events(
+        self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
+    ) -> list[Event]:
+        return await self._read(lambda session: feed.read(session, after_seq, limit, job_id, user))
+
+    async def last_seq(self) -> int:
+        return await self._read(cluster.last_seq)
+
+    async def counts(self) -> Counts:
+        return await self._read(jobs.counts)
+
+    async def nodes(self) -> list[Node]:
+        return await self._read(cluster.all_nodes)
+
+    async def tenants(self) -> list[Tenant]:
+        return await self._read(tenants.every)
+
+    async def tenant(self, tenant_id: str) -> Tenant | None:
+        return await self._read(lambda session: tenants.one(session, tenant_id))
+
+    async def create_tenant(self, tenant: Tenant) -> Tenant:
+        return await self._write(lambda session: tenants.create(session, tenant), wakes=True)
+
+    async def update_tenant(
+        self,
+        tenant_id: str,
+        *,
+        weight: int | None = None,
+        limits: Limits | None = None,
+        if_version: int | None = None,
+    ) -> Tenant:
+        return await self._write(
+            lambda session: tenants.rewrite(session, tenant_id, weight, limits, if_version), wakes=True
+        )
+
+    async def create_token(self, token: Token) -> Token:
+        return await self._write(lambda session: tokens.create(session, token))
+
+    async def tokens(self) -> list[Token]:
+        return await self._read(tokens.every)
+
+    async def token_by_digest(self, digest: str) -> Token | None:
+        return await self._read(lambda session: tokens.by_digest(session, digest))
+
+    async def revoke_token(self, token_id: int) -> bool:
+        return await self._write(lambda session: tokens.revoke(session, token_id))
+
+    async def claim(self) -> int:
+        return await self._write(cluster.claim)
+
+    async def load(self) -> World:
+        return await self._read(world.load)
+
+    async def live_summary(self, up_to_job_id: int) -> LiveSummary:
+        return await self._read(lambda session: world.live_summary(session, up_to_job_id))
+
+    async def changes(self, after_seq: int, limit: int = 5000) -> Changes:
+        return await self._read(lambda session: world.changes(session, after_seq, limit))
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        return await self._write(lambda session: progress.commit(session, epoch, batch))

@@ -1,0 +1,155 @@
+"""Which of a cluster's servers an agent calls: the leader if it knows one, else each in turn."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from random import Random
+from urllib.parse import urlsplit
+
+from tgpu.agent.channel import Listener
+from tgpu.observe.logs import logger
+from tgpu.protocol import door
+from tgpu.wiring.links import ServerLink
+from tgpu.wiring.stream_options import GOODBYE_S, notice_death
+from tgpu.wiring.trust import client_context
+
+CONNECT_S = 5.0
+FIRST_PATIENCE_S = 8.0
+LONGEST_PATIENCE_S = 30.0
+"""For the handshake: a server to which ten thousand nodes come at once takes its time."""
+MOST_SERVERS = 16
+_log = logger("dial")
+
+
+async def _reach(host: str, port: int) -> socket.socket:
+    """Raises OSError if none of the host's addresses takes the call."""
+    loop, failure = asyncio.get_running_loop(), OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
+class _DialledLink(ServerLink):
+    """Says first what it is: the port serves others too."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        notice_death(transport)
+        assert self._transport is not None
+        self._transport.write(door.AGENT)
+
+
+class TcpDial:
+    """Calls, and is the agent's guide; `remember` keeps for good which servers there are."""
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        ca_pem: str | None,
+        random: Random,
+        remember: Callable[[tuple[str, ...]], None] = lambda _servers: None,
+    ) -> None:
+        self._servers = tuple(servers)
+        self._random = random
+        self._remember = remember
+        self._encrypted = all(url.startswith("https://") for url in servers)
+        self._tls = client_context(ca_pem) if self._encrypted else None
+        self._leader: str | None = None
+        self._called = ""
+        self._tried: set[str] = set()
+        self._patience_s = FIRST_PATIENCE_S
+        self._complaint = ""
+
+    async def __call__(self, listener: Listener) -> ServerLink:
+        self._called = self._choose()
+        self._tried.add(self._called)
+        try:
+            link = await self._connect(self._called, listener)
+        except OSError as error:
+            self._leader = None
+            self._complain(error)
+            raise
+        self._patience_s, self._complaint = FIRST_PATIENCE_S, ""
+        return link
+
+    def _choose(self) -> str:
+        if self._leader is not None:
+            return self._leader
+        left = [url for url in self._servers if url not in self._tried]
+        if not left:
+            self._tried.clear()
+            left = list(self._servers)
+        return self._random.choice(left)
+
+    async def _connect(self, url: str, listener: Listener) -> ServerLink:
+        parts, loop = urlsplit(url), asyncio.get_running_loop()
+        async with asyncio.timeout(CONNECT_S):
+            sock = await _reach(parts.hostname or "", parts.port or 0)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                _, link = await loop.create_connection(
+                    lambda: _DialledLink(listener),
+                    sock=sock,
+                    ssl=self._tls,
+                    server_hostname=parts.hostname if self._tls else None,
+                    ssl_handshake_timeout=LONGEST_PATIENCE_S if self._tls else None,
+                    ssl_shutdown_timeout=GOODBYE_S if self._tls else None,
+                )
+        except BaseException as error:
+            sock.close()
+            if isinstance(error, TimeoutError):
+                self._patience_s = min(2 * self._patience_s, LONGEST_PATIENCE_S)
+            raise
+        return link
+
+    def _complain(self, error: OSError) -> None:
+        """Once for each reason, however often it is tried."""
+        why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
+        complaint = f"{self._called}: {why or type(error).__name__}"
+        if complaint != self._complaint:
+            self._complaint = complaint
+            _log.warning("a server cannot be reached", server=self._called, why=why or "no answer")
+
+    # The guide
+
+    def welcomed(self, servers: tuple[str, ...]) -> None:
+        self._leader = self._called
+        self._tried.clear()
+        self._learn((self._called, *servers))
+
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
+        self._leader = leader if leader is not None and self._may_call(leader) else None
+        self._learn(servers)
+
+    def silent(self) -> None:
+        self._leader = None
+        self._tried = {self._called}
+
+    def _learn(self, servers: Sequence[str]) -> None:
+        """Those that are away now are kept as well: they may be the ones that are there next time."""
+        usable = [url for url in servers if self._may_call(url)]
+        known = tuple(dict.fromkeys([*usable, *self._servers]))[:MOST_SERVERS]
+        if set(known) != set(self._servers):
+            self._remember(known)
+        self._servers = known
+
+    def _may_call(self, url: str) -> bool:
+        """A node that was told to speak TLS is not talked out of it."""
+        try:
+            parts = urlsplit(url)
+            usable = bool(parts.hostname and parts.port)
+        except ValueError:
+            return False
+        return usable and parts.scheme == ("https" if self._encrypted else "http")

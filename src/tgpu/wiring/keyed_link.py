@@ -1,0 +1,118 @@
+"""The server's end of an agent's stream over TCP: nothing reaches the hub before the key was shown."""
+
+import asyncio
+from collections.abc import Callable
+
+from tgpu.control.clock_skew import NodeClock
+from tgpu.control.hub import Hub, Session
+from tgpu.domain.node import NODE_NAME
+from tgpu.observe.logs import logger
+from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
+from tgpu.protocol.messages import FromAgent, FromServer, Hello, Refused
+from tgpu.store.port import StoreUnavailableError
+from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
+from tgpu.wiring.framed import Framed
+from tgpu.wiring.key_ring import KeyRing
+
+PROOF_S = 30.0
+"""From the greeting to the hello: a node reads its records and asks for its GPUs before it speaks."""
+MOST_UNSENT = 128 * 1024 * 1024
+_log = logger("link")
+
+
+class KeyedAgentLink(Framed[FromAgent]):
+    def __init__(self, hub: Hub, ring: KeyRing, crowd: Crowd, now_ms: Callable[[], int]) -> None:
+        super().__init__(from_agents())
+        self._reader.longest = LONGEST_FRAME
+        self._hub, self._ring, self._crowd = hub, ring, crowd
+        self._clock = NodeClock(now_ms)
+        self._stranger: Stranger | None = None
+        self._session: Session | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._proving: asyncio.Task[None] | None = None
+        self._node_id: str | None = None
+        self._early: list[FromAgent] = []
+        """What a node said while its key was being looked up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        try:
+            self._stranger = self._crowd.enter()
+        except CrowdedError as error:
+            _log.warning("an agent was turned away", why=str(error))
+            self.close()
+            return
+        self._session = self._hub.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._node_id is None and self._stranger is not None:
+            try:
+                self._stranger.said(len(data))
+            except CrowdedError as error:
+                _log.warning("a stream was cut", why=str(error))
+                self.abort()
+                return
+        super().data_received(data)
+
+    def send(self, message: FromServer) -> None:  # type: ignore[override]  # nothing else is said to agents
+        if self._node_id is None and self._patience is None:
+            self._patience = self._loop.call_later(PROOF_S, self.abort)
+        super().send(message)
+        if self._transport is not None and self._transport.get_write_buffer_size() > MOST_UNSENT:
+            _log.warning("an agent does not read what it is told; its stream was cut", node_id=self._node_id)
+            self.abort()
+
+    def take(self, message: FromAgent) -> None:
+        if self._session is None:
+            return
+        if isinstance(message, Hello) and message.node_id != self._node_id:
+            if self._node_id is not None or self._proving is not None:
+                raise FramingError("a stream speaks for one node only")
+            if not NODE_NAME.fullmatch(message.node_id):
+                raise FramingError("a node's name is 1 to 253 letters, digits, dots, dashes and underscores")
+            self._proving = self._loop.create_task(self._prove(message))
+        elif self._node_id is not None:
+            self._session.received(self._clock.read(message))
+        elif self._proving is not None:
+            self._early.append(message)
+        else:
+            raise FramingError(f"a {type(message).__name__} before the hello")
+
+    async def _prove(self, hello: Hello) -> None:
+        try:
+            why = await self._ring.refusal(hello.node_id, hello.key)
+        except StoreUnavailableError:
+            self.close()  # nobody knows now: it comes again
+            return
+        if why is not None:
+            _log.warning("a node without the right key", node_id=hello.node_id)
+            self.send(Refused(why=why))
+            self.close()
+            return
+        self._known_as(hello.node_id)
+        early, self._early = self._early, []
+        for message in (hello, *early):
+            self.take(message)
+
+    def _known_as(self, node_id: str) -> None:
+        self._node_id = node_id
+        self._reader.longest = MAX_FRAME
+        self._not_a_stranger()
+
+    def _not_a_stranger(self) -> None:
+        if self._stranger is not None:
+            self._stranger.leave()
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._not_a_stranger()
+        if self._proving is not None:
+            self._proving.cancel()
+        if self._session is not None:
+            self._session.closed()

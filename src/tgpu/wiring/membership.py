@@ -1,0 +1,107 @@
+"""Which cluster an agent belongs to: one that it has joined, or joins now, or the one on its machine."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from tgpu.agent.channel import Dial, Guide, OneServer
+from tgpu.config.settings import Settings, SettingsError
+from tgpu.observe.logs import logger
+from tgpu.protocol import join_tokens
+from tgpu.wiring import enrolment, joined_node
+from tgpu.wiring.dialing import TcpDial
+from tgpu.wiring.enrolment import EnrolmentError
+from tgpu.wiring.joined_node import JoinedNode
+from tgpu.wiring.links import UnixDial
+
+SPREAD_S = 1.0
+LOCAL_SPREAD_S = 0.1
+_log = logger("agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How the agent reaches its servers, and what it says there of itself."""
+
+    dial: Dial
+    guide: Guide
+    spread_s: float
+    jobs_env: Mapping[str, str]
+    """By which jobs on this node find the servers."""
+    joined: JoinedNode | None
+
+
+def identity_path(settings: Settings) -> Path:
+    return settings.agent_dir / "identity.json"
+
+
+def membership(settings: Settings, join: str | None, node_id: str, random: Random) -> Membership:
+    """Raises SettingsError or EnrolmentError: each says what to do."""
+    node = _joined(settings, join, node_id)
+    if node is None:
+        env = {"TGPU_SERVER": f"unix://{settings.socket}"}
+        return Membership(UnixDial(settings.agents_socket), OneServer(), LOCAL_SPREAD_S, env, None)
+    path = identity_path(settings)
+    dial = TcpDial(
+        node.servers, node.ca_pem, random, lambda servers: joined_node.remember_servers(path, node, servers)
+    )
+    return Membership(dial, dial, SPREAD_S, _jobs_env(settings, node), node)
+
+
+def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | None:
+    path, said = identity_path(settings), settings.node_servers
+    enrolment.check_servers(said)
+    known = joined_node.load(path)
+    token = None if join is None else _token(join)
+    if token is not None and (known is None or _is_new(token, known)):
+        servers = said or (known.servers if known is not None else ())
+        if not servers:
+            raise EnrolmentError("say which cluster to join: --server https://HOST:7480")
+        name = node_id if known is None or settings.node_name else known.node_id
+        known = enrolment.join(servers, token, name)
+        joined_node.save(path, known)
+        _log.info("joined", cluster_id=known.cluster_id, node_id=known.node_id)
+    elif known is not None and said:
+        known = replace(known, servers=tuple(dict.fromkeys([*said, *known.servers])))
+    elif said:
+        raise EnrolmentError(
+            "this machine has joined no cluster yet: make a token there with `tgpu nodes join-token`, and "
+            "start this agent with --join TOKEN (or TGPU_JOIN)"
+        )
+    if known is not None and settings.node_name not in ("", known.node_id):
+        raise SettingsError(
+            f"this machine has joined as {known.node_id}; to be {settings.node_name}, remove {path} and "
+            "join again"
+        )
+    return known
+
+
+def _token(join: str) -> str:
+    """As it is, or `@FILE`: command lines can be read by everybody on the machine."""
+    if not join.startswith("@"):
+        return join
+    try:
+        return Path(join[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnrolmentError(f"cannot read the join token in {join[1:]}: {error}") from error
+
+
+def _is_new(token: str, known: JoinedNode) -> bool:
+    """A service that is started with the same token again and again joins once."""
+    try:
+        secret, _ = join_tokens.parse(token)
+    except join_tokens.BadJoinTokenError as error:
+        raise EnrolmentError(str(error)) from None
+    return join_tokens.digest_of(secret) != known.token_digest
+
+
+def _jobs_env(settings: Settings, node: JoinedNode) -> dict[str, str]:
+    env = {"TGPU_SERVER": ",".join(node.servers)}
+    if node.ca_pem is not None:
+        path = settings.home / "ca.pem"
+        path.write_text(node.ca_pem, encoding="ascii")
+        path.chmod(0o644)
+        env["TGPU_CA"] = os.fspath(path)
+    return env

@@ -1,0 +1,185 @@
+"""Questions between servers: the leader answers what only its picture or its agents know."""
+
+import asyncio
+import hmac
+import inspect
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tgpu.observe.logs import logger
+from tgpu.protocol import door
+from tgpu.protocol.framing import from_asking_servers, from_leader
+from tgpu.protocol.messages import PROTOCOL
+from tgpu.protocol.peers import METHODS, Answer, FromPeer, Introduction, Question, ToPeer
+from tgpu.wiring.framed import Framed
+
+DIAL_S = 3.0
+_log = logger("peers")
+_encode = msgspec.msgpack.Encoder().encode
+_arguments = {name: msgspec.msgpack.Decoder(method.arguments) for name, method in METHODS.items()}
+_values = {name: msgspec.msgpack.Decoder(method.value) for name, method in METHODS.items()}
+
+
+class UnansweredError(Exception):
+    """The leader could not be asked, or has no answer now; the text says why."""
+
+
+Desk = dict[str, Callable[..., Awaitable[Any]]]
+"""Who answers which method. Each raises UnansweredError if there is no answer now."""
+
+
+class AskedLink(Framed[ToPeer]):
+    """The leader's end: whoever knows the cluster's secret may ask."""
+
+    def __init__(self, desk: Desk, cluster_id: str, secret: str) -> None:
+        super().__init__(from_asking_servers())
+        self._desk, self._cluster_id, self._secret = desk, cluster_id, secret
+        self._introduced = False
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def take(self, message: ToPeer) -> None:
+        match message:
+            case Introduction():
+                self._introduced = (
+                    message.protocol == PROTOCOL
+                    and message.cluster_id == self._cluster_id
+                    and hmac.compare_digest(message.secret, self._secret)
+                )
+                if not self._introduced:
+                    _log.warning("a stranger asked", protocol=message.protocol, cluster_id=message.cluster_id)
+                    self.close()
+            case Question() if self._introduced:
+                task = self._loop.create_task(self._answer(message))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case _:
+                self.close()
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            arguments = _arguments[question.method].decode(question.arguments)
+            value = await self._desk[question.method](*arguments)
+        except UnansweredError as error:
+            self.send(Answer(number=question.number, refusal=str(error)))
+        except (KeyError, msgspec.MsgspecError):
+            self.send(Answer(number=question.number, refusal="the leader does not know this question yet"))
+        else:
+            self.send(Answer(number=question.number, value=_encode(value)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for task in self._answering:
+            task.cancel()
+
+
+class _AskingLink(Framed[FromPeer]):
+    """The other end: answers find their questions by number."""
+
+    def __init__(self) -> None:
+        super().__init__(from_leader())
+        self._open: dict[int, asyncio.Future[Answer]] = {}
+        self._last = 0
+
+    def take(self, message: FromPeer) -> None:
+        waiting = self._open.pop(message.number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(UnansweredError("the leader is gone: try again shortly"))
+        self._open.clear()
+
+    def introduce(self, introduction: Introduction) -> None:
+        assert self._transport is not None
+        self._transport.write(door.PEER)
+        self.send(introduction)
+
+    async def ask(self, method: str, arguments: tuple[object, ...], patience_s: float) -> Answer:
+        self._last += 1
+        number = self._last
+        waiting: asyncio.Future[Answer] = self._loop.create_future()
+        self._open[number] = waiting
+        self.send(Question(number=number, method=method, arguments=_encode(arguments)))
+        try:
+            async with asyncio.timeout(patience_s):
+                return await waiting
+        except TimeoutError:
+            raise UnansweredError("the leader did not answer: try again shortly") from None
+        finally:
+            self._open.pop(number, None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+
+class Asking:
+    """Holds one stream to whoever leads, made when the first question needs it."""
+
+    def __init__(
+        self,
+        *,
+        leader: Callable[[], str | None],
+        cluster_id: str,
+        secret: str,
+        tls: Callable[[], ssl.SSLContext | None],
+    ) -> None:
+        self._leader = leader
+        self._introduction = Introduction(protocol=PROTOCOL, cluster_id=cluster_id, secret=secret)
+        self._tls = tls
+        self._link: _AskingLink | None = None
+        self._to: str | None = None
+        self._dialling = asyncio.Lock()
+
+    async def ask(self, method: str, *arguments: object, patience_s: float = 10.0) -> Any:  # noqa: ANN401  as METHODS says
+        """Raises UnansweredError."""
+        link = await self._connected()
+        answer = await link.ask(method, arguments, patience_s)
+        if answer.refusal:
+            raise UnansweredError(answer.refusal)
+        return _values[method].decode(answer.value)
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    async def _connected(self) -> _AskingLink:
+        async with self._dialling:
+            leader = self._leader()
+            if leader is None:
+                raise UnansweredError("no server leads at the moment: try again shortly")
+            if self._link is None or not self._link.is_open or self._to != leader:
+                self.close()
+                self._link, self._to = await self._dial(leader), leader
+            return self._link
+
+    async def _dial(self, url: str) -> _AskingLink:
+        parts = urlsplit(url)
+        context = self._tls() if parts.scheme == "https" else None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(DIAL_S):
+                _, link = await loop.create_connection(
+                    _AskingLink,
+                    parts.hostname or "",
+                    parts.port or 0,
+                    ssl=context,
+                )
+        except OSError as error:  # a timeout is one, too
+            raise UnansweredError(f"the leader at {url} cannot be reached: try again shortly") from error
+        link.introduce(self._introduction)
+        return link
+
+
+def desk_of(live: object) -> Desk:
+    """Every method of the table, by the object's own."""
+    desk = {name: getattr(live, name) for name in METHODS}
+    assert all(inspect.iscoroutinefunction(method) for method in desk.values())
+    return desk

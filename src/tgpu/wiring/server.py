@@ -1,0 +1,221 @@
+"""The parts of one server and the wires between them."""
+
+import asyncio
+import random
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from litestar import Litestar
+
+from tgpu import __version__
+from tgpu.api.app import create_app
+from tgpu.api.feed import Feed
+from tgpu.api.services import Services
+from tgpu.config.settings import Settings
+from tgpu.control.answers import Answers
+from tgpu.control.directory import Directory
+from tgpu.control.hub import Hub
+from tgpu.control.inbox import Inbox
+from tgpu.control.leadership import Leadership, LeaseTimers
+from tgpu.control.loop import Control, Timers
+from tgpu.domain.job import Event
+from tgpu.observe.logs import logger
+from tgpu.observe.metrics import Metrics
+from tgpu.store.cluster_port import ServerRow
+from tgpu.store.port import Store, StoreUnavailableError
+from tgpu.wiring import home
+from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
+from tgpu.wiring.kernel_keeper import KernelKeeper
+from tgpu.wiring.links import AgentLink
+from tgpu.wiring.live import LiveAnswers, OwnDesk
+from tgpu.wiring.one_port import ApiServer, http_protocol
+from tgpu.wiring.peers import AskedLink, Asking, desk_of
+from tgpu.wiring.policy_of_settings import policy_of
+from tgpu.wiring.settings_digest import digest_of
+from tgpu.wiring.tls import keep_certificate
+
+GOODBYE_S = 2
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Server:
+    def __init__(self, settings: Settings, store: Store, *, shared: bool) -> None:
+        """`shared`: other servers may use the same store."""
+        self._settings = settings
+        self._shared = shared
+        self._store = store
+        self._feed = Feed()
+        self._metrics = Metrics()
+        self._log = logger("server")
+        self._inbox = Inbox()
+        self._policy = policy_of(settings)
+        self._hub = Hub(self._inbox, self._policy.cluster_generic)
+        self._term: Control | None = None
+        self._kernel = KernelKeeper(settings.kernel, lambda: self._term)
+        store.subscribe(self._inbox.store_changed)
+
+    def _begin_term(self, directory: Directory) -> Control:
+        self._term = Control(
+            store=self._store,
+            inbox=self._inbox,
+            hub=self._hub,
+            policy=self._policy,
+            timers=Timers(self._settings.node_silent_s, self._settings.reconcile_s),
+            now_ms=wall_clock_ms,
+            observer=self._metrics,
+            publish=self._publish,
+            complaint=lambda: directory.complaint,
+        )
+        self._term.engine = self._kernel.engine
+        return self._term
+
+    def _end_term(self) -> None:
+        self._term = None
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        self._feed.publish(events)
+
+    async def run(self) -> None:
+        """Until told to stop, or until a part fails: then the whole process ends and says why."""
+        settings = self._settings
+        entrance = await open_entrance(settings, self._store)  # first: it is the one that may fail
+        url = entrance.url if entrance else ""
+        local = entrance.local_url if entrance else ""
+        (settings.run_dir / "address").write_text(local + "\n" if local else "")
+        directory = Directory(self._store, self._own_row(url))
+        with suppress(StoreUnavailableError):
+            await directory.refresh()
+        leadership = self._leadership(directory)
+        secret = (await self._store.secret("peers", secrets.token_urlsafe(32).encode())).decode()
+        asking = Asking(
+            leader=lambda: self._hub.leader,
+            cluster_id=self._store.cluster_id,
+            secret=secret,
+            tls=entrance.dialing if entrance else lambda: None,
+        )
+        desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub)
+        protocol = http_protocol(
+            agents=agent_links(self._hub, self._store, wall_clock_ms),
+            peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
+        )
+        live = LiveAnswers(desk, asking, lambda: self._term is not None)
+        api = ApiServer(
+            _http(self._app(live, entrance, directory), protocol),
+            tcp=entrance.listener if entrance else None,
+            tls=entrance.context if entrance else None,
+        )
+        loop = asyncio.get_running_loop()
+        agents = await loop.create_unix_server(
+            lambda: AgentLink(self._hub), sock=home.unix_listener(settings.agents_socket, 0o600)
+        )
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        beside = [asyncio.create_task(work) for work in self._beside(entrance, directory)]
+        leading = asyncio.create_task(leadership.run())
+        serving = asyncio.create_task(api.serve(self._unix_listeners()))
+        stop = asyncio.create_task(_until(stopping))
+        self._log.info("ready", socket=str(settings.socket), api=local or None)
+        done, _ = await asyncio.wait({leading, serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+        agents.close()
+        self._feed.close()
+        api.should_exit = True
+        await asyncio.wait({serving}, timeout=2 * GOODBYE_S)
+        self._remove_sockets()
+        asking.close()
+        for task in (leading, *beside):
+            task.cancel()
+        await asyncio.wait({leading})
+        with suppress(StoreUnavailableError):
+            await directory.leave()
+        for task in done:
+            await task
+
+    def _own_row(self, url: str) -> ServerRow:
+        return ServerRow(
+            server_id=home.server_id(self._settings),
+            url=url,
+            version=__version__,
+            config_digest=digest_of(self._settings),
+            started_ms=wall_clock_ms(),
+        )
+
+    def _beside(self, entrance: Entrance | None, directory: Directory) -> list[Coroutine[Any, Any, None]]:
+        """What goes on beside serving and leading."""
+        duties = [self._kernel.keep()]
+        if self._shared:
+            duties.append(directory.keep())
+        if entrance is not None and entrance.tls is not None:
+            duties.append(keep_certificate(entrance.tls))
+        return duties
+
+    def _unix_listeners(self) -> list[socket.socket]:
+        settings = self._settings
+        listeners = [home.unix_listener(settings.socket, 0o666 if home.serves_everybody() else 0o600)]
+        public = home.public_socket(settings)
+        if public is not None:
+            listeners.append(home.unix_listener(public, 0o666))
+        return listeners
+
+    def _remove_sockets(self) -> None:
+        settings = self._settings
+        for path in (settings.socket, settings.agents_socket, home.public_socket(settings)):
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+    def _leadership(self, directory: Directory) -> Leadership:
+        return Leadership(
+            store=self._store,
+            server_id=directory.own.server_id,
+            hub=self._hub,
+            directory=directory,
+            begin_term=lambda: self._begin_term(directory),
+            end_term=self._end_term,
+            timers=LeaseTimers(),
+            random=random.Random(),  # noqa: S311  jitter, not a secret
+            shared=self._shared,
+        )
+
+    def _app(self, live: LiveAnswers, entrance: Entrance | None, directory: Directory) -> Litestar:
+        return create_app(
+            Services(
+                store=self._store,
+                live=live,
+                logs=live,
+                settings=self._settings,
+                metrics=self._metrics,
+                feed=self._feed,
+                now_ms=wall_clock_ms,
+                version=__version__,
+                names=entrance.names if entrance else frozenset(),
+                ca_pem=entrance.ca_pem if entrance else None,
+                servers=lambda: directory.urls,
+            )
+        )
+
+
+def _http(app: Litestar, protocol: type[asyncio.Protocol]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GOODBYE_S,
+    )
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()

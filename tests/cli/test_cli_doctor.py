@@ -1,0 +1,91 @@
+"""`tgpu doctor`: what is wrong here, and which settings hold."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_tgpu import FakeTgpu, Refusal
+
+from tests.cli.cli_process import Tgpu
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready", "gpu_total": 4}]}
+    well = tgpu("doctor")
+    assert well.returncode == 0, well.stdout
+    assert "ok    server" in well.stdout
+    assert "1 of 1 ready, with 4 GPUs" in well.stdout
+    server.stop()
+    ill = tgpu("doctor", "--json")
+    assert ill.returncode == 1
+    failed = [check for check in json.loads(ill.stdout) if check["level"] == "FAIL"]
+    assert [check["name"] for check in failed] == ["server"]
+    assert "`tgpu up` replaces it" in failed[0]["advice"]
+
+
+def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tgpu) -> None:
+    node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 3.0}
+    server.fixed["/nodes"] = {"nodes": [node]}
+    done = tgpu("doctor")
+    assert "warn  nodes     vm is not connected → start its agent with `tgpu up`\n" in done.stdout
+    assert done.returncode == 0
+
+
+def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    done = tgpu("doctor", TGPU_LISTEN="0.0.0.0:7480")
+    assert (
+        "FAIL  settings  listen = '0.0.0.0:7480' is reached from other machines, which needs TLS"
+        in done.stdout
+    )
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "level"), [(b"SQLite format 3\0\x10\0", "ok"), (b"", "ok"), (b"\0" * 100, "FAIL")]
+)
+def test_doctor_looks_at_the_database_if_no_server_answers(
+    tgpu: Tgpu, tmp_path: Path, head: bytes, level: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "tgpu.db").write_bytes(head)
+    found = {check["name"]: check for check in json.loads(tgpu("doctor", "--json").stdout)}
+    assert found["database"]["level"] == level
+    assert ("move it away" in found["database"]["advice"]) == (level == "FAIL")
+    assert [path.name for path in home.iterdir()] == ["tgpu.db"]
+
+
+def test_doctor_lists_every_setting_with_its_source(tgpu: Tgpu) -> None:
+    text = tgpu("doctor", "--settings", TGPU_POLICY="fifo").stdout
+    assert text.startswith(
+        "No server answers: these are the settings with which `tgpu up` would start one here.\n"
+    )
+    assert "policy = 'fifo'  (TGPU_POLICY)" in text
+    assert "log_level = 'info'  (default)" in text
+    bad = tgpu("doctor", "--settings", TGPU_PREEMPTION="x")
+    assert (bad.returncode, bad.stderr) == (2, "tgpu: preemption must be one of on, off; got 'x'\n")
+
+
+def test_doctor_lists_the_servers_settings_if_one_tells_them(server: FakeTgpu, tgpu: Tgpu) -> None:
+    row = {"name": "policy", "value": "priority", "source": "the TOML file", "doc": "Order of the queue."}
+    server.fixed["/settings"] = {"settings": [row]}
+    done = tgpu("doctor", "--settings", TGPU_POLICY="fifo", TGPU_PREEMPTION="broken here")
+    head, setting, _ = done.stdout.splitlines()
+    assert head.startswith("Settings of the server at ")
+    assert head.endswith("/run/tgpu.sock:")
+    assert setting == "policy = 'priority'  (the TOML file)"
+    assert json.loads(tgpu("doctor", "--settings", "--json").stdout) == [{**row, "of": "server"}]
+    server.fixed["/settings"] = Refusal(403, "only administrators may do this; ann is none")
+    text = tgpu("doctor", "--settings", TGPU_POLICY="fifo").stdout
+    assert "does not tell you its settings (only administrators may do this; ann is none)" in text
+    assert "policy = 'fifo'  (TGPU_POLICY)" in text
+    here = json.loads(tgpu("doctor", "--settings", "--json").stdout)
+    assert {row["of"] for row in here} == {"here"}
+
+
+def test_doctor_lists_what_a_pool_has_of_its_own(tgpu: Tgpu, tmp_path: Path) -> None:
+    file = tmp_path / "pools.toml"
+    file.write_text('[pools.training]\npolicy = "fair-tree"\nreserve = 3\n')
+    text = tgpu("doctor", "--settings", TGPU_CONFIG=str(file)).stdout
+    assert "pools.training = {'policy': 'fair-tree', 'reserve': 3}  (the TOML file)" in text

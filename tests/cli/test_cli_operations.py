@@ -1,0 +1,127 @@
+"""Commands of administrators: drain, undrain and remove nodes, and keep them for a time."""
+
+import json
+import re
+import threading
+
+import pytest
+from fake_tgpu import FakeTgpu, Refusal
+
+from tests.cli.cli_process import Tgpu
+
+
+def test_nodes_are_drained_by_name_or_by_label(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes/drain"] = {"nodes": ["n1", "n2"]}
+    done = tgpu("nodes", "drain", "n1", "n2", "--reason", "new fans")
+    assert (done.returncode, done.stdout) == (0, "Draining: nothing new starts on n1, n2\n")
+    assert json.loads(tgpu("nodes", "drain", "--where", "rack=r7", "--json").stdout) == {
+        "nodes": ["n1", "n2"]
+    }
+    assert [one["body"] for one in server.asked("POST", "/nodes/drain")] == [
+        {"nodes": ["n1", "n2"], "where": [], "reason": "new fans"},
+        {"nodes": [], "where": ["rack=r7"], "reason": ""},
+    ]
+    server.fixed["/nodes/undrain"] = {"nodes": ["n1"]}
+    assert tgpu("nodes", "undrain", "n1", "-q").stdout == "n1\n"
+    server.fixed["/nodes/remove"] = {"nodes": ["n1"]}
+    assert tgpu("nodes", "remove", "n1").stdout == "Removed; to come back it must join anew: n1\n"
+
+
+@pytest.mark.parametrize("words", [("drain",), ("undrain",), ("drain", "n1", "--where", "a")])
+def test_which_nodes_must_be_clear(server: FakeTgpu, tgpu: Tgpu, words: tuple[str, ...]) -> None:
+    done = tgpu("nodes", *words)
+    assert done.returncode == 2
+    assert "which nodes?" in done.stderr
+    assert tgpu("nodes", "drain", "n1", "--timeout", "1s").returncode == 2
+    assert server.requests == []
+
+
+def test_what_the_server_refuses_ends_with_its_words(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes/drain"] = Refusal(409, "n1 is draining already, ordered by bob")
+    done = tgpu("nodes", "drain", "n1")
+    assert (done.returncode, done.stderr) == (6, "tgpu: n1 is draining already, ordered by bob\n")
+    server.fixed["/nodes/remove"] = Refusal(404, "there is no node n7")
+    assert tgpu("nodes", "remove", "n7").returncode == 4
+
+
+def test_wait_ends_when_nothing_runs_there_any_more(server: FakeTgpu, tgpu: Tgpu) -> None:
+    drain = {"reason": "", "by": "ann", "since": "2026-01-31T12:00:00.000Z"}
+    node = {"node_id": "n1", "status": "draining", "running": ["4.0.1"], "drain": drain}
+    server.fixed |= {"/nodes/drain": {"nodes": ["n1"]}, "/nodes": {"nodes": [node]}}
+    late = tgpu("nodes", "drain", "n1", "--wait", "--timeout", "0")
+    assert (late.returncode, late.stderr) == (124, "tgpu: 1 attempt still there; the nodes go on draining\n")
+    empty = threading.Timer(0.3, lambda: server.fixed.update({"/nodes": {"nodes": [node | {"running": []}]}}))
+    empty.start()
+    done = tgpu("nodes", "drain", "n1", "--wait")
+    assert (done.returncode, done.stdout) == (0, "Empty, and nothing new starts on n1\n")
+    server.fixed["/nodes"] = {"nodes": [node | {"drain": None}]}
+    taken_back = tgpu("nodes", "drain", "n1", "--wait")
+    assert (taken_back.returncode, taken_back.stderr) == (1, "tgpu: somebody took the order back: n1\n")
+
+
+def test_nodes_show_why_they_are_drained(server: FakeTgpu, tgpu: Tgpu) -> None:
+    plain = {"node_id": "n1", "status": "ready", "drain": None}
+    drained = {"node_id": "n2", "status": "offline", "drain": {"reason": "new fans", "by": "ann"}}
+    silent = {"node_id": "n3", "status": "draining", "drain": {"reason": "", "by": "bob"}}
+    server.fixed["/nodes"] = {"nodes": [plain]}
+    assert "DRAINED FOR" not in tgpu("nodes").stdout
+    server.fixed["/nodes"] = {"nodes": [plain, drained, silent]}
+    lines = [re.split(r"\s{2,}", line) for line in tgpu("nodes").stdout.splitlines()]
+    assert lines[0][:3] == ["NODE", "STATUS", "DRAINED FOR"]
+    assert lines[2][:3] == ["n2", "offline", "new fans (ann)"]
+    assert lines[3][:3] == ["n3", "draining", "ordered by bob"]
+
+
+WINDOW = {
+    "window_id": 3,
+    "kind": "reservation",
+    "name": "course",
+    "nodes": ["n1"],
+    "where": ["rack=r7"],
+    "tenant_id": "org",
+    "from": "2030-01-31T12:00:00.000Z",
+    "until": "2030-01-31T18:00:00.000Z",
+    "created_by": "ann",
+    "created_at": "2030-01-30T12:00:00.000Z",
+    "state": "coming",
+}
+
+
+def test_windows_are_made_from_moments_and_durations(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/windows"] = WINDOW
+    words = ("windows", "create", "n1", "--where", "rack=r7")
+    span = ("--from", "2030-01-31T12:00", "--for", "6h")
+    done = tgpu(*words, *span, "--for-tenant", "org", "--name", "course")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "Window 3 keeps the nodes for org from 2030-01-31 12:00:00 to 2030-01-31 18:00:00\n",
+    )
+    assert tgpu(*words, "--until", "2030-02-01", "-q").stdout == "3\n"
+    first, second = (one["body"] for one in server.asked("POST", "/windows"))
+    assert first == {
+        "nodes": ["n1"],
+        "where": ["rack=r7"],
+        "from": "2030-01-31T12:00:00Z",
+        "until": "2030-01-31T18:00:00Z",
+        "tenant_id": "org",
+        "name": "course",
+    }
+    assert ("from" in second, second["until"]) == (False, "2030-02-01T00:00:00Z")
+    for wrong in (("--for", "soon"), ("--until", "soon"), (), ("--for", "1h", "--until", "2h")):
+        assert tgpu(*words, *wrong).returncode == 2
+    assert tgpu("windows", "create", "--for", "1h").returncode == 2
+
+
+def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/windows"] = {"windows": [WINDOW, WINDOW | {"window_id": 2, "state": "over"}]}
+    row = re.split(r"\s{2,}", tgpu("windows", "list").stdout.splitlines()[1].strip())
+    assert row == [
+        "3", "coming", "org", "2030-01-31 12:00:00", "2030-01-31 18:00:00", "n1 [rack=r7]", "ann", "course",
+    ]  # fmt: skip
+    assert tgpu("windows", "list", "--all", "-q").stdout == "3\n2\n"
+    assert json.loads(tgpu("windows", "list", "--json").stdout) == [WINDOW]
+    server.fixed["/windows"] = {"windows": []}
+    assert tgpu("windows", "list").stdout == "no windows are open or to come\n"
+    server.fixed["/windows/3"] = {}
+    assert tgpu("windows", "cancel", "3").stdout == "Window 3 is cancelled\n"
+    assert tgpu("windows").returncode == 2

@@ -1,0 +1,35 @@
+"""Why a gang waits: told to each of its tasks, word by word."""
+
+from tests.core.core_story import asks, at, gang, node, picture_of, task
+from tests.core.explain_story import class_high, waits, why
+from tgpu.domain.views import Advice, Reason
+
+
+def test_every_task_of_a_gang_is_told_how_many_places_were_found() -> None:
+    running = (task(9, asks(gpus=2), time_limit_s=60), "n1", (0, 1))
+    picture = picture_of([node("n1", gpus=2), node("n2", gpus=2)], gang(1, [asks(gpus=1)] * 3), [running])
+    for index in range(3):
+        assert why(picture, 1, index) == waits(
+            1,
+            Reason("gang", "needs 3 places together; 2 found", {"needs": 3, "found": 2}),
+            starts_at_ms=at(60),
+            estimate="has a reservation: starts ≈ 13:47 UTC on n1 and n2",
+            advice=class_high("n1 and n2"),
+        )
+
+
+def test_a_gang_is_told_its_terms() -> None:
+    nodes = [node("n1", gpus=2, labels={"rack": "a"}), node("n2", gpus=2, labels={"rack": "b"})]
+    picture = picture_of(nodes, gang(1, [asks(gpus=1)] * 4, per_node=2, topology="rack"))
+    text = "needs 4 places together, at most 2 on a node, all on nodes with one value of rack; 2 found"
+    assert why(picture, 1) == waits(
+        1,
+        Reason("gang", text, {"needs": 4, "found": 2}),
+        advice=Advice("topology", "rack", None, "without its topology rack it would start now on n1 and n2"),
+    )
+
+
+def test_a_gang_that_is_not_all_there_waits_for_the_rest() -> None:
+    picture = picture_of([node()], gang(1, [asks()] * 3)[:2])
+    text = "2 of the 3 tasks of its gang are known; it starts when all are"
+    assert why(picture, 1) == waits(1, Reason("gang", text, {"known": 2, "of": 3}))

@@ -1,0 +1,40 @@
+"""How an attempt ended, as people read it: in the API, in events and in the list alike."""
+
+import pytest
+
+from tgpu.domain.exit_words import in_words
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+
+
+@pytest.mark.parametrize(
+    ("ended", "by", "limit_s", "words"),
+    [
+        (Exit(Cause.EXITED, exit_code=0), None, None, "exit code 0"),
+        (Exit(Cause.EXITED, exit_code=7, detail="it said so"), None, None, "exit code 7: it said so"),
+        (Exit(Cause.EXITED), None, None, "exited"),
+        (Exit(Cause.SIGNALLED, signal=9), None, None, "killed by signal 9"),
+        (Exit(Cause.SIGNALLED), None, None, "killed by a signal"),
+        (Exit(Cause.TIME_LIMIT, detail="the limit"), None, 60, "ran into its time limit of 60 s"),
+        (Exit(Cause.TIME_LIMIT), None, None, "ran into its time limit"),
+        (Exit(Cause.CANCELLED), "root", None, "cancelled by root"),
+        (Exit(Cause.CANCELLED), None, None, "cancelled"),
+        (Exit(Cause.PREEMPTED, signal=15), None, None, "gave way to a task of a higher class"),
+        (
+            Exit(Cause.COULD_NOT_START, detail="no such file"),
+            None,
+            None,
+            "could not be started: no such file",
+        ),
+        (Exit(Cause.OUT_OF_MEMORY), None, None, "out of memory"),
+    ],
+)
+def test_an_end_is_told_in_words(ended: Exit, by: str | None, limit_s: int | None, words: str) -> None:
+    assert in_words(ended, by, limit_s) == words
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_no_cause_is_without_words(cause: Cause) -> None:
+    words = in_words(Exit(cause), None, None)
+    assert words
+    assert "-" not in words

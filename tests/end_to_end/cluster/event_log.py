@@ -1,0 +1,93 @@
+"""The story that the store tells afterwards, played again: what was promised at each moment?"""
+
+import asyncio
+from collections import Counter
+
+from tgpu.core.invariants import violations
+from tgpu.core.picture import Picture, Placed
+from tgpu.core.policy import Policy
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Event, Job, TaskBrief
+from tgpu.domain.lifecycle import AttemptState, Status
+from tgpu.domain.node import Node
+from tgpu.store.port import JobFilter, Paging, Store
+from tgpu.store.postgres import PostgresStore
+
+FINAL = {"succeeded", "failed", "cancelled"}
+LEAVES = FINAL | {"requeued", "preempted", "lost", "gone"}
+
+
+class Story:
+    """Every job, node and event of a cluster that has come to rest."""
+
+    def __init__(self, url: str) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.nodes: list[Node] = []
+        self.events: list[Event] = []
+        asyncio.run(self._read(url))
+
+    async def _read(self, url: str) -> None:
+        store: Store = await PostgresStore.open(url)
+        try:
+            self.nodes = await store.nodes()
+            cursor: int | None = None
+            while page := await store.jobs(JobFilter(), Paging(limit=1000, cursor=cursor)):
+                self.jobs |= {job.job_id: job for job in page}
+                cursor = page[-1].job_id
+            while more := await store.events(self.events[-1].seq if self.events else 0, 1000):
+                self.events += more
+            self.used = {tenant.tenant_id: tenant.used for tenant in await store.tenants()}
+        finally:
+            await store.close()
+
+    def ends(self) -> Counter[int]:
+        """How often each job came to a final state."""
+        return Counter(event.job_id for event in self.events if event.kind in FINAL)
+
+    def broken_promises(self) -> list[str]:
+        """Capacity, at every step; each attempt counts for itself, whatever became of its task."""
+        picture = Picture(Policy())
+        for node in self.nodes:
+            picture.set_node(node)
+        found: list[str] = []
+        for event in self.events:
+            number = event.data.get("attempt")
+            if not isinstance(number, int):
+                continue
+            alone = TaskId(event.job_id, number)  # as if each attempt were a task of its own
+            if event.kind in {"assigned", "returned"}:
+                picture.restore(self._placed(event, alone))
+                found += violations(picture, [str(event.data["node_id"])])
+            elif event.kind in LEAVES and alone in picture.placed:
+                picture.release(alone)
+        return found + [f"{task_id} still holds something" for task_id in picture.placed]
+
+    def _placed(self, event: Event, task_id: TaskId) -> Placed:
+        spec = self.jobs[event.job_id].spec
+        devices = event.data["devices"]
+        assert isinstance(devices, list)
+        brief = TaskBrief(
+            task_id,
+            Status.RUNNING,
+            spec.groups[0].request,
+            spec.user,
+            spec.tenant_id,
+            spec.name,
+            spec.priority_class,
+            spec.priority,
+            submitted_ms=0,
+            attempts=1,
+            time_limit_s=None,
+            max_wait_s=None,
+            requeue=True,
+            grace_s=None,
+            cancel_by=None,
+        )
+        return Placed(
+            brief,
+            AttemptId(*task_id, 1),
+            str(event.data["node_id"]),
+            tuple(devices),
+            AttemptState.RUNNING,
+            started_ms=0,
+        )

@@ -1,0 +1,88 @@
+"""Administrators drain, keep and remove nodes, whichever server they ask."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.end_to_end.cluster.whole_cluster import Cluster
+
+
+def node(cluster: Cluster, name: str, at: int = 0) -> dict[str, object]:
+    found: dict[str, object] = next(n for n in cluster.json("nodes", at=at) if n["node_id"] == name)
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_node_is_drained_waited_for_and_removed(cluster: Cluster) -> None:
+    """Asked at each server in turn: two of them have to ask the leader."""
+    jobs = [cluster.submit("--gpus", "2", "--", "sleep", "8") for _ in range(3)]
+    on = {cluster.wait_status(job, "running")["assigned_node_id"]: job for job in jobs}
+    for name, at in (("node-1", 0), ("node-2", 1), ("node-3", 2)):
+        cluster.tgpu("nodes", "drain", name, "--reason", f"asked at {at}", at=at)
+        assert node(cluster, name, at)["status"] == "draining"
+    waiting = cluster.submit("--gpus", "1", "--", "true")
+    why = cluster.tgpu("why", str(waiting)).stdout
+    assert "drain" in why
+    assert cluster.tgpu("nodes", "drain", "node-1", "--where", "x=y", check=False).returncode == 2
+    again = cluster.tgpu("nodes", "drain", "node-1", "node-2", at=2, check=False)
+    assert again.returncode == 6
+    assert "node-1 is draining already, ordered by" in again.stderr
+    cluster.tgpu("nodes", "undrain", "node-1", "node-3", at=1)
+    cluster.tgpu("nodes", "drain", "node-1", "--wait", at=1)
+    assert cluster.show(on["node-1"])["status"] == "completed"
+    assert cluster.wait_status(waiting, "completed")["assigned_node_id"] == "node-3"
+
+    refused = cluster.tgpu("nodes", "remove", "node-1", at=1, check=False)
+    assert refused.returncode == 6
+    assert "node-1 is connected: stop its agent first" in refused.stderr
+    agent = cluster.agents[0]
+    agent.signal(signal.SIGTERM)
+    assert agent.process is not None
+    agent.process.wait(20)
+    cluster.tgpu("nodes", "remove", "node-1", at=2)
+    assert {n["node_id"] for n in cluster.json("nodes", at=1)} == {"node-2", "node-3"}
+    agent.start()
+    cluster.wait_until(lambda: "was removed from it: join with a token" in agent.output, "it is refused", 30)
+    assert {n["node_id"] for n in cluster.json("nodes")} == {"node-2", "node-3"}
+
+
+@pytest.mark.timeout(240)
+def test_a_drain_survives_the_leader_the_node_and_its_silence(cluster: Cluster) -> None:
+    cluster.tgpu("nodes", "drain", "node-2", "--reason", "new fans")
+    agent = cluster.agents[1]
+    agent.kill()
+    cluster.wait_until(lambda: node(cluster, "node-2")["status"] == "offline", "it is silent")
+    leader = cluster.leader()
+    cluster.servers[leader].kill()
+    other = (leader + 1) % 3
+    agent.start()
+
+    def drains() -> bool:
+        try:
+            return node(cluster, "node-2", other)["status"] == "draining"
+        except (AssertionError, subprocess.TimeoutExpired):
+            return False  # nobody leads for a moment
+
+    cluster.wait_until(drains, "it drains again", 40)
+    drain = node(cluster, "node-2", other)["drain"]
+    assert isinstance(drain, dict)
+    assert drain["reason"] == "new fans"
+
+
+@pytest.mark.timeout(240)
+def test_a_window_keeps_nodes_for_a_tenant_and_why_names_it(cluster: Cluster) -> None:
+    names = ["node-1", "node-2", "node-3"]
+    made = cluster.tgpu(
+        "windows", "create", "-q", *names, "--for", "1h", "--name", "fans", at=1
+    ).stdout.strip()
+    kept = cluster.submit("--gpus", "1", "--", "true", at=2)
+    cluster.wait_until(
+        lambda: "closed until" in cluster.tgpu("why", str(kept), at=1).stdout, "why names the window"
+    )
+    assert cluster.show(kept)["status"] == "pending"
+    cluster.tgpu("windows", "cancel", made, at=2)
+    cluster.wait_status(kept, "completed")
+    cluster.tgpu("windows", "create", *names, "--for", "1h", "--for-tenant", "default")
+    guest = cluster.submit("--gpus", "1", "--", "true")
+    cluster.wait_status(guest, "completed")

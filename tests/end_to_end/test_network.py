@@ -1,0 +1,126 @@
+"""A cluster over the network: a server that speaks TLS, nodes that join it, and a client elsewhere."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.whole_tgpu import TGPU, Installation, send, strays
+
+
+class Cluster:
+    """One server and some nodes, each in a home of its own, as if on machines of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"https://localhost:{self.port}"
+        self.server = self.home("server", TGPU_LISTEN=f"0.0.0.0:{self.port}", TGPU_TLS="auto")
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def home(self, name: str, **more: str) -> Installation:
+        (self.folder / name).mkdir(exist_ok=True)
+        made = Installation(self.folder / name / "home")
+        made.environ = {**made.environ, **more}
+        return made
+
+    def run(self, at: Installation, *words: str) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [TGPU, *words], env=at.environ, cwd=at.files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.processes.append(process)
+        return process
+
+    def start_server(self) -> None:
+        self.run(self.server, "server")
+        self.server.wait_until(lambda: self.answers("nodes"), "the server answers", 40)
+
+    def answers(self, *words: str) -> bool:
+        return self.server.tgpu(*words, check=False).returncode == 0
+
+    def ready(self) -> set[str]:
+        done = self.server.tgpu("nodes", "--json", check=False)
+        if done.returncode:
+            return set()
+        nodes = json.loads(done.stdout)
+        return {node["node_id"] for node in nodes if node["status"] == "ready" and node["silent_s"] is None}
+
+    def wait_ready(self, *names: str) -> None:
+        self.server.wait_until(lambda: self.ready() == set(names), f"{names} are ready", 40)
+
+    def remove(self) -> None:
+        self.server.tgpu("cancel", "all", check=False)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for pid in strays(self.folder):
+            send(pid, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster(Path(tempfile.mkdtemp(prefix="tgpu-net-")))
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+def test_nodes_join_work_and_come_back_to_a_server_that_was_killed(cluster: Cluster) -> None:
+    cluster.start_server()
+    token = cluster.server.tgpu("nodes", "join-token", "--uses", "2", "--pool", "rack7").stdout.strip()
+    flags = ("--simulate-gpus", "2", "--cpus", "4", "--memory", "8G")
+    for name in ("n1", "n2"):
+        cluster.run(
+            cluster.home(name), "agent", "--server", cluster.url, "--join", token, "--name", name, *flags
+        )
+    cluster.wait_ready("n1", "n2")
+
+    client = cluster.home("client", TGPU_SERVER=f"https://localhost:1,{cluster.url}")
+    refused = client.tgpu("list", check=False)
+    assert refused.returncode == 3
+    assert "is not trusted" in refused.stderr
+    client.home.mkdir()
+    (client.home / "ca.pem").write_text(cluster.server.tgpu("server-ca").stdout)
+    client.environ["TGPU_TOKEN"] = cluster.server.tgpu("token", "create").stdout.strip()
+    jobs = [
+        client.submit("--gpus", "2", "--pool", "rack7", "--", "sh", "-c", "echo on $TGPU_JOB_ID; sleep 8")
+        for _ in range(2)
+    ]
+    for job_id in jobs:
+        client.wait_status(job_id, "running")
+    assert {client.show(job_id)["assigned_node_id"] for job_id in jobs} == {"n1", "n2"}
+
+    cluster.server.kill("server")
+    cluster.start_server()
+    cluster.wait_ready("n1", "n2")
+    for job_id in jobs:
+        ended = client.wait_status(job_id, "completed", within_s=30)
+        assert ended["attempt_count"] == 1
+        assert client.tgpu("logs", str(job_id)).stdout == f"on {job_id}\n"
+
+
+def test_a_used_token_and_an_open_door_are_refused_in_one_line(cluster: Cluster) -> None:
+    open_door = cluster.home("open", TGPU_LISTEN="0.0.0.0:0")
+    refused = open_door.tgpu("server", check=False)
+    assert refused.returncode == 1
+    assert 'needs TLS: set tls = "auto"' in refused.stderr
+    cluster.start_server()
+    token = cluster.server.tgpu("nodes", "join-token").stdout.strip()
+    assert cluster.answers("nodes", "join-tokens", "revoke", "1")
+    node = cluster.home("n1")
+    refused = node.tgpu("agent", "--server", cluster.url, "--join", token, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("tgpu: this join token is not known here, or was revoked")
+    assert len(refused.stderr.splitlines()) == 1
+    refused = node.tgpu("agent", "--server", cluster.url, check=False)
+    assert (refused.returncode, "--join TOKEN" in refused.stderr) == (1, True)
+    assert list((node.home / "agent").iterdir()) == []

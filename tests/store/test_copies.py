@@ -1,0 +1,160 @@
+"""Backups of the file: consistent while others write, and safe when they are put back."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.store.store_story import a_job, assign, end, nth, running
+from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.port import Batch, DeposedError, Store, StoreUnusableError
+from tgpu.store.postgres import PostgresStore
+from tgpu.store.postgres_restoring import mark_restored
+from tgpu.store.sql.restoring import ATTEMPTS, EPOCHS, JOB_IDS
+from tgpu.store.sqlite import SqliteStore
+from tgpu.store.sqlite_copies import Copied, CopyError, back_up, put_back
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def test_a_backup_is_one_moment_of_a_store_that_is_written_to(database: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(database)
+    await store.submit([a_job()] * 100, 1)
+
+    async def write() -> None:
+        for _ in range(50):
+            await store.submit([a_job()] * 2, 2)
+
+    writing = asyncio.create_task(write())
+    copies = [await asyncio.to_thread(back_up, database, tmp_path / f"copy{n}") for n in range(5)]
+    await writing
+    await store.close()
+    for number, copied in enumerate(copies):
+        with sqlite3.connect(tmp_path / f"copy{number}") as copy:
+            (jobs, highest, tasks) = copy.execute(
+                "SELECT (SELECT count(*) FROM jobs), (SELECT last_job_id FROM counters),"
+                " (SELECT count(*) FROM tasks)"
+            ).fetchone()
+        assert jobs == highest == tasks == copied.jobs
+        assert jobs % 2 == 0
+    assert sorted(name for name in names_in(tmp_path) if "copy" in name) == [f"copy{n}" for n in range(5)]
+    assert mode_of(tmp_path / "copy0") == 0o600
+
+
+async def test_a_backup_replaces_nothing_and_needs_something_to_copy(database: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text("precious")
+    with pytest.raises(CopyError, match="is there already: name a new file"):
+        back_up(database, there)
+    assert there.read_text() == "precious"
+    with pytest.raises(CopyError, match="there is no"):
+        back_up(tmp_path / "none.db", tmp_path / "x")
+    with pytest.raises(CopyError, match="cannot be written"):
+        back_up(database, tmp_path / "no" / "where")
+    assert isinstance(back_up(database, tmp_path / "x"), Copied)
+
+
+async def test_what_was_given_out_since_is_not_given_out_again(database: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(database)
+    epoch = await running(store)
+    await store.submit([a_job()], 30)
+    back_up(database, tmp_path / "copy")
+    await store.submit([a_job()] * 3, 40)
+    requeued = end(Happening.REQUEUED, Cause.NODE_LOST, None)
+    await store.commit(epoch, Batch(50, ended=[requeued], assigned=[assign(2, 1)]))
+    await store.commit(epoch, Batch(51, assigned=[assign(1, 2)]))
+    await store.commit(epoch, Batch(52, ended=[end(Happening.SUCCEEDED, number=2)]))
+    seq = await store.last_seq()
+    await store.close()
+    restored = put_back(database, tmp_path / "copy", 60)
+    assert (restored.jobs, restored.epoch, restored.forgotten) == (2, epoch + EPOCHS, [3, 4, 5])
+    assert restored.changed == [1, 2]
+    assert restored.kept_as is not None
+    store = await SqliteStore.open(database)
+    world = await store.load()
+    assert world.restored
+    # Job 1 is over in the file before, so nobody knows how often it was tried; job 2 was tried once.
+    assert [task.attempts for task in world.tasks] == [1 + ATTEMPTS, 1]
+    assert [attempt.attempt_id for attempt in world.attempts] == [nth(1)]
+    assert (await store.submit([a_job()], 70)).job_ids == [6]
+    assert (await store.events(seq))[0].kind == "submitted"
+    with pytest.raises(DeposedError):
+        await store.commit(epoch + 5, Batch(71))
+    newer = await store.claim()
+    assert newer > epoch + EPOCHS
+    receipt = await store.commit(newer, Batch(72, ended=[end(Happening.REQUEUED, Cause.NODE_LOST, None)]))
+    assert receipt.refused == []
+    receipt = await store.commit(newer, Batch(73, assigned=[assign(1, 2 + ATTEMPTS), assign(2, 2)]))
+    assert receipt.refused == []
+    await store.settle_restore(newer)
+    assert not (await store.load()).restored
+    await store.close()
+    old = await SqliteStore.open(restored.kept_as)
+    assert await old.last_seq() == seq
+    await old.close()
+
+
+async def test_if_the_file_before_cannot_be_read_the_numbers_jump(database: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(database)
+    await store.submit([a_job()], 30)
+    await store.close()
+    back_up(database, tmp_path / "copy")
+    await asyncio.to_thread(database.write_bytes, b"\0" * 10_000)
+    restored = put_back(database, tmp_path / "copy", 60)
+    assert (restored.forgotten, restored.changed) == ([], [])
+    store = await SqliteStore.open(database)
+    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS]
+    assert [task.attempts for task in (await store.load()).tasks] == [ATTEMPTS, 0]
+    await store.close()
+
+
+async def test_what_cannot_be_put_back_leaves_everything_as_it_was(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    await (await SqliteStore.open(other, cluster_id="other")).close()
+    store = await SqliteStore.open(database)
+    await store.submit([a_job()], 30)
+    with pytest.raises(StoreUnusableError, match="is in use by the server"):
+        put_back(database, other, 60)
+    await store.close()
+    with pytest.raises(CopyError, match="of another cluster"):
+        put_back(database, other, 60)
+    noise = tmp_path / "noise"
+    await asyncio.to_thread(noise.write_bytes, b"noise" * 1000)
+    with pytest.raises(StoreUnusableError, match="is not a database"):
+        put_back(database, noise, 60)
+    with pytest.raises(CopyError, match="there is no"):
+        put_back(database, tmp_path / "nothing", 60)
+    assert {name for name in names_in(tmp_path) if "tgpu.db" in name} == {"tgpu.db", "tgpu.db.lock"}
+    store = await SqliteStore.open(database)
+    assert (await store.load()).tasks
+    await store.close()
+    assert put_back(database, other, 60, of_another=True).cluster_id == "other"
+
+
+async def test_a_database_that_was_put_back_is_marked_unless_a_server_leads(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    await store.submit([a_job()], 30)
+    epoch = await store.campaign("s1", 60_000)
+    assert epoch is not None
+    with pytest.raises(StoreUnusableError, match=r"a server leads on .*: stop all servers first"):
+        await asyncio.to_thread(mark_restored, postgres_url, 60)
+    await store.resign(epoch)
+    assert await asyncio.to_thread(mark_restored, postgres_url, 60) == epoch + EPOCHS
+    world = await store.load()
+    assert (world.restored, [task.attempts for task in world.tasks]) == (True, [ATTEMPTS])
+    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS]
+    await store.close()
+
+
+async def test_only_the_leader_says_that_a_restore_is_settled(store: Store) -> None:
+    epoch = await store.claim()
+    await store.claim()
+    with pytest.raises(DeposedError):
+        await store.settle_restore(epoch)

@@ -1,0 +1,178 @@
+"""From the file to PostgreSQL: everything or nothing, and never two stores at once."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres_server import PostgresServer
+from tests.store.store_story import a_job, a_node, end, nth, running
+from tgpu.domain.label_rules import label_rules
+from tgpu.domain.lifecycle import Happening
+from tgpu.domain.tenant import Tenant
+from tgpu.store import promotion
+from tgpu.store.cluster_port import JoinToken, WindowKind, WindowRow
+from tgpu.store.port import Batch, IdempotencyKey, JobFilter, Paging, Store, StoreUnusableError, Token
+from tgpu.store.postgres import PostgresStore
+from tgpu.store.promotion import PromotionError, promote
+from tgpu.store.sqlite import SqliteStore
+
+
+async def a_life(path: Path) -> int:
+    """A file in which everything there is has happened once; returns its epoch."""
+    store = await SqliteStore.open(path)
+    epoch = await running(store, a_job(name="ü\0x"))
+    await store.commit(epoch, Batch(40, nodes=[a_node("n1"), a_node("N2")], ended=[end(Happening.REQUEUED)]))
+    await store.create_tenant(Tenant("org", 3))
+    await store.submit([a_job(tenant_id="org")] * 20, 50, IdempotencyKey("ann", "k", "b"))
+    await store.request_cancel([3], "bob", 60)
+    for digest in ("d1", "d2"):
+        await store.create_token(Token(0, "ann", "user", digest, "", 1, None))
+    await store.revoke_token(2)
+    await store.create_join_token(JoinToken(0, "j", "", "ann", 1, None, uses_left=None))
+    await store.enrol("j", "n1", "key", 2)
+    rules = label_rules("where", ["rack in (a, b)"])
+    await store.create_window(WindowRow(0, WindowKind.MAINTENANCE, "w", ("n1",), rules, 1, 2, "ann", 1))
+    await store.secret("ca", b"\x00\xff")
+    await store.close()
+    return epoch
+
+
+async def everything(store: Store) -> list[object]:
+    world = await store.load()
+    jobs = await store.jobs(JobFilter(), Paging(limit=1000))
+    return [
+        world,
+        jobs,
+        [await store.attempts(job.job_id) for job in jobs],
+        await store.events(limit=1000),
+        await store.tenants(),
+        await store.tokens(),
+        await store.join_tokens(),
+        await store.windows(),
+        await store.node_key_digest("n1"),
+        await store.secret("ca", b"other"),
+        store.cluster_id,
+    ]
+
+
+@pytest.fixture
+def empty_url(postgres: PostgresServer) -> Iterator[str]:
+    name = postgres.new_database("template1")
+    yield postgres.url(name)
+    postgres.drop(name)
+
+
+async def test_everything_is_in_the_database_afterwards(database: Path, empty_url: str) -> None:
+    epoch = await a_life(database)
+    file = await SqliteStore.open(database)
+    before = await everything(file)
+    await file.close()
+    promoted = await asyncio.to_thread(promote, database, empty_url)
+    assert (promoted.cluster_id, promoted.epoch) == ("c", epoch + 1)
+    assert (promoted.rows["jobs"], promoted.rows["tasks"], promoted.rows["tokens"]) == (21, 21, 2)
+    assert ":not-a-secret@" not in promoted.to
+    store = await PostgresStore.open(empty_url)
+    # PostgreSQL has no zero bytes in texts; what the job was asked with, in JSON, keeps it.
+    after = repr(await everything(store))
+    assert "\ufffdx" in after
+    assert after.replace("\ufffdx", "\\x00x") == repr(before)
+    assert await store.claim() > epoch
+    assert (await store.submit([a_job()], 70)).job_ids == [22]
+    assert (await store.submit([a_job(tenant_id="org")] * 20, 99, IdempotencyKey("ann", "k", "b"))).replayed
+    assert (await store.create_token(Token(0, "bob", "user", "d3", "", 1, None))).token_id == 3
+    assert (await store.create_join_token(JoinToken(0, "j2", "", "ann", 1, None))).token_id == 2
+    await store.close()
+
+
+async def test_a_database_with_jobs_in_it_is_left_alone(database: Path, postgres_url: str) -> None:
+    await a_life(database)
+    busy = await PostgresStore.open(postgres_url)
+    await busy.submit([a_job()], 1)
+    await busy.close()
+    with pytest.raises(PromotionError, match=r"is not empty \(jobs, .* have rows\)"):
+        await asyncio.to_thread(promote, database, postgres_url)
+    await (await SqliteStore.open(database)).close()
+
+
+async def test_a_founded_and_empty_database_will_do_and_a_second_time_nothing_happens(
+    database: Path, postgres_url: str
+) -> None:
+    await a_life(database)
+    await asyncio.to_thread(promote, database, postgres_url)
+    with pytest.raises(
+        StoreUnusableError, match=r"was promoted to postgresql://tgpu@127.0.0.1:\d+/test\d+: start"
+    ):
+        await SqliteStore.open(database)
+    with pytest.raises(PromotionError, match=r"was moved to .* already: nothing is left to do"):
+        await asyncio.to_thread(promote, database, postgres_url)
+
+
+async def test_the_file_cannot_be_moved_to_two_places(
+    database: Path, postgres_url: str, empty_url: str
+) -> None:
+    await a_life(database)
+    await asyncio.to_thread(promote, database, postgres_url)
+    with pytest.raises(PromotionError, match=r"was moved to .* before"):
+        await asyncio.to_thread(promote, database, empty_url)
+
+
+async def test_a_server_must_not_run_meanwhile(database: Path, postgres_url: str) -> None:
+    store = await SqliteStore.open(database)
+    with pytest.raises(StoreUnusableError, match="is in use by the server with process id"):
+        await asyncio.to_thread(promote, database, postgres_url)
+    await store.close()
+
+
+async def test_what_differs_after_the_copy_moves_nothing(
+    database: Path, postgres: PostgresServer, postgres_url: str
+) -> None:
+    await a_life(database)
+    name = postgres_url.rpartition("/")[2]
+    postgres.execute(
+        "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN NEW.at_ms = NEW.at_ms + 1; RETURN NEW; END'",
+        name,
+    )
+    postgres.execute(
+        "CREATE TRIGGER spoil BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.seq = 3)"
+        " EXECUTE FUNCTION spoil()",
+        name,
+    )
+    with pytest.raises(PromotionError, match=r"the table events has .* nothing was moved"):
+        await asyncio.to_thread(promote, database, postgres_url)
+    store = await PostgresStore.open(postgres_url)
+    assert (await store.load()).tasks == []
+    await store.close()
+    file = await SqliteStore.open(database)
+    assert len((await file.load()).tasks) == 21
+    await file.close()
+
+
+async def test_one_that_was_interrupted_before_its_last_step_is_done_again(
+    database: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a_life(database)
+
+    class Killed(BaseException):
+        pass
+
+    mark = promotion._mark
+
+    def dies(source: sqlite3.Connection, to: str) -> None:
+        mark(source, to)
+        raise Killed
+
+    monkeypatch.setattr(promotion, "_mark", dies)
+    with pytest.raises(Killed):
+        await asyncio.to_thread(promote, database, postgres_url)
+    monkeypatch.undo()
+    with pytest.raises(StoreUnusableError, match="if the promotion was interrupted, run `tgpu promote --to"):
+        await SqliteStore.open(database)
+    promoted = await asyncio.to_thread(promote, database, postgres_url)
+    assert promoted.rows["jobs"] == 21
+    store = await PostgresStore.open(postgres_url)
+    assert (await store.attempt(nth(1))) is not None
+    await store.close()

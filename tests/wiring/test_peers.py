@@ -1,0 +1,188 @@
+"""Servers ask the one that leads, on real sockets: typed answers, refusals in words, strangers cut off."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tgpu.domain.job import LabelOp, LabelRule, Request
+from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Amounts
+from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.protocol import door
+from tgpu.protocol.peers import METHODS, Span
+from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
+
+NODE = NodeView(
+    node=Node("n1", NodeState.READY, Capacity(1000, 64, 0, (Device(0, "u", "A100", 80),), {"nic": 2})),
+    allocated=Amounts(cpu_milli=1),
+    devices=(DeviceView(0, 500, ((7, "ada"),)),),
+    running=(),
+    silent_s=None,
+)
+WHY = Why(7, waiting=True, summary="waits", reasons=(Reason("gpus", "needs 2", {"needed": 2}),), position=1,
+          advice=Advice("gpu_milli", 2000, 1000, "with 1"))  # fmt: skip
+REQUEST = Request(cpu_milli=1000, memory_mib=1, disk_mib=0, gpu_milli=2000)
+
+ALERT = Alert("many-nodes-lost", "4 of 9 nodes are lost", 5)
+ORDER = NodeOrder(NodeVerb.DRAIN, "ann", ("n1",), (LabelRule("rack", LabelOp.IN, ("r7",)),), "hot")
+
+
+class Leader:
+    """Knows a little, and nothing of job 13; job 14 takes for ever."""
+
+    asked = 0
+
+    async def why(self, job_id: int) -> Why | None:
+        self.asked += 1
+        if job_id == 13:
+            raise UnansweredError("not that one")
+        if job_id == 14:
+            await asyncio.sleep(60)
+        return WHY if job_id == 7 else None
+
+    async def queues(self) -> list[QueueView]:
+        return [QueueView("t", PriorityClass.DEFAULT, 3, 7, 0.5)]
+
+    async def nodes(self) -> list[NodeView]:
+        return [NODE]
+
+    async def never_fits(self, requests: list[Request]) -> list[str | None]:
+        return [None if request == REQUEST else "never" for request in requests]
+
+    async def giving_way(self) -> list[int]:
+        return [7]
+
+    async def alerts(self) -> list[Alert]:
+        return [ALERT]
+
+    async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
+        assert order == ORDER
+        return NodesOrdered(("n1",))
+
+    async def read_log(self, *question: object) -> Span:
+        assert question == ("n1", "7.0.1", "stdout", -10, 100, 0.5)
+        return Span(offset=5, data=b"\x00\xff", at_end=True)
+
+
+class Door(asyncio.Protocol):
+    """Takes the first word off and hands the connection on."""
+
+    def __init__(self, link: Callable[[], AskedLink]) -> None:
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        assert data.startswith(door.PEER)
+        link = self._link()
+        self._transport.set_protocol(link)
+        link.connection_made(self._transport)
+        link.data_received(data[door.LENGTH :])
+
+
+def with_leader(story: Callable[[Leader, Asking, Callable[[], None]], Awaitable[None]], **said: Any) -> None:
+    async def run() -> None:
+        leader, links = Leader(), []
+
+        def link() -> AskedLink:
+            links.append(AskedLink(desk_of(leader), "c", "secret"))
+            return links[-1]
+
+        server = await asyncio.get_running_loop().create_server(lambda: Door(link), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        at = {"url": f"http://127.0.0.1:{port}"} | said
+        asking = Asking(
+            leader=lambda: at["url"],
+            cluster_id=said.get("cluster_id", "c"),
+            secret=said.get("secret", "secret"),
+            tls=lambda: None,
+        )
+        await story(leader, asking, lambda: [made.close() for made in links] and None)
+        asking.close()
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_every_question_has_its_typed_answer() -> None:
+    async def story(_leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        assert set(METHODS) == {
+            "why",
+            "giving_way",
+            "queues",
+            "nodes",
+            "never_fits",
+            "order_nodes",
+            "read_log",
+            "alerts",
+        }
+        assert await asking.ask("why", 7) == WHY
+        assert await asking.ask("why", 8) is None
+        assert await asking.ask("nodes") == [NODE]
+        assert await asking.ask("alerts") == [ALERT]
+        assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
+        assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
+        assert await asking.ask("giving_way") == [7]
+        assert await asking.ask("order_nodes", ORDER) == NodesOrdered(("n1",))
+        span = await asking.ask("read_log", "n1", "7.0.1", "stdout", -10, 100, 0.5)
+        assert (span.offset, span.data, span.at_end) == (5, b"\x00\xff", True)
+
+    with_leader(story)
+
+
+def test_a_refusal_is_told_in_the_leaders_words() -> None:
+    async def story(_leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        with pytest.raises(UnansweredError, match="not that one"):
+            await asking.ask("why", 13)
+
+    with_leader(story)
+
+
+def test_a_slow_answer_holds_up_no_other_and_is_given_up_in_time() -> None:
+    async def story(_leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        slow = asyncio.create_task(asking.ask("why", 14, patience_s=0.3))
+        assert await asking.ask("why", 7) == WHY
+        with pytest.raises(UnansweredError, match="did not answer"):
+            await slow
+
+    with_leader(story)
+
+
+def test_a_broken_stream_fails_what_is_open_and_the_next_question_dials_anew() -> None:
+    async def story(_leader: Leader, asking: Asking, cut: Callable[[], None]) -> None:
+        hanging = asyncio.create_task(asking.ask("why", 14))
+        await asyncio.sleep(0.05)
+        cut()
+        with pytest.raises(UnansweredError, match="gone"):
+            await hanging
+        assert await asking.ask("why", 7) == WHY
+
+    with_leader(story)
+
+
+@pytest.mark.parametrize("wrong", [{"secret": "guessed"}, {"cluster_id": "another"}])
+def test_who_does_not_know_the_secret_or_belongs_elsewhere_is_cut_off(wrong: dict[str, str]) -> None:
+    async def story(leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        with pytest.raises(UnansweredError):
+            await asking.ask("why", 7)
+        assert leader.asked == 0
+
+    with_leader(story, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [(None, "no server leads"), ("http://127.0.0.1:1", "cannot be reached")]
+)
+def test_without_a_leader_there_is_no_answer(url: str | None, why: str) -> None:
+    async def story(_leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        with pytest.raises(UnansweredError, match=why):
+            await asking.ask("queues")
+
+    with_leader(story, url=url)
