@@ -4,13 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := src tests bench examples scripts
+SOURCES := src tests bench examples scripts deploy
 
 .DEFAULT_GOAL := help
-.PHONY: help install up dev demo test check simulate bench lock docs clean
+.PHONY: help install up dev demo test test-deploy check simulate bench lock docs clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # Debian ships python3 without the part that makes environments: install it where that is possible.
 $(BIN)/python:
@@ -47,6 +47,11 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
 	@./scripts/install-debian gcc libc6-dev systemd passwd
 	$(BIN)/python -m pytest -q -n 2 --durations 15 $(ARGS)
+
+# Starts a Docker engine of its own, which needs root and some minutes: not part of `make test`.
+test-deploy: $(VENV)/.installed-dev ## Build the images and run the cluster of deploy/compose.yaml
+	@./scripts/install-debian docker.io docker-compose
+	$(BIN)/python deploy/try_images.py
 
 check: $(VENV)/.installed-dev ## Lint, types, layers
 	$(BIN)/ruff check $(SOURCES)

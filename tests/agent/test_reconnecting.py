@@ -1,8 +1,10 @@
 """An agent and its servers: sent on, left alone, kept waiting; in virtual time."""
 
 import asyncio
+import time
 from random import Random
 
+import msgspec
 import pytest
 
 from tests.agent.test_shell import Server, greeting, play
@@ -233,6 +235,31 @@ def test_a_server_that_does_not_greet_is_left_for_another() -> None:
         assert len(server.streams) == 1
         await asyncio.sleep(0.5)
         assert len(server.streams) == 2
+        working.cancel()
+
+    play(story())
+
+
+def test_an_acknowledged_heartbeat_renews_the_lease_of_tasks_that_live_at_most_once() -> None:
+    async def story() -> None:
+        server = Server()
+        agent = agent_of(server)
+        working = asyncio.create_task(agent.run())
+        await asyncio.sleep(0.1)
+        server.say(msgspec.structs.replace(greeting(), lease_s=12.0))
+        before_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        await asyncio.sleep(0.1)
+        runner = agent._runner
+        assert isinstance(runner, FakeRunner)
+        (first,) = server.streams[0].said(Heartbeat)
+        assert runner._machine.heard is None, "that it was sent says nothing"
+        server.say(Heard(sent=first.sent + 1))
+        assert runner._machine.heard is None, "nothing of the kind was said"
+        server.say(Heard(sent=first.sent))
+        assert runner._machine.heard is not None
+        stamp_ns, lease_s = runner._machine.heard
+        assert lease_s == 12.0
+        assert before_ns <= stamp_ns <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         working.cancel()
 
     play(story())

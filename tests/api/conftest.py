@@ -34,7 +34,7 @@ from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Amounts
-from tgpu.domain.views import Advice, DeviceView, Holder, NodeView, QueueView, Reason, Why
+from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.store.memory import MemoryStore
 
@@ -51,12 +51,17 @@ class FakeLive:
         self.leads = True
         self.answers: dict[int, Why] = {}
         self.yielding: list[int] = []
+        self.wrong: list[Alert] = []
         self.orders: list[NodeOrder] = []
         self.outcome = NodesOrdered(("ws1",))
 
     def _check(self) -> None:
         if not self.leads:
             raise NoLeaderError
+
+    async def alerts(self) -> list[Alert]:
+        self._check()
+        return self.wrong
 
     async def why(self, job_id: int) -> Why | None:
         self._check()

@@ -27,6 +27,7 @@ NEEDED = {
     "GET /": Role.VIEWER,
     "POST /agents/join": None,
     "GET /ca.pem": None,
+    "GET /cluster": Role.VIEWER,
     "GET /events": Role.VIEWER,
     "GET /executors": Role.VIEWER,
     "GET /healthz": None,

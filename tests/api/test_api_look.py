@@ -7,6 +7,7 @@ from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
 from tests.api.stories import assign, commit, end, start, submit
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.domain.views import Alert
 from tgpu.store.port import StopOrdered
 
 HOUR_MS = 3_600_000
@@ -229,6 +230,20 @@ def test_nodes_and_queues_are_shown(quiet_client: httpx.Client) -> None:
         "weighted_share": 0.25,
         "dominant_share": 0.5,
     }
+
+
+def test_what_is_wrong_is_told_with_the_statistics(server: ServerUnderTest, client: httpx.Client) -> None:
+    assert client.get("/stats").json()["alerts"] == []
+    server.live.wrong = [Alert("many-nodes-lost", "many nodes fell silent at once", 0)]
+    server.metrics.note_alert("many-nodes-lost", on=True)
+    assert client.get("/stats").json()["alerts"] == [
+        {
+            "name": "many-nodes-lost",
+            "text": "many nodes fell silent at once",
+            "since": "1970-01-01T00:00:00.000Z",
+        }
+    ]
+    assert 'tgpu_alert{name="many-nodes-lost"} 1.0' in client.get("/metrics").text
 
 
 def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: httpx.Client, me: str) -> None:

@@ -46,6 +46,8 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
             "time_limit_s": 3600,
             "max_wait_s": 60,
             "requeue": False,
+            "once": True,
+            "on_return": "replacement",
             "grace_s": 5,
         },
     )
@@ -77,6 +79,8 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "time_limit_s": 3600,
         "max_wait_s": 60,
         "requeue": False,
+        "once": True,
+        "on_return": "replacement",
         "grace_s": 5,
         "status": "pending",
         "cause": None,

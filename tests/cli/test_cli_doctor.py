@@ -31,6 +31,14 @@ def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tg
     assert done.returncode == 0
 
 
+def test_doctor_says_what_the_server_finds_wrong(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    server.fixed["/stats"] = {"alerts": [{"name": "picture-drift", "text": "report a bug", "since": "x"}]}
+    done = tgpu("doctor")
+    assert "warn  alert     picture-drift: report a bug\n" in done.stdout
+    assert done.returncode == 0
+
+
 def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
     done = tgpu("doctor", TGPU_LISTEN="0.0.0.0:7480")

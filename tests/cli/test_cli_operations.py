@@ -3,11 +3,13 @@
 import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
 from fake_tgpu import FakeTgpu, Refusal
 
 from tests.cli.cli_process import Tgpu
+from tgpu.wiring import service_unit
 
 
 def test_nodes_are_drained_by_name_or_by_label(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -125,3 +127,41 @@ def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/windows/3"] = {}
     assert tgpu("windows", "cancel", "3").stdout == "Window 3 is cancelled\n"
     assert tgpu("windows").returncode == 2
+
+
+def test_a_service_is_installed_with_its_flags(
+    tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_unit, "path", lambda service: tmp_path / f"{service.unit}.service")
+    store = "postgresql://u:secret@h/d"
+    done = tgpu("server", "--install-service", "--store", store, "--listen", "127.0.0.1:7480")
+    assert done.returncode == 0, done.stderr
+    assert "enable --now tgpu-server" in done.stdout
+    assert "secret" not in done.stdout + (tmp_path / "tgpu-server.service").read_text()
+    kept = (tmp_path / "home" / "tgpu-server.env").read_text()
+    assert kept == f'TGPU_STORE="{store}"\nTGPU_LISTEN="127.0.0.1:7480"\n'
+    servers = "https://a:1,https://b:1"
+    assert tgpu("agent", "--install-service", "--server", servers, "--join", "@/t").returncode == 0
+    kept = (tmp_path / "home" / "tgpu-agent.env").read_text()
+    assert kept == f'TGPU_NODE_SERVERS="{servers}"\nTGPU_JOIN="@/t"\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("backup", "copy"), 6, "nothing was ever kept here"),
+        (("restore",), 2, "what was put back?"),
+        (("restore", "x", "--database"), 2, "what was put back?"),
+        (("restore", "nothing.db"), 6, "there is no nothing.db"),
+        (("restore", "--database"), 6, "keeps its facts in a file"),
+        (("promote",), 2, "--to"),
+        (("promote", "--to", "postgresql://u@127.0.0.1:1/x"), 6, "keeps nothing in a file"),
+        (("promote", "--to", "mysql://u@h/x"), 6, "begins with postgresql://"),
+    ],
+)
+def test_what_cannot_be_moved_is_refused_with_a_sentence(
+    tgpu: Tgpu, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = tgpu(*words)
+    assert done.returncode == code
+    assert said in done.stderr

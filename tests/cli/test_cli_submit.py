@@ -1,6 +1,7 @@
 """`tgpu submit`: the forms of a command, what a job gets of the environment, and files."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def test_every_flag_reaches_its_field(server: FakeTgpu, tgpu: Tgpu) -> None:
     flags = (
         "--gpus 2 --gpu-type A100 --cpus 0.5 --memory 16G --disk 10G --priority -5 --class high --time 2h "
         "--max-wait 10m --name x --grace 30s --tenant org/team --node-selector zone=a --exclusive "
-        "--no-requeue --cwd /data --no-export-env --env A=1 --env B=x=y"
+        "--no-requeue --once --on-return replacement --cwd /data --no-export-env --env A=1 --env B=x=y"
     )
     flags += (
         " --pool training --tolerate spot --tolerate team=a --resource licence=2 --gpu-memory 40G --where !a"
@@ -84,7 +85,10 @@ def test_every_flag_reaches_its_field(server: FakeTgpu, tgpu: Tgpu) -> None:
         "node_rules": ["!a", "zone in (a, b)"],
         "exclusive": True,
         "requeue": False,
+        "once": True,
+        "on_return": "replacement",
         "cwd": "/data",
+        "submit_host": os.uname().nodename,
         "env": {"A": "1", "B": "x=y"},
     }
 
@@ -145,6 +149,7 @@ def test_a_file_may_use_friendly_names_and_flags_override_it(
     tgpu("submit", "-f", str(file), "--priority", "9", "--no-export-env", "--env", "N=4")
     job = server.submitted()[0]
     assert job.pop("cwd") == f"{tmp_path}/work"
+    assert job.pop("submit_host") == os.uname().nodename
     assert job == {
         "name": "demo",
         "command": "python train.py",
@@ -165,7 +170,8 @@ def test_a_file_may_ask_for_nodes_of_a_kind(server: FakeTgpu, tgpu: Tgpu) -> Non
     )
     assert tgpu("submit", "-f", "-", stdin=text).returncode == 0
     first, second = (
-        {k: v for k, v in job.items() if k not in ("env", "cwd")} for job in server.submitted()[0]["jobs"]
+        {k: v for k, v in job.items() if k not in ("env", "cwd", "submit_host")}
+        for job in server.submitted()[0]["jobs"]
     )
     assert first == {
         "command": "a",

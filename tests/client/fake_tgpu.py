@@ -104,7 +104,11 @@ class FakeTgpu:
         self.jobs: dict[int, dict[str, Any]] = {}
         self.logs: dict[tuple[int, str], bytes] = {}
         self.kept_from = 0  # rotation has dropped the bytes of each stream before this
-        self.fixed: dict[str, Any] = {"/whoami": {"user_id": ME}, "/healthz": {"status": "ok"}}
+        self.fixed: dict[str, Any] = {
+            "/whoami": {"user_id": ME},
+            "/healthz": {"status": "ok"},
+            "/stats": {"alerts": []},
+        }
         self.requests: list[dict[str, Any]] = []
         self.deaf_to = 0  # so many requests are taken and never answered
         self.on_submit: Callable[[dict[str, Any]], None] = lambda _job: None

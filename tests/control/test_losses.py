@@ -1,6 +1,7 @@
 """A node that is not heard any more: its tasks run elsewhere, unless there is nowhere to go."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Sta
 from tgpu.domain.node import Node
 from tgpu.protocol.messages import Phase
 from tgpu.store.lost import AttemptLost
-from tgpu.store.port import Batch, TaskClosed
+from tgpu.store.memory import MemoryStore
+from tgpu.store.port import Batch, Receipt, TaskClosed
 
 SILENT_S = 15.0
 
@@ -322,3 +324,39 @@ def test_a_look_at_ten_thousand_nodes_that_all_beat_touches_none_of_them() -> No
     picture.places = Touchy(picture.places)
     heard = {f"n{number}": 20.0 for number in range(10_000)}
     assert Losses(SILENT_S).take_in(picture, heard, 21.0, Turn(Batch(0))) == []
+
+
+class Meanwhile(MemoryStore):
+    """Something happens while a loss is being written down."""
+
+    happens: Callable[[], None] | None = None
+
+    async def commit(self, epoch: int, batch: Batch) -> Receipt:
+        if batch.lost and self.happens is not None:
+            self.happens()
+        return await super().commit(epoch, batch)
+
+
+def test_a_node_that_is_back_while_it_is_being_lost_is_not_told_to_start_what_was_lost() -> None:
+    async def story() -> None:
+        store = Meanwhile("c")
+        cluster = Cluster(Leader(store))
+        await cluster.add("n1")
+        await cluster.leader.submit(spec(gpus=2))
+        cluster.falls_silent("n1")
+        await asyncio.sleep(20)
+        back: list[FakeNode] = []
+
+        def comes_back() -> None:
+            back.append(FakeNode(cluster.leader.hub, "n1"))
+            back[0].says_hello()
+
+        store.happens = comes_back
+        await cluster.add("n2")
+        await asyncio.sleep(1)
+        (attempt, _) = await store.attempts(1)
+        assert attempt.state is AttemptState.LOST
+        assert "1.0.1" not in back[0].launched()
+        assert [*back[0].launched(), *cluster.nodes["n2"].launched()] == ["1.0.2"]
+
+    play(story())

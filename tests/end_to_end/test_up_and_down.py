@@ -158,7 +158,7 @@ def test_flags_with_which_nothing_came_up_are_not_taken_up_again(installation: I
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         failed = installation.tgpu("up", "--detach", "--listen", listen, check=False)
         assert failed.returncode == 1
-        assert "choose another port" in failed.stderr
+        assert "choose another address or port" in failed.stderr
         run = installation.home / "run"
         assert [path.name for path in run.iterdir() if path.is_socket()] == []
         assert (run / "server.pid").read_text() == ""

@@ -26,3 +26,13 @@ def test_jobs_give_way_to_others_and_run_again() -> None:
     went = sum(len(re.findall(r"job \d+ preempted ", trace)) for trace in traces)
     assert ordered >= 60
     assert went >= 30
+
+
+def test_nodes_are_lost_and_return_to_tasks_that_have_moved_and_are_frozen_meanwhile() -> None:
+    traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
+    happened = {
+        word: sum(len(re.findall(word, trace)) for trace in traces)
+        for word in (r"job \d+ lost ", r"job \d+ returned ", r"job \d+ superseded ", "is frozen", "is thawed")
+    }
+    assert min(happened.values()) > 0, happened
+    assert happened[r"job \d+ lost "] >= 20

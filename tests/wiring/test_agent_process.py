@@ -1,5 +1,6 @@
 """What an agent says of its node comes from the settings."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
     )
     identity = _identity(load({"TGPU_HOME": str(tmp_path)}))
     assert (identity.node_id, identity.pool) == ("n7", "training")
-    assert identity.labels == {"zone": "a", "ssd": "yes"}
+    assert identity.labels == {"zone": "a", "ssd": "yes", "tgpu/host": socket.gethostname()}
     assert identity.taints == ("spot", "team=vision")
 
 

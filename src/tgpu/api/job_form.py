@@ -84,6 +84,15 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cwd: Annotated[
         str | None, Meta(description="An absolute path; by default the user's home.", examples=["/tmp"])  # noqa: S108  an example
     ] = None
+    submit_host: Annotated[
+        str | None,
+        Meta(
+            description="The host that has this directory, unless all share it; by default the server's own "
+            "for callers on its socket.",
+            examples=["login1"],
+            extra_json_schema={"maxLength": MAX_LABEL},
+        ),
+    ] = None
     cpu_request: Cpus | None = None
     mem_request_mb: Mebibytes | None = None
     disk_request_mb: Mebibytes = 0

@@ -4,6 +4,7 @@ from tgpu.api.endpoint import Endpoint
 from tgpu.api.identity import Identity
 from tgpu.api.routes import (
     cancel,
+    cluster,
     events,
     jobs,
     join_tokens,
@@ -32,6 +33,7 @@ def endpoints(services: Services, identity: Identity) -> tuple[Endpoint, ...]:
         *node_orders.ENDPOINTS,
         *windows.ENDPOINTS,
         *stats.ENDPOINTS,
+        *cluster.ENDPOINTS,
         *settings.ENDPOINTS,
         *tenants.ENDPOINTS,
         *tokens.endpoints(identity),

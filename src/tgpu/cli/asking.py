@@ -131,6 +131,7 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     env = exported(os.environ) if args.export_env else {}
     whole["env"] = {**env, **pairs("env", job.get("env", {})), **pairs("--env", args.env or {})}
     whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))
+    whole["submit_host"] = os.uname().nodename
     return whole
 
 

@@ -8,9 +8,10 @@ import sys
 import time
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tgpu.cli import words
+from tgpu.cli import cluster_checks, words
+from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
 from tgpu.wiring import addresses
@@ -18,19 +19,9 @@ from tgpu.wiring import addresses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OK, WARN, FAIL = "ok", "warn", "FAIL"
 _LOW_DISK_MIB = 1024
 _MOST_SKEW_S = 5
 _SQLITE = b"SQLite format 3\0"
-
-
-class Finding(NamedTuple):
-    """One line of the report."""
-
-    name: str
-    level: str
-    text: str
-    advice: str = ""
 
 
 def findings() -> Iterator[Finding]:
@@ -40,6 +31,7 @@ def findings() -> Iterator[Finding]:
     yield _home(home)
     yield _disk(home)
     yield from _server()
+    yield from cluster_checks.of_node()
     yield _gpus()
     yield _cgroups()
     yield _limits()
@@ -92,10 +84,11 @@ def _server() -> Iterator[Finding]:
             yield _clock(client)
             yield _nodes(client)
             yield from _alerts(client)
+            yield from cluster_checks.of_cluster(client)
         except TgpuError as error:
             yield Finding("server", FAIL, str(error), _advice(client.session.address))
             if isinstance(error, UnreachableError) and client.session.address.scheme == "unix":
-                yield from _database(Path(locate.home(os.environ)) / "tgpu.db")
+                yield from _facts(Path(locate.home(os.environ)) / "tgpu.db")
 
 
 def _alerts(client: Client) -> Iterator[Finding]:
@@ -113,6 +106,18 @@ def _advice(address: locate.Address) -> str:
     if path.exists():
         return "its socket is left over from a server that died; `tgpu up` replaces it"
     return "start one with `tgpu up`, or say where one is with TGPU_SERVER"
+
+
+def _facts(file: Path) -> Iterator[Finding]:
+    """Where a server here would find its facts."""
+    try:
+        store = config.load(os.environ).store
+    except config.SettingsError:
+        return  # said before
+    if store.startswith(("postgresql:", "postgres:")):
+        yield cluster_checks.of_store(store)
+    else:
+        yield from _database(file)
 
 
 def _database(path: Path) -> Iterator[Finding]:

@@ -170,6 +170,10 @@ class Client:
     def stats(self) -> dict[str, Any]:
         return self._dict("GET", "/stats")
 
+    def cluster(self) -> dict[str, Any]:
+        """Its store, its servers, and who leads."""
+        return self._dict("GET", "/cluster")
+
     def settings(self) -> list[dict[str, Any]]:
         """What the server was started with; only for administrators."""
         return self._list("/settings", "settings")

@@ -122,6 +122,11 @@ class Settings:
         "How plans are computed: `plain` (by Python), `compiled` (by machine code, which is loaded at the "
         "start), `auto`: compiled from 32 nodes on.",
     )
+    shared_paths: tuple[str, ...] = _setting(
+        (),
+        "Directories that every node of a cluster has, such as a network drive; `/`: all. A job whose "
+        "directory is below none of them runs only on the host it was submitted from.",
+    )
     admins: tuple[str, ...] = _setting(
         (), "Unix users who are administrators, besides root and the user that runs the server."
     )
@@ -162,7 +167,9 @@ class Settings:
     log_keep_days: float = _setting(30.0, "How long the output of ended tasks is kept.")
     cgroups: str = _setting("auto", "`auto`: each task in a cgroup where that is possible. `off`: never.")
     heartbeat_s: float = _setting(5.0, "How often an agent says that it lives.")
-    node_silent_s: float = _setting(15.0, "After how much silence a node counts as offline.")
+    node_silent_s: float = _setting(
+        15.0, "After how much silence a node counts as lost, and its tasks run elsewhere."
+    )
     reconcile_s: float = _setting(10.0, "How often the picture in memory is compared with the database.")
     log_level: str = _setting(
         "info", "How much the server and the agent log: `debug`, `info`, `warning` or `error`."
@@ -320,6 +327,9 @@ def _check(settings: Settings) -> None:
     for name in BOUNDS:
         _bounded(name, getattr(settings, name), name)
     _check_owners(settings)
+    for path in settings.shared_paths:
+        if not path.startswith("/"):
+            raise SettingsError(f"shared_paths must be absolute, such as /home; got {path!r}")
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise SettingsError('tls_cert and tls_key belong together: set both, or neither and tls = "auto"')
     if not 0 <= settings.simulate_gpus <= 1024:  # noqa: PLR2004

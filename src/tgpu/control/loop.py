@@ -93,6 +93,7 @@ class Control:
         self._log = logger("control")
         self.policy = policy
         self.picture = Picture(policy)
+        self.stopwatch: Callable[[], float] = perf_counter  # where time is virtual, decisions take none
         self.engine = PLAIN
         """What plans are made with: compiled code once a cluster is worth it."""
         self.leads = False
@@ -225,12 +226,12 @@ class Control:
         now = self._loop_time()
         self._next_tick = now + TICK_S / 2  # well before the next tick: timers are not exact
         self._deadlines.take_in(self.picture, turn)
-        self._orders.say_again(self.picture, now)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
         for node_id in self._losses.take_in(self.picture, self._hub.heard, now, turn):
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
+        self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
         self.alerts.tell(MANY_NODES_LOST, self._losses.alert)
         self.alerts.tell(SETTINGS_DIFFER, self._complaint())
 
@@ -263,16 +264,16 @@ class Control:
         whole = self._loop_time() >= self._next_whole
         if not self.picture.waiting or (not whole and is_settled(self.picture)):
             return
-        began = perf_counter()
+        began = self.stopwatch()
         made = await self._planned(whole=whole)
         if whole:
-            self._next_whole = self._loop_time() + self._whole_every_s(perf_counter() - began)
+            self._next_whole = self._loop_time() + self._whole_every_s(self.stopwatch() - began)
         for fault in made.faults:
             self._report(fault)
         committer.assume(self.picture, made, turn)
         if made.more:
             self._inbox.wake()
-        self._observer.observe_decision(perf_counter() - began)
+        self._observer.observe_decision(self.stopwatch() - began)
 
     async def _planned(self, *, whole: bool) -> Plan:
         """In a thread if by compiled code, which lets go of the interpreter: nodes and users are served

@@ -36,8 +36,8 @@ def check_capacity(node_id: str, capacity: Capacity, licences: Collection[str] =
         _check(f"{name}: {resource}", amount, MAX_GENERIC)
         if resource in licences:
             raise BadPictureError(
-                f"{name} offers {resource!r}, which is a licence of the whole cluster (cluster_generic of the "
-                "server): rename it in the node's node_generic, or leave it out"
+                f"{name} offers {resource!r}, which is a licence of the whole cluster (cluster_generic of "
+                "the server): rename it in the node's node_generic, or leave it out"
             )
 
 

@@ -106,7 +106,7 @@ class JobSpec:
     """Overrides the class's grace between SIGTERM and SIGKILL."""
     on_return: OnReturn = OnReturn.LONGEST
     once: bool = False
-    """At most one live attempt, ever: one that is cut off from all servers is frozen before another starts."""
+    """At most one live attempt, ever: one that is cut off from all servers is frozen in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from tgpu.domain.quantities import MAX_GENERIC, BadQuantityError, whole
 
 MAX_TERMS = 64
 EVERY_TAINT = "*"
+HOST_LABEL = "tgpu/host"
+"""Every node has it: the name of the machine it is on."""
 
 _TAINT = re.compile(r"[^\s,=*]{1,253}(=[^\s,=*]{1,253})?")
 _GENERIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")

@@ -1,4 +1,4 @@
-"""The agent's side of the folders `claims` and `stops`, of the lease, and of what a dead supervisor left running."""
+"""The agent's side of the folders `claims` and `stops`, of the lease, and of what dead supervisors left."""
 
 import contextlib
 import os

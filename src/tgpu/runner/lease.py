@@ -2,11 +2,11 @@
 
 The file `heard` holds two numbers: when the newest heartbeat that the leader has acknowledged was sent, in
 nanoseconds of CLOCK_BOOTTIME, and for how many more such a task may run. That clock is everybody's on this
-machine and goes on while the machine sleeps. The agent writes the file; each supervisor of such a task reads
-it and acts alone, so that it does not matter whether an agent is there. What the supervisor promises: its task
-does not run after that time, plus one poll. A machine that wakes up from its sleep runs the task for one poll at the most; one whose clocks
-stood still with it (a virtual machine that was paused) cannot know that time has passed, and goes on until its
-own clock says so.
+machine and goes on while the machine sleeps. The agent writes the file; each supervisor of such a task
+reads it and acts alone, so that it does not matter whether an agent is there. What the supervisor promises:
+its task does not run after that time, plus one poll. A machine that wakes up from its sleep runs the task
+for one poll at the most; one whose clocks stood still with it (a virtual machine that was paused) cannot
+know that time has passed, and goes on until its own clock says so.
 """
 
 import os
@@ -64,7 +64,7 @@ class Lease:
         if not self._once:
             return
         if self.is_over:
-            ending.freeze()  # again at each look: whoever was born in the last moment is found by the next one
+            ending.freeze()  # again at each look: who was born in the last moment is found by the next
             self._frozen = True
         elif self._frozen:
             ending.look_for_stop()

@@ -50,7 +50,7 @@ def go_on(root: int) -> None:
 
 
 def kill(root: int) -> bool:
-    """One pass of SIGKILL, when all are stopped; False if there is somebody whom this process may not kill."""
+    """One pass of SIGKILL, when all are stopped; False if there is somebody whom we may not kill."""
     stop(root)
     killed = [_send(pid, signal.SIGKILL) for pid in descendants(root)]
     return all(killed)

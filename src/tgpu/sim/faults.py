@@ -44,8 +44,8 @@ class Faults:
 
     async def cuts(self, for_s: float) -> None:
         """Nodes come and go, and servers have the time to notice."""
-        kinds = [self._long_cut] * 8 + [self._cut_everybody_off, self._crash_server, self._crash_agent]
-        await self._draw([*kinds, self._reboot, self._store_outage], 4.0, 2 * for_s)
+        kinds = [self._long_cut] * 16 + [self._cut_everybody_off, self._crash_server, self._crash_agent]
+        await self._draw([*kinds, self._reboot, self._store_outage], 4.0, for_s)
 
     async def _draw(self, kinds: list[Callable[[], None]], mean_s: float, for_s: float) -> None:
         loop = self._world.loop
@@ -173,7 +173,7 @@ class Faults:
             self._world.network.snap(machine.node_id)
 
     def _long_cut(self) -> None:
-        """One at a time, for about as long as it takes to be lost: then its tasks have just moved elsewhere."""
+        """One at a time, for about as long as it takes to be lost: then its tasks have just moved."""
         busiest = max(self._world.machines, key=lambda machine: len(machine.live))
         if not any(self._world.network.is_cut_off(machine.node_id) for machine in self._world.machines):
             self._cut_off(busiest, self._random.uniform(12, self._random.choice((20, 40))))

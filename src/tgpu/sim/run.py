@@ -9,6 +9,7 @@ from random import Random
 import structlog
 
 from tgpu.core.picture import Picture
+from tgpu.sim.chance import happens
 from tgpu.sim.checkers import everyone
 from tgpu.sim.faults import Faults
 from tgpu.sim.loop import SimLoop, StuckError
@@ -72,7 +73,8 @@ def simulate(seed: int) -> Result:
 
 
 async def _story(world: World, random: Random) -> None:
-    busy_s = random.choice((15.0, 30.0, 60.0))
+    cuts = happens(random, 0.4)
+    busy_s = 100.0 if cuts else random.choice((15.0, 30.0, 60.0))
     capacities = [machine.capacity for machine in world.machines]
     await world.begin()
     users = [
@@ -88,7 +90,7 @@ async def _story(world: World, random: Random) -> None:
     ]
     faults = Faults(world, random)
     living = [asyncio.ensure_future(user.live(random.randint(3, 12), busy_s)) for user in users]
-    weather = random.choice((faults.storm, faults.storm, faults.cuts, faults.cuts, faults.lose_a_node))
+    weather = faults.cuts if cuts else random.choice((faults.storm, faults.storm, faults.lose_a_node))
     trouble = asyncio.ensure_future(weather(busy_s))
     looking = asyncio.ensure_future(_look(world))
     await asyncio.wait([trouble, looking], return_when=asyncio.FIRST_COMPLETED)

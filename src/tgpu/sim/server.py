@@ -77,6 +77,7 @@ class ServerProcess:
             observer=_Watch(self._facts, self.incarnation.name),
             publish=_to_nobody,
         )
+        self.control.stopwatch = self._loop.time
         return self.control
 
     def _end_term(self) -> None:

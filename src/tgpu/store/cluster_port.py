@@ -109,8 +109,23 @@ class WindowRow:
     cancelled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What a store says of itself."""
+
+    program: str
+    """With its version."""
+    revision: str
+    """Of its tables."""
+    known_revision: str
+    """The newest that this program knows."""
+    clock_ms: int
+
+
 class ClusterStore(Protocol):
     """The part of a store that is about the cluster; every method is one transaction."""
+
+    async def facts(self) -> StoreFacts: ...
 
     # The lease: who leads. Its end is judged by the database's clock alone: servers' clocks need not agree.
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tgpu.store.cluster_port import Enrolled, JoinToken, Leader, NodeInUseError, ServerRow, WindowRow
+from tgpu.store.cluster_port import (
+    Enrolled,
+    JoinToken,
+    Leader,
+    NodeInUseError,
+    ServerRow,
+    StoreFacts,
+    WindowRow,
+)
 from tgpu.store.join_rules import refusal
 from tgpu.store.memory_state import State
 from tgpu.store.port import DeposedError
@@ -47,6 +55,9 @@ class MemoryCluster(ABC):
     @abstractmethod
     async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
         """The effect, with a moment for others before and after it."""
+
+    async def facts(self) -> StoreFacts:
+        return await self._once(lambda: StoreFacts("memory", "", "", self._clock_ms()))
 
     async def campaign(self, server_id: str, ttl_ms: int) -> int | None:
         def campaign() -> int | None:

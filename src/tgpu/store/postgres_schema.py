@@ -26,6 +26,25 @@ _MIGRATING = Patience(idle_in_transaction_s=0, lock_s=600, statement_s=600, answ
 """A large table may take minutes, and the others wait for whoever migrates it."""
 
 
+def look(url: str) -> tuple[str, str | None]:
+    """The program behind the database, and the revision of its tables, if it has any; changes nothing. Raises
+    StoreUnusableError, or StoreUnavailableError if it may pass."""
+    address = PostgresAddress.parse(url)
+    try:
+        with connect(address, Patience(), {}, name="tgpu doctor") as connection:
+            _check_server(connection, address)
+            _is_behind(connection, address)
+            there = connection.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
+            assert there is not None
+            found = (
+                connection.execute("SELECT version_num FROM alembic_version").fetchone() if there[0] else None
+            )
+            program = f"PostgreSQL {connection.info.parameter_status('server_version')}"
+            return program, None if found is None else str(found[0])
+    except psycopg.Error as error:
+        raise cannot_open(error, address) from error
+
+
 def make_ready(address: PostgresAddress, patience: Patience, cluster_id: str) -> str:
     """The id the store was founded with. Raises StoreUnusableError, or StoreUnavailableError if it may
     pass."""

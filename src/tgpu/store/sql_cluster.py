@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tgpu.store.cluster_port import Enrolled, JoinToken, Leader, ServerRow, WindowRow
-from tgpu.store.sql import enrolment, lease, restoring, secrets, servers, windows
+from tgpu.store.cluster_port import Enrolled, JoinToken, Leader, ServerRow, StoreFacts, WindowRow
+from tgpu.store.sql import enrolment, facts, lease, restoring, secrets, servers, windows
 from tgpu.store.sql.session import Session
 
 T = TypeVar("T")
@@ -21,6 +21,9 @@ class SqlCluster(ABC):
     @abstractmethod
     async def _read(self, work: Callable[[Session], T]) -> T:
         """On one state of the database."""
+
+    async def facts(self) -> StoreFacts:
+        return await self._read(facts.facts)
 
     async def campaign(self, server_id: str, ttl_ms: int) -> int | None:
         return await self._write(lambda session: lease.campaign(session, server_id, ttl_ms))

@@ -15,7 +15,7 @@ import uvloop
 from tgpu.agent.inventory import Inventory
 from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.domain.node_terms import labels
+from tgpu.domain.node_terms import HOST_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.runner.process import ProcessRunner
@@ -58,7 +58,7 @@ def _identity(settings: Settings, joined: JoinedNode | None = None) -> NodeIdent
         node_id=node_name(settings) if joined is None else joined.node_id,
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         pool=settings.node_pool if joined is None or joined.pool is None else joined.pool,
-        labels=labels("node_labels", settings.node_labels),
+        labels={**labels("node_labels", settings.node_labels), HOST_LABEL: socket.gethostname()},
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
         taints=settings.node_taints,
         cluster_id=None if joined is None else joined.cluster_id,

@@ -8,7 +8,8 @@ from tgpu.config.settings import Settings
 SHARED = (
     "policy", "scorer", "default_limit", "reserve", "aging_step", "aging_most", "preemption", "min_run",
     "preemption_backoff", "fair_half_life", "cpu_overcommit", "memory_overcommit", "cluster_generic",
-    "admins", "others_may", "default_cpus", "default_memory", "heartbeat_s", "node_silent_s", "pools",
+    "shared_paths", "admins", "others_may", "default_cpus", "default_memory", "heartbeat_s", "node_silent_s",
+    "pools",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.end_to_end.cluster.whole_cluster import Cluster
+from tests.end_to_end.cluster.whole_cluster import TGPU, Cluster
 
 
 def node(cluster: Cluster, name: str, at: int = 0) -> dict[str, object]:
@@ -86,3 +86,20 @@ def test_a_window_keeps_nodes_for_a_tenant_and_why_names_it(cluster: Cluster) ->
     cluster.tgpu("windows", "create", *names, "--for", "1h", "--for-tenant", "default")
     guest = cluster.submit("--gpus", "1", "--", "true")
     cluster.wait_status(guest, "completed")
+
+
+@pytest.mark.timeout(120)
+def test_doctor_sees_the_store_the_leader_and_the_servers(cluster: Cluster) -> None:
+    found = cluster.json("doctor", at=2)
+    said = {one["name"]: (one["level"], one["text"]) for one in found}
+    assert said["store"][0] == "ok"
+    assert said["store"][1].startswith("PostgreSQL ")
+    leader = cluster.proxies[cluster.leader()].url
+    assert said["servers"] == ("ok", said["servers"][1])
+    assert said["servers"][1].endswith(f"; {leader} leads")
+    node = subprocess.run(
+        [TGPU, "doctor"], env=cluster.agents[0].environ, capture_output=True, text=True, check=False
+    ).stdout
+    assert "ok    node      node-1 of cluster c\n" in node
+    for proxy in cluster.proxies:
+        assert f"ok    reach     {proxy.url} answers\n" in node

@@ -10,6 +10,7 @@ from litestar import Response
 from msgspec import UNSET
 
 from tgpu.api.access import Sight, sight_of
+from tgpu.api.cwd_reach import CwdReach, kept_on, remark
 from tgpu.api.decode import MIB, check_single, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.identity import Role
@@ -45,6 +46,7 @@ class Submitter:
         self._services = services
         self._defaults = Defaults.of(services.settings)
         self._workdirs = Workdirs()
+        self._reach = CwdReach(services.settings)
 
     async def submit(self, call: Call) -> Response[Any]:
         raw = await read_body(call, _MAX_BODY)
@@ -99,10 +101,12 @@ class Submitter:
             account = other
         cwd = asked.cwd if asked.cwd is not None else account.home
         spec = spec_of(asked, account.name, cwd, self._defaults)
-        wrong = await self._workdirs.check(cwd, account)
-        if wrong is not None:
-            raise unprocessable("cwd", wrong)
-        return spec
+        host = self._reach.only_host(cwd, asked.submit_host, local_caller=call.caller.via == "socket")
+        if self._reach.can_be_checked(host):
+            wrong = await self._workdirs.check(cwd, account)
+            if wrong is not None:
+                raise unprocessable("cwd", wrong)
+        return spec if host is None else kept_on(spec, host)
 
     async def _check_fit(self, specs: Sequence[JobSpec], *, many: bool) -> None:
         try:
@@ -112,7 +116,9 @@ class Submitter:
         for index, why_not in enumerate(verdicts):
             if why_not is not None:
                 at = f"jobs[{index}] " if many else ""
-                raise ProblemError(422, "never-fits", f"{at}can never run here: {why_not}")
+                raise ProblemError(
+                    422, "never-fits", f"{at}can never run here: {why_not}{remark(specs[index])}"
+                )
 
 
 def _sight(call: Call, job: Job) -> Sight:

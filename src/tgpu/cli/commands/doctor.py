@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tgpu.cli import checks
+from tgpu.cli import checks, findings
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import FAILED, OK, UsageError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
-_STYLES = {checks.OK: "green", checks.WARN: "yellow", checks.FAIL: "red"}
+_STYLES = {findings.OK: "green", findings.WARN: "yellow", findings.FAIL: "red"}
 
 
 def parser() -> Parser:
@@ -42,10 +42,10 @@ def main(argv: list[str]) -> int:
         return OK
     found = list(checks.findings())
     show(Answer([finding._asdict() for finding in found], lambda s: _report(s, found)), args)
-    return FAILED if any(finding.level == checks.FAIL for finding in found) else OK
+    return FAILED if any(finding.level == findings.FAIL for finding in found) else OK
 
 
-def _report(screen: Screen, found: list[checks.Finding]) -> Iterator[str]:
+def _report(screen: Screen, found: list[findings.Finding]) -> Iterator[str]:
     for finding in found:
         level = screen.paint(f"{finding.level:<4}", _STYLES[finding.level])
         advice = f" → {finding.advice}" if finding.advice else ""

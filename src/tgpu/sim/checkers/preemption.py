@@ -23,8 +23,8 @@ class NothingPreemptedForNothing(Watcher):
     """With the very commit that takes the end of the last victim, the job starts on the node of its victims.
 
     A promise is off when the job ended, is to be cancelled or goes on with an attempt that was lost, and when
-    its node is away or was described anew. All are off when the picture is loaded again: claims live in the
-    leader's memory.
+    its node is away, comes again or is described anew. All are off when the picture is loaded again: claims
+    live in the leader's memory.
     """
 
     def __init__(self, world: World) -> None:
@@ -34,6 +34,15 @@ class NothingPreemptedForNothing(Watcher):
 
     def loaded(self) -> Iterator[str]:
         self._promises.clear()
+        yield from ()
+
+    def greeted(self, agent: str, epoch: int) -> Iterator[str]:
+        """Whose agent says hello was away before."""
+        del epoch
+        node_id = agent.partition(".")[0]
+        self._promises = {
+            job: promise for job, promise in self._promises.items() if promise.node_id != node_id
+        }
         yield from ()
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:

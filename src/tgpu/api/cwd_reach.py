@@ -1,0 +1,52 @@
+"""On which hosts a job's directory is: everywhere below a shared path, else only where it was submitted.
+
+One machine is one host. In a cluster a directory that is not shared would be missing on every other node, or
+worse, be another one of the same name.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from tgpu.config.settings import Settings
+from tgpu.domain.job import JobSpec
+from tgpu.domain.label_rules import label
+from tgpu.domain.node_terms import HOST_LABEL
+
+
+class CwdReach:
+    def __init__(self, settings: Settings, own_host: str = os.uname().nodename) -> None:
+        self._cluster = bool(settings.store)
+        self._shared = [PurePosixPath(path) for path in settings.shared_paths]
+        self._own_host = own_host
+
+    def only_host(self, cwd: str, said: str | None, *, local_caller: bool) -> str | None:
+        """The one host that has this directory; None if all have it, or nobody knows who has."""
+        if not self._cluster or any(PurePosixPath(cwd).is_relative_to(path) for path in self._shared):
+            return None
+        if said is not None:
+            return label("submit_host", said)
+        return self._own_host if local_caller else None
+
+    def can_be_checked(self, host: str | None) -> bool:
+        """Whether this server would see the directory if it is there."""
+        return not self._cluster or host == self._own_host
+
+
+def kept_on(spec: JobSpec, host: str) -> JobSpec:
+    """The same job, on nodes of that host alone."""
+    (group, *others) = spec.groups
+    selector = tuple(sorted({**dict(group.request.node_selector), HOST_LABEL: host}.items()))
+    request = replace(group.request, node_selector=selector)
+    return replace(spec, groups=(replace(group, request=request), *others))
+
+
+def remark(spec: JobSpec) -> str:
+    """What a caller should know whose job has no node because of its directory."""
+    host = dict(spec.groups[0].request.node_selector).get(HOST_LABEL)
+    if host is None:
+        return ""
+    return (
+        f" (its directory {spec.groups[0].cwd} is only on {host}, where it was submitted: use one below a "
+        "path that all nodes share, which an administrator names in shared_paths)"
+    )

@@ -1,0 +1,109 @@
+"""The cluster itself: its store, its servers, and who leads."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from tgpu.api.edge import rfc3339
+from tgpu.api.endpoint import Answer, Call, Endpoint
+from tgpu.api.identity import Role
+from tgpu.api.reply import json_reply
+
+_SEEN_WITHIN_MS = 15_000
+
+
+class StoreOut(msgspec.Struct, kw_only=True):
+    """Where facts are kept."""
+
+    program: str
+    revision: str
+    """Of its tables."""
+    known_revision: str
+    """The newest that this server knows."""
+    clock_ahead_s: float
+    """By how much the database's clock is ahead of this server's."""
+
+
+class ServerOut(msgspec.Struct, kw_only=True):
+    """A server that was seen within the last seconds."""
+
+    server_id: str
+    url: str
+    version: str
+    settings: str
+    """A digest of the settings on which all servers must agree."""
+    started_at: str
+    leads: bool
+
+
+class ClusterOut(msgspec.Struct, kw_only=True):
+    """The cluster, as this server sees it."""
+
+    cluster_id: str
+    store: StoreOut
+    servers: list[ServerOut]
+
+
+async def show(call: Call) -> Response[Any]:
+    store = call.services.store
+    begun_ms = call.services.now_ms()
+    facts = await store.facts()
+    ended_ms = call.services.now_ms()
+    leader = await store.leader()
+    leads = leader.server_id if leader is not None and leader.alive else None
+    return json_reply(
+        ClusterOut(
+            cluster_id=store.cluster_id,
+            store=StoreOut(
+                program=facts.program,
+                revision=facts.revision,
+                known_revision=facts.known_revision,
+                clock_ahead_s=round((facts.clock_ms - (begun_ms + ended_ms) / 2) / 1000, 3),
+            ),
+            servers=[
+                ServerOut(
+                    server_id=server.server_id,
+                    url=server.url,
+                    version=server.version,
+                    settings=server.config_digest,
+                    started_at=rfc3339(server.started_ms),
+                    leads=server.server_id == leads,
+                )
+                for server in await store.servers(_SEEN_WITHIN_MS)
+            ],
+        )
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/cluster", show, Role.VIEWER, "service",
+        "Show the cluster", "Its store, its servers and who leads: what `tgpu doctor` looks at.",
+        {
+            200: Answer(
+                "The cluster.",
+                ClusterOut,
+                {
+                    "cluster_id": "c0ffee",
+                    "store": {
+                        "program": "PostgreSQL 17.2",
+                        "revision": "0005",
+                        "known_revision": "0005",
+                        "clock_ahead_s": 0.002,
+                    },
+                    "servers": [
+                        {
+                            "server_id": "5e4f",
+                            "url": "https://gpu1:7480",
+                            "version": "0.1.0",
+                            "settings": "9a1b",
+                            "started_at": "2030-01-31T12:00:00.000Z",
+                            "leads": True,
+                        }
+                    ],
+                },
+            )
+        },
+    ),
+)  # fmt: skip
