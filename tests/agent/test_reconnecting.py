@@ -231,7 +231,7 @@ def test_a_server_that_does_not_greet_is_left_for_another() -> None:
     async def story() -> None:
         server = Server()
         working = asyncio.create_task(agent_of(server).run())
-        await asyncio.sleep(9.9)
+        await asyncio.sleep(7.9)
         assert len(server.streams) == 1
         await asyncio.sleep(0.5)
         assert len(server.streams) == 2

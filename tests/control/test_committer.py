@@ -153,3 +153,24 @@ def test_a_task_whose_assignment_was_refused_waits_again_with_the_same_number() 
         assert (waiting.status, waiting.attempts, picture.placed) == (Status.PENDING, 0, {})
 
     play(story())
+
+
+def test_what_is_assigned_to_many_is_committed_in_parts_with_each_job_whole_and_all_else_first() -> None:
+    jobs = [*range(1, committer.MOST_ASSIGNED), 77_777, *range(5000, 5010)]
+    assigned = [Assigned(TaskId(job, 0).attempt(1), "n1", ()) for job in jobs]
+    gang = [Assigned(TaskId(77_777, index).attempt(1), "n1", ()) for index in range(1, 4)]
+    stop = StopOrdered(TaskId(9999, 0).attempt(1), Cause.PREEMPTED, "job 1")
+    turn = Turn(Batch(7, stop_ordered=[stop], assigned=assigned + gang))
+    turn.forget.append(("n1", "3.0.1"))
+    first, second = committer.parts(turn)
+    assert first is turn
+    assert first.batch == Batch(
+        7, stop_ordered=[stop], assigned=[*assigned[: committer.MOST_ASSIGNED], *gang]
+    )
+    assert second == Turn(Batch(7, assigned=assigned[committer.MOST_ASSIGNED :]))
+
+
+def test_a_turn_of_the_usual_size_is_committed_as_it_is() -> None:
+    turn = Turn(Batch(7, assigned=[Assigned(TaskId(1, 0).attempt(1), "n1", ())]))
+    assert list(committer.parts(turn)) == [turn]
+    assert list(committer.parts(Turn(Batch(7)))) == [Turn(Batch(7))]

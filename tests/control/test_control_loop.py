@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.control.control_story import DONE, FakeNode, Leader, capacity, play, says, spec
-from tgpu.control import loop
+from tgpu.control import committer
 from tgpu.control.loop import TICK_S
 from tgpu.core.engine import plain_with
 from tgpu.core.plan import Plan
@@ -347,7 +347,7 @@ def test_with_another_engine_plans_are_made_beside_the_loop(monkeypatch: pytest.
             threads.append(threading.current_thread().name)
             return plan(*arguments, **more)
 
-        monkeypatch.setattr(loop, "plan", planned)
+        monkeypatch.setattr(committer, "plan", planned)
         (job_id,) = await leader.submit()
         await asyncio.sleep(0.1)
         assert await leader.status(job_id) is Status.SCHEDULED

@@ -9,7 +9,7 @@ from tgpu.control.directory import Directory
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.leadership import Leadership, LeaseTimers
-from tgpu.protocol.messages import Elsewhere
+from tgpu.protocol.messages import Elsewhere, Greeting
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import DeposedError, StoreUnavailableError
@@ -112,6 +112,22 @@ def test_an_agent_that_came_before_anybody_led_is_sent_on_when_somebody_does() -
         await second.start()
         await until(lambda: agent.closed)
         assert [message.leader for message in agent.heard if isinstance(message, Elsewhere)] == ["http://a:1"]
+
+    play(story())
+
+
+def test_agents_of_a_leader_that_died_wait_for_the_next_one_where_they_are() -> None:
+    async def story() -> None:
+        store = MemoryStore("c")
+        await store.announce(ServerRow("a", "http://a:1", "1", "same", 0))
+        assert await store.campaign("a", round(1000 * TIMERS.ttl_s))  # and it is never heard of again
+        second = await Server(store, "b").start()
+        await until(lambda: second.hub.leader == "http://a:1")
+        await until(lambda: second.hub.leader is None)
+        assert not second.leads
+        agent = FakeNode(second.hub)
+        await until(lambda: second.leads)
+        assert [type(message) for message in agent.heard] == [Greeting]
 
     play(story())
 

@@ -75,7 +75,7 @@ async def test_of_many_that_join_at_once_as_many_get_in_as_the_token_allows(stor
     )
     assert sum(isinstance(answer, Enrolled) for answer in answers) == 3
     assert sum(isinstance(answer, JoinTokenUsedError) for answer in answers) == 17
-    keys = [await store.node_key_digest(f"n{n}") for n in range(20)]
+    keys = await store.node_key_digests([f"n{n}" for n in range(20)])
     assert keys.count("k") == 3
 
 

@@ -30,6 +30,21 @@ async def test_whoever_campaigns_first_leads_and_others_do_not(store: Store) -> 
     assert await store.leader() == Leader("a", epoch, alive=True)
 
 
+async def test_it_is_told_how_long_a_lease_still_runs(store: Store) -> None:
+    epoch = await campaigned(store, "a", 2000)
+    leader = await store.leader()
+    assert leader is not None
+    assert 0 < leader.left_ms <= 2000
+    assert await store.renew(epoch, LONG)
+    leader = await store.leader()
+    assert leader is not None
+    assert LONG - 2000 < leader.left_ms <= LONG
+    await store.resign(epoch)
+    leader = await store.leader()
+    assert leader is not None
+    assert leader.left_ms == 0
+
+
 async def test_of_many_that_campaign_at_once_one_wins(store: Store) -> None:
     epochs = await asyncio.gather(*(store.campaign(f"s{n}", LONG) for n in range(20)))
     (epoch,) = [epoch for epoch in epochs if epoch is not None]

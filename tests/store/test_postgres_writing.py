@@ -47,6 +47,20 @@ async def test_those_who_submit_at_the_same_time_share_a_transaction(
     await store.close()
 
 
+async def test_a_lease_is_renewed_while_the_writer_is_busy(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    epoch = await store.campaign("a", 60_000)
+    assert epoch is not None
+    held = threading.Event()
+    blocker = asyncio.ensure_future(store._write(lambda _: held.wait()))
+    async with asyncio.timeout(10):
+        assert await store.renew(epoch, 60_000)
+    assert not blocker.done()
+    held.set()
+    await blocker
+    await store.close()
+
+
 async def test_those_who_are_refused_harm_nobody_else(postgres_url: str) -> None:
     store = await PostgresStore.open(postgres_url)
     held = threading.Event()

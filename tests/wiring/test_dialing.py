@@ -203,6 +203,12 @@ def test_a_server_that_fell_silent_is_called_last() -> None:
                 await dial(Ear())
             called.append(dial._called)
         assert silent not in called[:2]
+        dial.sent_on(silent, ())
+        assert dial._leader is None, "the others have not noticed yet"
+        dial._called = silent
+        dial.welcomed(())
+        dial.sent_on(silent, ())
+        assert dial._leader == silent, "it is back"
 
     asyncio.run(story())
 

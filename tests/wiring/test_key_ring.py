@@ -1,10 +1,12 @@
 """Keys and strangers: who is believed, and how many may wait at the door."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from tgpu.protocol.node_keys import digest_of
+from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.crowd import Crowd, CrowdedError
 from tgpu.wiring.key_ring import KeyRing
 
@@ -14,15 +16,16 @@ class Kept:
 
     def __init__(self, **keys: str) -> None:
         self.keys = keys
-        self.asking = self.most_asking = 0
+        self.asked: list[int] = []
+        """How many keys at a time."""
+        self.away = False
 
-    async def node_key_digest(self, node_id: str) -> str | None:
-        self.asking += 1
-        self.most_asking = max(self.most_asking, self.asking)
+    async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
+        self.asked.append(len(node_ids))
         await asyncio.sleep(0)
-        self.asking -= 1
-        key = self.keys.get(node_id)
-        return None if key is None else digest_of(key)
+        if self.away:
+            raise StoreUnavailableError("away")
+        return [digest_of(self.keys[name]) if name in self.keys else None for name in node_ids]
 
 
 def test_a_key_is_good_until_another_was_given_or_the_node_was_removed() -> None:
@@ -40,13 +43,46 @@ def test_a_key_is_good_until_another_was_given_or_the_node_was_removed() -> None
     asyncio.run(story())
 
 
-def test_a_crowd_of_nodes_does_not_ask_the_store_all_at_once() -> None:
+def test_a_crowd_of_nodes_asks_the_store_a_few_times_and_each_gets_its_own_answer() -> None:
     async def story() -> None:
-        kept = Kept(**{f"n{number}": "a" for number in range(1000)})
+        kept = Kept(**{f"n{number}": f"key {number}" for number in range(1000)})
         ring = KeyRing(kept)
-        refusals = await asyncio.gather(*(ring.refusal(name, "a") for name in kept.keys))
-        assert set(refusals) == {None}
-        assert kept.most_asking == 64
+        told = await asyncio.gather(
+            *(ring.refusal(f"n{number}", f"key {number - number % 2}") for number in range(1002))
+        )
+        assert [why is None for why in told[:1000]] == [True, False] * 500
+        assert [str(why).partition(" ")[0] for why in told[1000:]] == ["node", "node"]
+        assert kept.asked == [500, 500, 2]
+
+    asyncio.run(story())
+
+
+def test_whoever_comes_while_the_store_is_asked_is_asked_about_afterwards() -> None:
+    async def story() -> None:
+        kept = Kept(n1="a")
+        ring = KeyRing(kept)
+        first = asyncio.ensure_future(ring.refusal("n1", "a"))
+        await asyncio.sleep(0)  # it has asked
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(ring.refusal("n1", "a"))
+        assert [await first, await second] == [None, None]
+        assert kept.asked == [1, 1]
+
+    asyncio.run(story())
+
+
+def test_a_store_that_is_away_is_told_to_all_who_wait_and_asked_again_by_the_next() -> None:
+    async def story() -> None:
+        kept = Kept(n1="a", n2="b")
+        ring = KeyRing(kept)
+        kept.away = True
+        gone = asyncio.ensure_future(ring.refusal("n2", "b"))
+        others = asyncio.gather(*(ring.refusal("n1", "a") for _ in range(2)), return_exceptions=True)
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert [type(error) for error in await others] == [StoreUnavailableError] * 2
+        kept.away = False
+        assert await ring.refusal("n1", "a") is None
 
     asyncio.run(story())
 

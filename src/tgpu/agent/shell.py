@@ -36,11 +36,9 @@ from tgpu.runner.port import Runner, RunnerEvent
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 3.0
 PATIENCE_BEATS = 1.6
-"""How many heartbeats long an answer to one may take before the server counts as gone…"""
+"""How many heartbeats long an answer may take before the server counts as gone…"""
 LEAST_PATIENCE_S = 3.0
 """…but never less than a busy server needs to commit what it was told."""
-GREETING_S = 10.0
-"""How long a server may take to greet before another one is tried."""
 MOST_DETOURS = 2
 """How often an agent is sent on at once before it waits as if nobody had answered."""
 
@@ -149,7 +147,7 @@ class Agent:
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
         heart = self._aside(self._heartbeats(channel))
-        patience = asyncio.get_running_loop().call_later(GREETING_S, self._hang_up_on_silence, channel)
+        patience = asyncio.get_running_loop().call_later(self._patience_s, self._hang_up_on_silence, channel)
         try:
             await channel.closed()
         finally:
@@ -179,11 +177,16 @@ class Agent:
         )  # before it is sent: it may not seem younger than it is
         channel.send(Heartbeat(use=use, sent=now, capacity=changed))
         asyncio.get_running_loop().call_later(
-            max(PATIENCE_BEATS * self._heartbeat_s, LEAST_PATIENCE_S),
+            self._patience_s,
             self._hang_up_if_unanswered,
             channel,
             now,
         )
+
+    @property
+    def _patience_s(self) -> float:
+        """How long a server may take to greet, or to answer, before another one is tried."""
+        return max(PATIENCE_BEATS * self._heartbeat_s, LEAST_PATIENCE_S)
 
     def _hang_up_on_silence(self, channel: Channel) -> None:
         if not self._greeted_once:

@@ -1,21 +1,33 @@
 """Decisions, checked again and committed in one fenced transaction; what no longer holds is handed back."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tgpu.control.turn import Turn
+from tgpu.core.engine import Engine
 from tgpu.core.invariants import violations
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.plan import Plan, Preempt
+from tgpu.core.planner import plan
+from tgpu.core.policy import Policy
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.store.lost import AttemptLost, AttemptReturned, Superseded
-from tgpu.store.port import Assigned, Receipt, StopOrdered, Store
+from tgpu.store.port import Assigned, Batch, Receipt, StopOrdered, Store
 
+MOST_ASSIGNED = 1000
+"""In one transaction, or a little more: nodes are told, and users' jobs taken in, between two of them."""
 NOT_HANDED_BACK = (AttemptLost, AttemptReturned, Superseded)
 """If one of these does not hold, the picture was wrong: it has to be loaded again."""
 
 
 class BrokenPromiseError(Exception):
     """A plan that would give out what is not there: a bug, stopped before it is committed."""
+
+
+def decide(picture: Picture, policy: Policy, turn: Turn, *, whole: bool, engine: Engine) -> Plan:
+    made = plan(picture, policy, whole=whole, engine=engine)
+    assume(picture, made, turn)
+    return made
 
 
 def assume(picture: Picture, made: Plan, turn: Turn) -> None:
@@ -59,6 +71,26 @@ def _make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:
         assert placed is not None, "a plan stops only who is there"
         picture.stopping(placed, Cause.PREEMPTED)
         turn.batch.stop_ordered.append(StopOrdered(victim, Cause.PREEMPTED, by))
+
+
+def parts(turn: Turn) -> Iterator[Turn]:
+    """The same in several transactions if much was assigned, so that others may write in between. All tasks
+    of a job stay together: a gang is committed whole or not at all."""
+    if len(turn.batch.assigned) <= MOST_ASSIGNED:
+        yield turn
+        return
+    jobs: dict[int, list[Assigned]] = {}
+    for change in turn.batch.assigned:
+        jobs.setdefault(change.attempt_id.job_id, []).append(change)
+    turn.batch.assigned = []
+    part = turn
+    for changes in jobs.values():
+        part.batch.assigned += changes
+        if len(part.batch.assigned) >= MOST_ASSIGNED:
+            yield part
+            part = Turn(Batch(turn.batch.at_ms))
+    if part.batch:
+        yield part
 
 
 async def commit(store: Store, epoch: int, picture: Picture, turn: Turn) -> Receipt:

@@ -89,7 +89,7 @@ class Inbox:
 
     async def gather(self, most_s: float) -> None:
         """Lets more submissions come in, unless a node has something to say meanwhile."""
-        if self._urgent.is_set():
+        if self._urgent.is_set() or most_s <= 0:
             return
         loop = asyncio.get_running_loop()
         timer = loop.call_later(most_s, self._urgent.set)

@@ -23,6 +23,8 @@ class LeaseTimers:
     renew_s: float = 1.0
     act_s: float = 4.0
     """How long after the beginning of the last good renewal this server still acts as the leader."""
+    late_s: float = 2.5
+    """A leader that has not renewed for so long may be dead: no agent is sent there any more."""
 
 
 class Term(Protocol):
@@ -97,7 +99,9 @@ class Leadership:
 
     async def _follow(self) -> None:
         leader = await self._store.leader()
-        url = self._directory.url_of(leader.server_id) if leader is not None and leader.alive else None
+        late_ms = self._ttl_ms - round(1000 * self._timers.late_s)
+        there = leader is not None and leader.left_ms > late_ms
+        url = self._directory.url_of(leader.server_id) if leader is not None and there else None
         self._hub.follow(url, self._directory.urls)
 
     async def _lead(self, epoch: int, renewed: float) -> None:

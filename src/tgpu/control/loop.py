@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from tgpu.control import committer, node_orders, reports, returns, wishes
@@ -11,7 +12,7 @@ from tgpu.control.deadlines import Deadlines
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
-from tgpu.control.observer import Observer
+from tgpu.control.observer import Observer, measure
 from tgpu.control.orders import OrderBook
 from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
@@ -22,7 +23,7 @@ from tgpu.core.engine import PLAIN
 from tgpu.core.holdings import hold, holdings_on
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Fault, Plan
-from tgpu.core.planner import is_settled, plan
+from tgpu.core.planner import is_settled
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
@@ -37,11 +38,12 @@ SHORTEST_NAP_S = 0.01
 """Between two ticks, however many moments lie close together."""
 STORE_RETRY_S = 1.0
 GATHER_S = 0.004
-"""How long submissions are gathered while others wait already: a flood costs turns by time, not by job."""
+"""For so long after a turn submissions are gathered, while others wait already: a flood of them costs turns
+by time, not by job."""
 WHOLE_EVERY_S = 1.0
 FACTS_PER_PERIOD = 20_000
-WHOLE_SHARE = 0.005
-"""The most of its time that a leader spends on whole cycles: an urgent task seldom has to wait for one."""
+RECONCILE_SHARE = WHOLE_SHARE = 0.005
+"""The most of its time that a leader spends on each of them: an urgent task seldom has to wait for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,12 @@ class Control:
         self._loop = asyncio.get_running_loop()
         await self._take_over(epoch)
         ticking = asyncio.create_task(self._ticks())
+        rested = self._loop_time()
         try:
             while True:
                 await self._inbox.wait()
                 if self.picture.waiting:
-                    await self._inbox.gather(GATHER_S)
+                    await self._inbox.gather(rested + GATHER_S - self._loop_time())
                 began = perf_counter()
                 try:
                     await self.turn()
@@ -119,6 +122,7 @@ class Control:
                     self._stale = True
                     await asyncio.sleep(STORE_RETRY_S)
                     self._inbox.wake()
+                rested = self._loop_time()
         finally:
             self.leads = False
             self.alerts.end()
@@ -180,10 +184,11 @@ class Control:
         self._windows.apply(self.picture, nodes_changed=bool(turn.batch.nodes))
         # 4. Decide.
         await self._decide(turn)
-        # 5. Commit, in one transaction.
-        receipt = await self._commit(turn)
-        # 6. Tell the nodes what was committed.
-        await self._tell(turn, receipt)
+        for part in committer.parts(turn):
+            # 5. Commit, in one transaction.
+            receipt = await self._commit(part)
+            # 6. Tell the nodes what was committed.
+            await self._tell(part, receipt)
 
     async def _take_in_wishes(self, turn: Turn) -> None:
         changes = await self._store.changes(self._seq)
@@ -237,9 +242,11 @@ class Control:
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
-        self._next_reconcile = self._loop_time() + self._timers.reconcile_s
+        began = self.stopwatch()
         await self._store.commit(self._epoch, Batch(self._now_ms()))  # deposed, it would otherwise not notice
         found = drift(self.picture, await self._store.live_summary(self._newest_job_id))
+        pause_s = max(self._timers.reconcile_s, (self.stopwatch() - began) / RECONCILE_SHARE)
+        self._next_reconcile = self._loop_time() + pause_s
         text = f"the picture in memory differed from the store in {found} facts and was mended: report a bug"
         self.alerts.tell(PICTURE_DRIFT, text if found else None)
         if found:
@@ -265,23 +272,23 @@ class Control:
         if not self.picture.waiting or (not whole and is_settled(self.picture)):
             return
         began = self.stopwatch()
-        made = await self._planned(whole=whole)
+        made = await self._planned(turn, whole=whole)
         if whole:
             self._next_whole = self._loop_time() + self._whole_every_s(self.stopwatch() - began)
         for fault in made.faults:
             self._report(fault)
-        committer.assume(self.picture, made, turn)
         if made.more:
             self._inbox.wake()
         self._observer.observe_decision(self.stopwatch() - began)
 
-    async def _planned(self, *, whole: bool) -> Plan:
+    async def _planned(self, turn: Turn, *, whole: bool) -> Plan:
         """In a thread if by compiled code, which lets go of the interpreter: nodes and users are served
         meanwhile. Nothing touches the picture before it is done."""
+        decide = partial(committer.decide, self.picture, self.policy, turn, whole=whole, engine=self.engine)
         if self.engine is PLAIN:
-            return plan(self.picture, self.policy, whole=whole, engine=self.engine)
+            return decide()
         async with self.planning:
-            return await asyncio.to_thread(plan, self.picture, self.policy, whole=whole, engine=self.engine)
+            return await asyncio.to_thread(decide)
 
     def _whole_every_s(self, took_s: float) -> float:
         """The larger the cluster, the longer a whole cycle takes, and the more time there is between two."""
@@ -307,7 +314,7 @@ class Control:
         if receipt.refused:
             self._log.warning("refused", changes=[type(change).__name__ for change in receipt.refused])
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
-        self._measure(turn)
+        measure(self._observer, turn)
         self._publish(receipt.events)
         return receipt
 
@@ -383,17 +390,6 @@ class Control:
         self._owed = [(task.task_id, task.cancel_by) for task in world.tasks if task.cancel_by is not None]
         for task in self.picture.waiting.values():
             self._deadlines.watch(task)
-
-    def _measure(self, turn: Turn) -> None:
-        self._observer.count_placements(len(turn.batch.assigned))
-        for priority_class, waited_s in turn.waits:
-            self._observer.observe_wait(priority_class, waited_s)
-        for outcome, seconds in turn.completions:
-            self._observer.observe_completion(outcome, seconds)
-        for ended in turn.batch.ended:
-            if ended.exit.started_ms is not None:
-                ran_s = (ended.exit.ended_ms - ended.exit.started_ms) / 1000
-                self._observer.observe_run(ended.happening, ran_s)
 
     def _loop_time(self) -> float:
         return self._loop.time()

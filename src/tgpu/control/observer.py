@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from tgpu.control.turn import Turn
+
 
 class Observer(Protocol):
     def observe_wait(self, priority_class: str, seconds: float) -> None: ...
@@ -21,3 +23,16 @@ class Observer(Protocol):
     def count_drift(self, number: int) -> None: ...
 
     def note_alert(self, name: str, *, on: bool) -> None: ...
+
+
+def measure(observer: Observer, turn: Turn) -> None:
+    """What was committed with a turn."""
+    observer.count_placements(len(turn.batch.assigned))
+    for priority_class, waited_s in turn.waits:
+        observer.observe_wait(priority_class, waited_s)
+    for outcome, seconds in turn.completions:
+        observer.observe_completion(outcome, seconds)
+    for ended in turn.batch.ended:
+        if ended.exit.started_ms is not None:
+            ran_s = (ended.exit.ended_ms - ended.exit.started_ms) / 1000
+            observer.observe_run(ended.happening, ran_s)

@@ -4,6 +4,7 @@ from tgpu.control.returns import Origins
 from tgpu.core.holdings import Holding, hold
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
+from tgpu.core.populating import populate
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt
 from tgpu.domain.lifecycle import AttemptState, Cause
@@ -31,8 +32,7 @@ def picture_of(world: World, policy: Policy, now_ms: int, origins: Origins) -> P
     picture.now_ms = now_ms
     for tenant in sorted(world.tenants, key=lambda tenant: tenant.tenant_id):
         picture.set_tenant(tenant)
-    for node in world.nodes:
-        picture.set_node(node)
+    populate(picture, world.nodes)
     for attempt_id in left_behind(world):
         attempt, request = origins[attempt_id].attempt, origins[attempt_id].spec.groups[0].request
         hold(picture, Holding(attempt_id, attempt.node_id, attempt.devices, request, attempt.state))

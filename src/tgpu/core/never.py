@@ -118,8 +118,10 @@ def _of_one_code(reasons: list[Reason], largest: str) -> list[str]:
 
 
 def _no_such_pool(request: Request, picture: Picture) -> str | None:
+    if request.pool is None:
+        return None
     pools = sorted({place.node.pool for place in picture.places.values()})
-    if request.pool is None or request.pool in pools or not pools:
+    if request.pool in pools or not pools:
         return None
     shown = ", ".join(pools[:_MOST_POOLS]) + (", …" if len(pools) > _MOST_POOLS else "")
     there = f"there is only the pool {shown}" if len(pools) == 1 else f"there are the pools {shown}"

@@ -380,8 +380,7 @@ class Picture:
         requests += [placed.task.request for placed in self.placed.values()]
         self.table = Table(self.policy)
         self.table.lay_out([place.node for place in self.places.values()], requests)
-        for place in self.places.values():
-            self.table.set_node(place.node, place.reachable)
+        self.table.set_nodes([(place.node, place.reachable) for place in self.places.values()])
         for holding in holdings:
             self.table.keep(holding)
         for tenant in self.tenants.values():

@@ -3,7 +3,7 @@ kept for whom, and the secrets that all servers share.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -40,6 +40,8 @@ class Leader:
     epoch: int
     alive: bool
     """Whether its lease still runs, by the database's clock. If not, it may lead until somebody else wins."""
+    left_ms: int = field(default=0, compare=False)
+    """For how long, by the same clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,10 @@ class ClusterStore(Protocol):
         ...
 
     async def node_key_digest(self, node_id: str) -> str | None: ...
+
+    async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
+        """Of each, in this order."""
+        ...
 
     async def remove_nodes(self, epoch: int, node_ids: Sequence[str]) -> list[str]:
         """Forgets these nodes and their keys, all or none; returns those of which something was there. Raises

@@ -94,8 +94,8 @@ class MemoryCluster(ABC):
         lease = self._cluster.lease
         if lease.epoch == 0 or lease.epoch != self._state.epoch:
             return None
-        alive = lease.expires_ms is not None and lease.expires_ms > self._clock_ms()
-        return Leader(lease.server_id, lease.epoch, alive)
+        left_ms = max(0, (lease.expires_ms or 0) - self._clock_ms())
+        return Leader(lease.server_id, lease.epoch, left_ms > 0, left_ms)
 
     async def announce(self, server: ServerRow) -> None:
         def announce() -> None:
@@ -151,6 +151,9 @@ class MemoryCluster(ABC):
 
     async def node_key_digest(self, node_id: str) -> str | None:
         return await self._once(lambda: self._cluster.node_keys.get(node_id))
+
+    async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
+        return await self._once(lambda: [self._cluster.node_keys.get(node_id) for node_id in node_ids])
 
     async def remove_nodes(self, epoch: int, node_ids: Sequence[str]) -> list[str]:
         def remove() -> list[str]:

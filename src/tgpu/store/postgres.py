@@ -14,6 +14,7 @@ from tgpu.store.postgres_errors import cannot_open
 from tgpu.store.postgres_listener import PostgresListener
 from tgpu.store.postgres_schema import make_ready
 from tgpu.store.reader_pool import ReaderPool
+from tgpu.store.sql import lease
 from tgpu.store.sql_store import SqlStore
 
 _PATIENCE = Patience()
@@ -23,9 +24,15 @@ class PostgresStore(SqlStore):
     """Made by `open`; not to be used after `close`."""
 
     def __init__(
-        self, writer: GroupCommit, readers: ReaderPool, listener: PostgresListener, cluster_id: str
+        self,
+        writer: GroupCommit,
+        lease_writer: GroupCommit,
+        readers: ReaderPool,
+        listener: PostgresListener,
+        cluster_id: str,
     ) -> None:
         super().__init__(writer, readers, cluster_id)
+        self._lease_writer = lease_writer
         self._listener = listener
 
     @classmethod
@@ -44,7 +51,12 @@ class PostgresStore(SqlStore):
         except psycopg.Error as error:
             raise cannot_open(error, address) from error
         readers = ReaderPool(lambda: PostgresReader(address, patience))
-        return cls(GroupCommit(driver), readers, listener, founded_as)
+        lease_writer = GroupCommit(PostgresDriver(address, patience))
+        return cls(GroupCommit(driver), lease_writer, readers, listener, founded_as)
+
+    async def renew(self, epoch: int, ttl_ms: int) -> bool:
+        """On a line of its own: nobody loses the lease because there is much to write."""
+        return await self._lease_writer.write(lambda session: lease.renew(session, epoch, ttl_ms))
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """To be called on the event loop. What this store writes wakes from here, what others do by the
@@ -61,3 +73,4 @@ class PostgresStore(SqlStore):
         self._listener.close()
         self._readers.close()
         self._writer.close()
+        self._lease_writer.close()

@@ -91,6 +91,7 @@ def _settings(patience: Patience, more: Mapping[str, str]) -> bytes:
         "tcp_keepalives_interval": str(_PROBE_S),
         "tcp_keepalives_count": str(_PROBES),
         "jit": "off",  # compiling takes longer than any statement here
+        "max_parallel_workers_per_gather": "0",  # so does starting a worker
         **more,
     }
     # An answer is given after its commit: whoever runs the database may ask for more than that, not for less.

@@ -63,6 +63,9 @@ class SqlCluster(ABC):
     async def node_key_digest(self, node_id: str) -> str | None:
         return await self._read(lambda session: enrolment.key_of(session, node_id))
 
+    async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
+        return await self._read(lambda session: enrolment.keys_of(session, node_ids))
+
     async def remove_nodes(self, epoch: int, node_ids: Sequence[str]) -> list[str]:
         return await self._write(lambda session: enrolment.remove_nodes(session, epoch, node_ids))
 

@@ -67,6 +67,8 @@ class TcpDial:
         self._encrypted = all(url.startswith("https://") for url in servers)
         self._tls = client_context(ca_pem) if self._encrypted else None
         self._leader: str | None = None
+        self._fell_silent: str | None = None
+        """Who led and answers no more: the others may take a moment to notice."""
         self._called = ""
         self._tried: set[str] = set()
         self._patience_s = FIRST_PATIENCE_S
@@ -125,16 +127,17 @@ class TcpDial:
     # The guide
 
     def welcomed(self, servers: tuple[str, ...]) -> None:
-        self._leader = self._called
+        self._leader, self._fell_silent = self._called, None
         self._tried.clear()
         self._learn((self._called, *servers))
 
     def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
-        self._leader = leader if leader is not None and self._may_call(leader) else None
+        usable = leader is not None and leader != self._fell_silent and self._may_call(leader)
+        self._leader = leader if usable else None
         self._learn(servers)
 
     def silent(self) -> None:
-        self._leader = None
+        self._leader, self._fell_silent = None, self._called
         self._tried = {self._called}
 
     def _learn(self, servers: Sequence[str]) -> None:

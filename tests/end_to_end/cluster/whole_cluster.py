@@ -117,6 +117,17 @@ class Cluster:
     def json(self, *words: str, at: int = 0) -> Any:
         return json.loads(self.tgpu(words[0], "--json", *words[1:], at=at).stdout)
 
+    def raw(self, request: bytes, at: int = 0) -> str:
+        """The head of the answer to an HTTP request through the socket of server `at`."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(str(self.servers[at].home / "run" / "tgpu.sock"))
+            connection.sendall(request)
+            answer = b""
+            while b"\r\n\r\n" not in answer and (more := connection.recv(65536)):
+                answer += more
+        return answer.partition(b"\r\n\r\n")[0].decode()
+
     def submit(self, *words: str, at: int = 0) -> int:
         return int(self.json("submit", *words, at=at)["job_id"])
 

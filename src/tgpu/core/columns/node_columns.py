@@ -1,7 +1,7 @@
 """Nodes as rows, in the order of their names."""
 
 from bisect import bisect_left
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -69,6 +69,15 @@ class NodeColumns:
         for name in _COLUMNS:
             setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
         return row
+
+    def insert_all(self, nodes: Sequence[Node]) -> None:
+        """The same for many at once, where there was none: one by one, each would move all others."""
+        assert not self.names, "rows that are there would be lost"
+        self.nodes = sorted(nodes, key=lambda node: node.node_id)
+        self.names = [node.node_id for node in self.nodes]
+        for name in _COLUMNS:
+            empty = getattr(self, name)
+            setattr(self, name, np.zeros((len(nodes), *empty.shape[1:]), dtype=empty.dtype))
 
     def remove(self, row: int) -> None:
         self._total = None

@@ -90,6 +90,13 @@ class Table:
                 self._move(held, -1)
         self.verdict.freed.add(node.node_id)
 
+    def set_nodes(self, nodes: Sequence[tuple[Node, bool]]) -> None:
+        """All nodes of a table that has none, each with whether it is reachable."""
+        self.nodes.insert_all([node for node, _ in nodes])
+        self.kinds.pin()
+        for node, reachable in nodes:
+            self.set_node(node, reachable)
+
     def remove_node(self, node_id: str) -> None:
         for holding in [holding for holding in self.holdings.values() if holding.node_id == node_id]:
             self.let_go(holding.attempt_id)

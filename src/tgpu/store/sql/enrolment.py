@@ -98,6 +98,11 @@ def key_of(session: Session, node_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def keys_of(session: Session, node_ids: Sequence[str]) -> list[str | None]:
+    rows = session.row_each(KEY, [{"node": node_id} for node_id in node_ids])
+    return [None if row is None else str(row[0]) for row in rows]
+
+
 def remove_nodes(session: Session, epoch: int, node_ids: Sequence[str]) -> list[str]:
     cluster.check_epoch(session, epoch)
     return [node_id for node_id in node_ids if _remove(session, node_id)]

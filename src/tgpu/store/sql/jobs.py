@@ -112,6 +112,12 @@ LIVE_ATTEMPTS = Query(
     .where(attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST))
     .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
 )
+LIVE_PLACES = Query(
+    "Where every attempt is that holds something.",
+    select(attempts.c.job_id, attempts.c.task_index, attempts.c.number, attempts.c.node_id).where(
+        attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST)
+    ),
+)
 COUNT = Query(
     "How many jobs of each status every user has.",
     select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status),
@@ -203,6 +209,13 @@ def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptI
 
 def live_attempts(session: Session) -> list[Attempt]:
     return [_attempt(row) for row in session.rows(LIVE_ATTEMPTS)]
+
+
+def live_places(session: Session) -> set[tuple[AttemptId, str]]:
+    return {
+        (AttemptId(job_id, task_index, number), codec.shared(node_id))
+        for job_id, task_index, number, node_id in session.rows(LIVE_PLACES)
+    }
 
 
 def counts(session: Session) -> Counts:

@@ -47,8 +47,8 @@ RESIGN = Query(
     update(lease).values(expires_ms=null()).where(lease.c.epoch == value("held")),
 )
 LEADER = Query(
-    "Who has the lease of the newest epoch, and whether it still runs.",
-    select(lease.c.server_id, lease.c.epoch, lease.c.expires_ms.is_not(None) & _RUNS).where(
+    "Who has the lease of the newest epoch, and how long it still runs.",
+    select(lease.c.server_id, lease.c.epoch, lease.c.expires_ms - NowMs()).where(
         lease.c.epoch == _NEWEST, lease.c.epoch > constant(0)
     ),
 )
@@ -72,4 +72,7 @@ def resign(session: Session, epoch: int) -> None:
 
 def leader(session: Session) -> Leader | None:
     row = session.row(LEADER)
-    return None if row is None else Leader(row[0], row[1], alive=bool(row[2]))
+    if row is None:
+        return None
+    server_id, epoch, left_ms = row
+    return Leader(server_id, epoch, alive=left_ms is not None and left_ms > 0, left_ms=max(0, left_ms or 0))

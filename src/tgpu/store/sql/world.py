@@ -87,7 +87,7 @@ def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
             _STATUS[status]: (number, total)
             for status, number, total in session.rows(LIVE_SUMS, up_to_job_id=up_to_job_id)
         },
-        attempts={(attempt.attempt_id, attempt.node_id) for attempt in jobs.live_attempts(session)},
+        attempts=jobs.live_places(session),
     )
 
 
