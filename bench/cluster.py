@@ -16,6 +16,7 @@ with all agents and no tasks: until a new leader has acknowledged a heartbeat of
 A quick run plays all but the storm on one small cluster; the names of its cases say how small.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +54,12 @@ class Size:
     failover_agents: int
     failover_tasks: int
     servers: int
+    watch_s: float
+    """After a failover; a node is lost when it was silent for 15 s."""
 
 
-FULL = Size(10_000, 600, 60, 1000, 60_000, 100_000, 300, 1000, 10_000, 3)
-QUICK = Size(300, 3, 2, 300, 2000, 1000, 12, 300, 2000, 2)
+FULL = Size(10_000, 600, 60, 1000, 60_000, 100_000, 300, 1000, 10_000, 3, 17)
+QUICK = Size(150, 1, 1, 150, 1000, 500, 6, 150, 1000, 2, 0)
 
 
 class Stage:
@@ -144,10 +147,11 @@ def latency(stage: Stage) -> list[Case]:
 def failover(stage: Stage) -> list[Case]:
     size, agents = stage.size, stage.agents
     stage.join(size.failover_agents)
+    expected = agents.tally().live + size.failover_tasks
     with stage.cluster.leader.client() as client:
         client.submit_many([FOREVER] * size.failover_tasks)
-    wait_until(lambda: agents.tally().live >= size.failover_tasks, "all tasks run", 120, every_s=0.2)
-    seen = crash(stage.cluster, agents, IN_FLIGHT)
+    wait_until(lambda: agents.tally().live == expected, "all tasks run", 120, every_s=0.2)
+    seen = crash(stage.cluster, agents, IN_FLIGHT, size.watch_s)
     name = f"{agents.joined}_agents_{seen.live}_tasks"
     return [
         at_most(f"cluster_failover_{name}", seen.dispatching_s, "s", TAKEOVER_S),
@@ -158,7 +162,8 @@ def failover(stage: Stage) -> list[Case]:
 
 def storm(stage: Stage) -> list[Case]:
     stage.join(stage.size.agents)
-    return _reconnected(crash(stage.cluster, stage.agents, 0), f"{stage.size.agents}_agents")
+    seen = crash(stage.cluster, stage.agents, 0, stage.size.watch_s)
+    return _reconnected(seen, f"{stage.size.agents}_agents")
 
 
 def _reconnected(seen: Crash, name: str) -> list[Case]:
@@ -214,6 +219,7 @@ def main() -> int:
     parser.add_argument("--only", choices=GROUPS, help="one group of cases")
     parser.add_argument("--tls", action="store_true", help="agents speak TLS, as they do between machines")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that nothing is left running
     if args.quick:
         cases = run_together([args.only] if args.only else QUICK_GROUPS, QUICK, tls=args.tls)
     else:

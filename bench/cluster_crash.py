@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from cluster_installation import Cluster
 from fleet import Agents
 from installation import wait_until
-from tgpu.config.settings import Settings
 
-SILENT_S = Settings.__dataclass_fields__["node_silent_s"].default
 IN_FLIGHT = 500
 """Tasks that are being placed when the leader dies."""
 ONE_CPU = {"cpu_request": 1, "cwd": "/"}
@@ -28,7 +26,8 @@ class Crash:
     nodes_lost: int
 
 
-def crash(cluster: Cluster, agents: Agents, in_flight: int) -> Crash:
+def crash(cluster: Cluster, agents: Agents, in_flight: int, watch_s: float) -> Crash:
+    """`watch_s`: how long it is looked on after everybody is back, whether anything goes wrong yet."""
     live = agents.tally().live
     dead, other = cluster.leader, cluster.follower()
     with other.client() as client:
@@ -39,7 +38,7 @@ def crash(cluster: Cluster, agents: Agents, in_flight: int) -> Crash:
         reconnected_s = agents.all_up_at() - killed
     expected = live + len(submitted)
     wait_until(lambda: agents.tally().live == expected, f"{expected} tasks run", 60, every_s=0.2)
-    time.sleep(max(0.0, killed + reconnected_s + SILENT_S + 2 - time.monotonic()))
+    time.sleep(watch_s)
     return Crash(
         live=live,
         dispatching_s=dispatching_s,

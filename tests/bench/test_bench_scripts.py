@@ -72,6 +72,7 @@ def main():
         failover_agents=20,
         failover_tasks=40,
         servers=2,
+        watch_s=0,
     )
     for case in cluster.run_together(cluster.QUICK_GROUPS, size, tls=True):
         print(json.dumps(asdict(case)))
