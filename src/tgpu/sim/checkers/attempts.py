@@ -82,10 +82,11 @@ class OneAttemptAfterReturn(Watcher):
                 yield f"{names} live since {since:.1f}, where they can be reached"
 
     def _twice(self) -> dict[TaskId, list[AttemptId]]:
-        leader = self._world.leader
+        leader, network = self._world.leader, self._world.network
         within_reach: dict[TaskId, list[AttemptId]] = {}
         for run in self._world.facts.live.values():
-            if leader is not None and leader.hub.is_settled(run.node_id):
+            reachable = leader is not None and leader.hub.is_settled(run.node_id)
+            if reachable and not network.is_cut_off(run.node_id):
                 within_reach.setdefault(run.attempt_id.task_id, []).append(run.attempt_id)
         return {task_id: runs for task_id, runs in within_reach.items() if len(runs) > 1}
 
