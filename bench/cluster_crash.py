@@ -9,6 +9,7 @@ from installation import wait_until
 
 IN_FLIGHT = 500
 """Tasks that are being placed when the leader dies."""
+REPORTED_S = 30
 ONE_CPU = {"cpu_request": 1, "cwd": "/"}
 FOREVER = {"command": ["sleep", "86400"], **ONE_CPU}
 
@@ -43,9 +44,17 @@ def crash(cluster: Cluster, agents: Agents, in_flight: int, watch_s: float) -> C
         live=live,
         dispatching_s=dispatching_s,
         reconnected_s=reconnected_s,
-        wrong=_wrong(cluster, agents),
+        wrong=_still_wrong(cluster, agents),
         nodes_lost=sum(server.nodes_lost for server in cluster.servers),
     )
+
+
+def _still_wrong(cluster: Cluster, agents: Agents) -> int:
+    """What the last reports do not mend once they are committed."""
+    deadline = time.monotonic() + REPORTED_S
+    while (wrong := _wrong(cluster, agents)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return wrong
 
 
 def _wrong(cluster: Cluster, agents: Agents) -> int:

@@ -178,7 +178,10 @@ def reachable(installed: Path, folder: Path) -> Path:
     """Where anybody can run it: a checkout may lie in a directory of root's alone."""
     if all(parent.stat().st_mode & stat.S_IXOTH for parent in installed.parents):
         return installed
-    return shutil.copytree(installed, folder / "installed")
+    package, copy = installed.parent, folder / "installed"
+    libraries = f"{package.name}.libs"  # found by their place beside the programs
+    shutil.copytree(package.parent / libraries, copy / libraries)
+    return shutil.copytree(installed, copy / package.name / installed.name)
 
 
 def a_folder() -> Path:
