@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Protocol
 
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
@@ -88,8 +88,6 @@ class Hub:
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
-        self.removed: Callable[[str], None] = lambda _: None
-        """Who keeps nodes' keys at hand is told here that one is worthless now."""
 
     def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
@@ -201,7 +199,6 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
-        self.removed(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
         """A node whose description cannot be true is sent away, with the reason."""
