@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := src tests bench examples scripts deploy
 
 .DEFAULT_GOAL := help
-.PHONY: help install up dev demo test test-deploy check simulate bench lock docs clean
+.PHONY: help install up dev demo test test-deploy test-outages prove-quotas check simulate bench lock docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,12 @@ test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests nee
 test-deploy: $(VENV)/.installed-dev ## Build the images and run the cluster of deploy/compose.yaml
 	@./scripts/install-debian docker.io docker-compose
 	$(BIN)/python deploy/try_images.py
+
+prove-quotas: $(VENV)/.installed-dev $(VENV)/.kernel ## Crowds against limits, longer and on more seeds than `make test`
+	$(BIN)/python -m tests.end_to_end.quota.proof $(ARGS)
+
+test-outages: $(VENV)/.installed-dev ## Outages of minutes, with the timers that users get; `make test` has them shorter
+	$(BIN)/python -m pytest -q --durations 0 tests/end_to_end/cluster/long_outages.py $(ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, types, layers
 	$(BIN)/ruff check $(SOURCES)

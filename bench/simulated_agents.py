@@ -92,9 +92,12 @@ class SimulatedAgent(asyncio.Protocol):
         self._over: asyncio.Future[None] | None = None
         self._reader: Reader[FromServer] | None = None
         self._greeted = False
-        self._detours = 0
+        self._sent_on_at_once: bool | None = None
+        self._missed_greetings = 0
         self._leader: str | None = None
-        self._fell_silent: str | None = None
+        self._silent: set[str] = set()
+        self._refused: set[str] = set()
+        self._followed: set[str] = set()
         self._called = ""
         self._tried: set[str] = set()
         self._epoch = 0
@@ -106,13 +109,15 @@ class SimulatedAgent(asyncio.Protocol):
         await asyncio.sleep(after_s)
         backoff_s, chance = shell.FIRST_BACKOFF_S, self._fleet.chance
         while True:
-            self._greeted, detours = False, self._detours
+            self._greeted, self._sent_on_at_once = False, None
             try:
                 await self._serve(self._choose())
-            except OSError:
+            except OSError as error:
                 self._leader = None
-            if self._greeted or detours < self._detours <= shell.MOST_DETOURS:
+                (self._silent if isinstance(error, TimeoutError) else self._refused).add(self._called)
+            if self._greeted:
                 backoff_s = shell.FIRST_BACKOFF_S
+            if self._greeted or self._sent_on_at_once:
                 await asyncio.sleep(chance.uniform(0, SPREAD_S))
             else:
                 await asyncio.sleep(backoff_s * chance.uniform(0.5, 1.5))
@@ -121,7 +126,7 @@ class SimulatedAgent(asyncio.Protocol):
     def _choose(self) -> str:
         left = [url for url in self._fleet.servers if url not in self._tried]
         if not left:
-            self._tried.clear()
+            self._begin_round()
             left = list(self._fleet.servers)
         self._called = self._leader or self._fleet.chance.choice(left)
         self._tried.add(self._called)
@@ -130,7 +135,6 @@ class SimulatedAgent(asyncio.Protocol):
     async def _serve(self, url: str) -> None:
         parts, loop, tls = urlsplit(url), asyncio.get_running_loop(), self._fleet.tls
         self._over, self._reader = loop.create_future(), Reader(_decoder)
-        detours = self._detours
         async with asyncio.timeout(CONNECT_S + LONGEST_PATIENCE_S):
             await loop.create_connection(
                 lambda: self,
@@ -141,22 +145,30 @@ class SimulatedAgent(asyncio.Protocol):
                 ssl_handshake_timeout=LONGEST_PATIENCE_S if tls else None,
                 ssl_shutdown_timeout=GOODBYE_S if tls else None,
             )
-        patience = loop.call_later(_PATIENCE_S, self._hang_up_on_silence)
+        longer_s = min(_PATIENCE_S * 2**self._missed_greetings, shell.LONGEST_PATIENCE_S)
+        patience = loop.call_later(max(_PATIENCE_S, longer_s), self._hang_up_on_silence)
         await self._over
         patience.cancel()
-        if not self._greeted and detours == self._detours:
-            self._silent()
+        if not self._greeted and self._sent_on_at_once is None:
+            self._fell_silent()
 
-    def _silent(self) -> None:
-        self._leader, self._fell_silent = None, self._called
-        self._tried = {self._called}
+    def _fell_silent(self) -> None:
+        self._leader = None
+        self._silent.add(self._called)
+        self._tried.add(self._called)
+
+    def _begin_round(self) -> None:
+        self._tried.clear()
+        self._refused.clear()
+        self._followed.clear()
 
     def _hang_up_on_silence(self) -> None:
         if not self._greeted:
+            self._missed_greetings += 1
             self.hang_up()
 
     def hang_up(self) -> None:
-        self._silent()
+        self._fell_silent()
         if self._transport is not None:
             self._transport.close()
 
@@ -193,20 +205,22 @@ class SimulatedAgent(asyncio.Protocol):
             case Greeting():
                 self._greet(message)
             case Elsewhere(leader=leader):
-                self._leader = None if leader == self._fell_silent else leader
-                self._detours += leader is not None
+                self._leader = None if leader in self._silent | self._refused else leader
+                self._sent_on_at_once = self._leader is not None and self._leader not in self._followed
+                self._followed |= {leader} if leader is not None else set()
                 if self._transport is not None:
                     self._transport.close()
             case Refused(why=why):
                 self._fleet.seen.refusals.append(why)
 
     def _greet(self, greeting: Greeting) -> None:
-        self._greeted, self._detours = True, 0
+        self._greeted, self._missed_greetings = True, 0
         if greeting.epoch < self._epoch:
             self.hang_up()
             return
-        self._epoch, self._leader, self._fell_silent = greeting.epoch, self._called, None
-        self._tried.clear()
+        self._epoch, self._leader = greeting.epoch, self._called
+        self._silent.clear()
+        self._begin_round()
         self._write(
             encode(self._fleet.hello(self._node_id, self._key, self.machine.greeted(greeting.session)))
         )

@@ -15,8 +15,9 @@ import sqlite3
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -63,24 +64,28 @@ def is_whole(answer: bytes) -> bool:
     return bool(found) and len(body) >= int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
 
 
-def client(load: Load, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
-    connection = connect(load.server)
-    ask(connection, load)
+def client(
+    loads: Sequence[Load], seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]"
+) -> None:
+    connection, turns = connect(loads[0].server), cycle(loads)
+    ask(connection, next(turns))
     start.wait()
     began = time.perf_counter()
     count = 0
     while (elapsed := time.perf_counter() - began) < seconds:
-        ask(connection, load)
+        ask(connection, next(turns))
         count += 1
     rates.put(count / elapsed)
 
 
-def rate(load: Load) -> float:
-    """Answers per second of all clients together."""
-    start = multiprocessing.Barrier(CLIENTS)
+def rate(*loads: Load, clients: int = CLIENTS, seconds: float = ROUND_S) -> float:
+    """Answers per second of all clients together; each sends all loads in turn, from another one on."""
+    start = multiprocessing.Barrier(clients)
     rates: multiprocessing.Queue[float] = multiprocessing.Queue()
+    firsts = [number * len(loads) // clients for number in range(clients)]
     processes = [
-        multiprocessing.Process(target=client, args=(load, ROUND_S, start, rates)) for _ in range(CLIENTS)
+        multiprocessing.Process(target=client, args=((*loads[first:], *loads[:first]), seconds, start, rates))
+        for first in firsts
     ]
     for process in processes:
         process.start()
@@ -107,18 +112,24 @@ def commits_per_s(folder: Path) -> float:
     return count / elapsed
 
 
-def loads(server: str | tuple[str, int], cwd: str, token: str | None) -> tuple[Load, Load]:
-    """A submission, and the cheapest question there is."""
-    body = json.dumps({"command": ["true"], "cpu_request": 2, "cwd": cwd}).encode()
+def submission(
+    server: str | tuple[str, int], job: Mapping[str, object], token: str | None = None, answer: int = 201
+) -> Load:
+    body = json.dumps(job).encode()
+    lines = ["POST /jobs HTTP/1.1", *_headers(server, token), "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(body)}", "", ""]
+    return Load(server, "\r\n".join(lines).encode() + body, f"HTTP/1.1 {answer}".encode())
+
+
+def question(server: str | tuple[str, int], token: str | None = None) -> Load:
+    """The cheapest there is."""
+    lines = ["GET /healthz HTTP/1.1", *_headers(server, token), "", ""]
+    return Load(server, "\r\n".join(lines).encode(), b"HTTP/1.1 200")
+
+
+def _headers(server: str | tuple[str, int], token: str | None) -> list[str]:
     host = f"{server[0]}:{server[1]}" if isinstance(server, tuple) else "localhost"
-    lines = [f"Host: {host}", *([f"Authorization: Bearer {token}"] if token else [])]
-    submission = ["POST /jobs HTTP/1.1", *lines, "Content-Type: application/json"]
-    submission += [f"Content-Length: {len(body)}", "", ""]
-    question = ["GET /healthz HTTP/1.1", *lines, "", ""]
-    return (
-        Load(server, "\r\n".join(submission).encode() + body, b"HTTP/1.1 201"),
-        Load(server, "\r\n".join(question).encode(), b"HTTP/1.1 200"),
-    )
+    return [f"Host: {host}", *([f"Authorization: Bearer {token}"] if token else [])]
 
 
 def in_turns(rounds: int, *measures: Callable[[], float]) -> list[float]:
@@ -129,11 +140,11 @@ def in_turns(rounds: int, *measures: Callable[[], float]) -> list[float]:
 
 def measure(rounds: int) -> list[Case]:
     with Installation() as installation, installation.client() as sdk:
-        cwd = str(installation.work)
+        job = {"command": ["true"], "cpu_request": 2, "cwd": str(installation.work)}
         installation.hold_all_cpus(sdk)
         token = sdk.create_token(note="bench")["token"]
-        over_unix, unix_floor = loads(installation.socket, cwd, None)
-        over_tcp, tcp_floor = loads(installation.tcp, cwd, token)
+        over_unix, unix_floor = submission(installation.socket, job), question(installation.socket)
+        over_tcp, tcp_floor = submission(installation.tcp, job, token), question(installation.tcp, token)
         unix, unix_http, tcp, tcp_http, commits = in_turns(
             rounds,
             lambda: rate(over_unix),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tgpu.config.settings import KEYS, POOL_KEYS
+from tgpu.config.tiers import TIER_KEYS
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 INTRODUCTION = """# Settings
@@ -31,6 +32,23 @@ policy = "fair-tree"
 default_limit = "3d"
 cpu_overcommit = 1.5
 ```
+
+## Tiers
+
+A tier is a named set of terms for tenants' jobs: {", ".join(f"`{key}`" for key in TIER_KEYS)}.
+A tenant of that tier (`tgpu tenants set lab --tier gold`) has them where it says nothing itself: see
+[tenants.md](tenants.md).
+
+```toml
+[tiers.gold]
+classes = ["high", "default", "low"]
+default_time_limit = "4h"
+max_time_limit = "7d"
+```
+
+## Prices
+
+What things cost by the hour, for reports: the table `[prices]`; see [accounting.md](accounting.md).
 
 ## Plug-ins
 

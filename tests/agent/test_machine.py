@@ -15,7 +15,7 @@ from tgpu.agent.machine import (
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.protocol.messages import AttemptReport, Launch, Orders, Phase, Stop
-from tgpu.runner.port import AttemptEnded, AttemptStarted
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted
 
 SESSION = 7
 DONE = Exit(Cause.EXITED, exit_code=0, started_ms=1000, ended_ms=2000)
@@ -223,22 +223,27 @@ def test_forgetting_what_is_over_or_unknown_needs_no_stop() -> None:
     assert machine.obey(orders(forget=("1.0.1", "9.0.1")), 0.0) == [ForgetTask("1.0.1")]
 
 
-def test_a_late_copy_of_a_launch_does_not_bring_back_what_was_forgotten() -> None:
+def test_a_launch_of_what_was_forgotten_starts_nothing_and_is_answered() -> None:
     machine = running()
     machine.runner_said(AttemptEnded("1.0.1", DONE))
     machine.obey(orders(forget=("1.0.1",)), 0.0)
     late = orders(launches=(launch(),))
-    assert machine.obey(late, 1.0) == []
-    machine.tick(REMEMBER_S - 1)
-    assert machine.obey(late, REMEMBER_S - 1) == []
-    assert machine.attempts == {}
+    over = AttemptReport(attempt="1.0.1", phase=Phase.ENDED, exit=HAD_BEFORE)
+    for moment in (1.0, REMEMBER_S - 1):
+        machine.tick(moment)
+        assert machine.obey(late, moment) == []
+        (report,) = machine.report(moment)
+        assert isinstance(report, SendReport)
+        assert report.attempts == (over,)
+        assert machine.acknowledged(SESSION, report.seq, moment) == [ForgetTask("1.0.1")]
+        assert machine.attempts == {}
 
 
 def test_a_stop_of_what_was_forgotten_is_answered_and_forgotten_again() -> None:
     machine = running()
     machine.runner_said(AttemptEnded("1.0.1", DONE))
     machine.obey(orders(forget=("1.0.1",)), 0.0)
-    stop = orders(launches=(launch(),), stops=(Stop(attempt="1.0.1", cause=Cause.SUPERSEDED),))
+    stop = orders(stops=(Stop(attempt="1.0.1", cause=Cause.SUPERSEDED),))
     assert machine.obey(stop, 1.0) == []
     over = AttemptReport(
         attempt="1.0.1", phase=Phase.ENDED, exit=Exit(Cause.SUPERSEDED, detail="it was over before")

@@ -20,12 +20,16 @@ class Guide:
 
     def __init__(self) -> None:
         self.told: list[object] = []
+        self._leaders: set[str | None] = {None}
 
     def welcomed(self, servers: tuple[str, ...]) -> None:
         self.told.append(("welcomed", servers))
 
-    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:
         self.told.append(("sent on", leader, servers))
+        is_new = leader not in self._leaders
+        self._leaders.add(leader)
+        return is_new
 
     def silent(self) -> None:
         self.told.append("silent")
@@ -134,6 +138,25 @@ def test_servers_that_send_an_agent_in_circles_are_called_less_and_less() -> Non
     play(story())
 
 
+def test_a_leader_that_is_newly_named_is_called_at_once_however_long_nobody_led() -> None:
+    async def story() -> None:
+        server, guide = Calls(), Guide()
+        working = asyncio.create_task(agent_of(server, guide).run())
+        while len(server.at) < 12:
+            await asyncio.sleep(0.1)
+            if server.streams and not server.streams[-1]._over.is_set():
+                server.say(Elsewhere(leader=None))
+        pauses = [later - earlier for earlier, later in zip(server.at, server.at[1:], strict=False)]
+        assert pauses[-1] > 1.5, "by then it waits long between two calls"
+        server.say(Elsewhere(leader="https://b:1"))
+        await asyncio.sleep(1.1)
+        assert len(server.at) == 13
+        assert "silent" not in guide.told, "a server that says that nobody leads has answered"
+        working.cancel()
+
+    play(story())
+
+
 def test_agents_that_lose_their_server_together_do_not_come_back_together() -> None:
     async def story() -> None:
         servers = [Calls() for _ in range(100)]
@@ -235,6 +258,27 @@ def test_a_server_that_does_not_greet_is_left_for_another() -> None:
         assert len(server.streams) == 1
         await asyncio.sleep(0.5)
         assert len(server.streams) == 2
+        working.cancel()
+
+    play(story())
+
+
+def test_servers_that_do_not_greet_are_given_more_and_more_time() -> None:
+    """They may be at work for ten thousand others: who hangs up and calls again only makes it worse."""
+
+    async def story() -> None:
+        server = Calls()
+        working = asyncio.create_task(agent_of(server).run())
+        await asyncio.sleep(140)
+        pauses = [later - earlier for earlier, later in zip(server.at, server.at[1:], strict=False)]
+        assert [round(pause) for pause in pauses[:4]] == [8, 16, 30, 30]
+        server.say(greeting())
+        await asyncio.sleep(0.1)
+        server.streams[-1].close()
+        await asyncio.sleep(1.1)
+        calls = len(server.at)
+        await asyncio.sleep(8.5)
+        assert len(server.at) == calls + 1, "one of them has greeted: the next is not given so much"
         working.cancel()
 
     play(story())

@@ -9,7 +9,7 @@ import pytest
 
 from tgpu.agent.channel import Channel, Listener
 from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
-from tgpu.domain.node import Capacity
+from tgpu.domain.node import Capacity, Device
 from tgpu.protocol.messages import (
     PROTOCOL,
     FromAgent,
@@ -17,6 +17,7 @@ from tgpu.protocol.messages import (
     Greeting,
     Heartbeat,
     Hello,
+    KnowsNewer,
     Launch,
     LogChunk,
     NodeUse,
@@ -81,18 +82,23 @@ def greeting(epoch: int = 1, session: int = 1, cluster_id: str = "c", protocol: 
 
 
 def start_agent(
-    server: Server, runner: type[FakeRunner] = FakeRunner, blind_after_s: float = 1e9
+    server: Server,
+    runner: type[FakeRunner] = FakeRunner,
+    blind_after_s: float = 1e9,
+    busy: tuple[int | None, ...] = (),
+    lasts_s: float = 3.0,
 ) -> asyncio.Task[None]:
-    """`blind_after_s`: from when on its devices cannot be found any more."""
-    machine = FakeMachine(lambda _spec: Behaviour(3.0, output=b"hello\n"), now_ms=lambda: 1000)
+    """`blind_after_s`: from when on its devices cannot be found any more. `busy`: how much they are."""
+    machine = FakeMachine(lambda _spec: Behaviour(lasts_s, output=b"hello\n"), now_ms=lambda: 1000)
+    devices = tuple(Device(index, f"GPU-{index}", "A100", 1) for index in range(len(busy)))
 
     async def discover() -> Capacity:
         if asyncio.get_running_loop().time() >= blind_after_s:
             raise OSError("the driver is gone")
-        return Capacity(4000, 1024, 0)
+        return Capacity(4000, 1024, 0, devices)
 
     async def measure() -> NodeUse:
-        return NodeUse()
+        return NodeUse(gpu_percent=busy)
 
     agent = Agent(
         identity=NodeIdentity(
@@ -118,7 +124,7 @@ def play(story: Coroutine[Any, Any, None]) -> None:
         loop.dispose()
 
 
-def launch(attempt: str) -> Launch:
+def launch(attempt: str, devices: tuple[int, ...] = (), gpu_milli: int = 0) -> Launch:
     return Launch(
         attempt=attempt,
         job_name="",
@@ -126,10 +132,10 @@ def launch(attempt: str) -> Launch:
         command=["true"],
         cwd="/",
         env={},
-        devices=(),
+        devices=devices,
         cpu_milli=0,
         memory_mib=0,
-        gpu_milli=0,
+        gpu_milli=gpu_milli,
         time_limit_s=None,
         grace_s=1,
     )
@@ -179,12 +185,37 @@ def test_a_server_of_an_older_epoch_is_left_alone() -> None:
         server.streams[0].close()
         await asyncio.sleep(0.2)
         server.say(greeting(epoch=1, session=9))
-        await asyncio.sleep(0.2)
-        assert len(server.streams) == 3
-        assert server.streams[1].said(Hello) == []
+        await asyncio.sleep(0.1)
+        assert server.streams[1].sent == [KnowsNewer(node_id="n1", epoch=2)], "the server is told why"
+        await asyncio.sleep(4)
+        assert len(server.streams) == 3, "one that does not hang up is left"
         server.say(greeting(epoch=2, session=3))
         await asyncio.sleep(0.1)
         assert len(server.streams[2].said(Hello)) == 1
+
+    play(story())
+
+
+def test_a_server_that_stays_behind_is_called_seldom_and_complained_of_once_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server)
+        await asyncio.sleep(0.1)
+        server.say(greeting(epoch=2))
+        await asyncio.sleep(0.1)
+        server.streams[0].close()
+        heard = 1
+        for _ in range(90 * 10):
+            await asyncio.sleep(0.1)
+            if len(server.streams) > heard:
+                heard = len(server.streams)
+                server.say(greeting(epoch=1, session=heard))
+                await asyncio.sleep(0.01)
+                server.streams[-1].close()
+        assert 20 <= heard <= 60
+        assert capsys.readouterr().out.count("older than the newest that was obeyed") == 2
 
     play(story())
 
@@ -240,6 +271,26 @@ def test_a_task_is_launched_reported_and_its_output_read() -> None:
         ]
         phases = [report.phase for message in stream.said(Report) for report in message.attempts]
         assert phases == [Phase.RUNNING, Phase.ENDED]
+
+    play(story())
+
+
+def test_a_report_says_how_busy_the_devices_of_an_attempt_were() -> None:
+    async def story() -> None:
+        server = Server()
+        start_agent(server, busy=(None, 40), lasts_s=6.0)
+        await asyncio.sleep(0.1)
+        server.say(greeting(session=4))
+        await asyncio.sleep(0.1)
+        orders = (
+            launch("1.0.1", devices=(1,), gpu_milli=1000),
+            launch("2.0.1", devices=(0,), gpu_milli=1000),
+        )
+        server.say(Orders(session=4, launches=orders))
+        await asyncio.sleep(7)
+        reports = [report for message in server.streams[0].said(Report) for report in message.attempts]
+        busy = {report.attempt: report.exit.gpu_ms for report in reports if report.exit}
+        assert busy == {"1.0.1": 2400, "2.0.1": None}
 
     play(story())
 

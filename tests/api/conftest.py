@@ -33,7 +33,7 @@ from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts
+from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.store.memory import MemoryStore
@@ -57,7 +57,7 @@ class FakeLive:
 
     def _check(self) -> None:
         if not self.leads:
-            raise NoLeaderError
+            raise NoLeaderError("no server leads yet")
 
     async def alerts(self) -> list[Alert]:
         self._check()
@@ -86,7 +86,8 @@ class FakeLive:
 
     async def queues(self) -> Sequence[QueueView]:
         self._check()
-        return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25, 0.5)]
+        why = (Reason("gpus", "needs 2 GPUs", {"needs": 2}),)
+        return [QueueView("default", PriorityClass.HIGH, 3, 42, 0.25, 0.5, why)]
 
     async def nodes(self) -> Sequence[NodeView]:
         self._check()
@@ -145,7 +146,7 @@ class Reply:
 
 
 class ServerUnderTest:
-    def __init__(self, store: Any, directory: Path, known: dict[str, Any], **settings: Any) -> None:
+    def __init__(self, store: Any, directory: Path, known: dict[str, Any], /, **settings: Any) -> None:
         """`known`: what else the server knows of itself, by the names of Services."""
         self.store, self.live, self.logs, self.feed = store, FakeLive(), FakeLogs(), Feed()
         self.metrics = Metrics()
@@ -256,7 +257,7 @@ class ServerUnderTest:
 
 @contextmanager
 def serving(
-    store: Any = None, known: dict[str, Any] | None = None, **settings: Any
+    store: Any = None, known: dict[str, Any] | None = None, /, **settings: Any
 ) -> Iterator[ServerUnderTest]:
     directory = Path(tempfile.mkdtemp(prefix="tgpu-api-"))
     directory.chmod(0o755)

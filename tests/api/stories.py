@@ -9,8 +9,17 @@ from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt, Started
 
 
-def submit(server: ServerUnderTest, user: str = "root", name: str = "train", **group: Any) -> int:
-    spec = JobSpec(user, (Group(("python", "train.py"), Request(), cwd="/tmp", **group),), name=name)
+def submit(
+    server: ServerUnderTest,
+    user: str = "root",
+    name: str = "train",
+    tenant_id: str = "default",
+    **group: Any,
+) -> int:
+    group = {"request": Request(), **group}
+    spec = JobSpec(
+        user, (Group(("python", "train.py"), cwd="/tmp", **group),), name=name, tenant_id=tenant_id
+    )
     return int(server.run(server.store.submit([spec], server.now_ms)).job_ids[0])
 
 

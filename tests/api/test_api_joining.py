@@ -4,6 +4,9 @@ import httpx
 import pytest
 
 from tests.api.conftest import NOW_MS, ServerUnderTest, serving
+from tgpu.api.routes import node_orders
+from tgpu.cli.commands import nodes
+from tgpu.domain.node import NOT_NODE_NAMES
 from tgpu.protocol import join_tokens, node_keys
 from tgpu.wiring import cluster_ca
 
@@ -98,6 +101,22 @@ def test_the_name_of_a_connected_node_is_not_given_to_another(
     assert join(server, token).status_code == 201, "the token was not spent"
 
 
+def test_a_word_of_the_commands_is_no_name_for_a_node(server: ServerUnderTest, client: httpx.Client) -> None:
+    token = make(client)
+    answer = join(server, token, "drain")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "node_id must not be drain, which is an order: give this node another --name",
+    )
+    assert join(server, token, "drain1").status_code == 201, "the token was not spent"
+
+
+def test_every_word_that_stands_in_the_place_of_a_nodes_name_is_known() -> None:
+    actions = nodes.parser()._subparsers._group_actions[0].choices
+    paths = [endpoint.path.split("/") for endpoint in node_orders.ENDPOINTS]
+    assert {*actions, *(path[2] for path in paths if path[2] != "{node_id}")} == NOT_NODE_NAMES
+
+
 def test_who_has_no_token_does_not_learn_which_nodes_there_are(server: ServerUnderTest) -> None:
     assert (
         join(server, join_tokens.new_secret(), "ws1").json()
@@ -151,7 +170,7 @@ def test_only_administrators_have_to_do_with_join_tokens(other: httpx.Client) ->
 def test_the_authority_is_shown_to_anybody_and_named_by_every_token() -> None:
     pem = cluster_ca.load(cluster_ca.found("c", cluster_ca.utc_now())).pem
     known = {"ca_pem": pem, "servers": lambda: ["https://gpu1:7480"]}
-    with serving(known=known) as server, server.tcp() as anybody, server.unix() as client:
+    with serving(None, known) as server, server.tcp() as anybody, server.unix() as client:
         shown = anybody.get("/ca.pem")
         assert (shown.status_code, shown.text) == (200, pem)
         token = make(client)
@@ -166,7 +185,7 @@ def test_a_server_without_an_authority_says_so(quiet: ServerUnderTest) -> None:
 
 
 def test_a_server_answers_to_the_names_it_has() -> None:
-    with serving(known={"names": frozenset({"GPU1.example.org"})}) as server, server.tcp() as anybody:
+    with serving(None, {"names": frozenset({"GPU1.example.org"})}) as server, server.tcp() as anybody:
         for host, status in (("gpu1.example.org:7480", 200), ("gpu2.example.org", 421), ("localhost", 200)):
             assert anybody.get("/healthz", headers={"Host": host}).status_code == status
         own = {"Host": "gpu1.example.org", "Origin": "http://gpu1.example.org"}

@@ -227,6 +227,8 @@ def test_nodes_and_queues_are_shown(quiet_client: httpx.Client) -> None:
         "priority_class": "high",
         "depth": 3,
         "head_job_id": 42,
+        "head_reasons": [{"code": "gpus", "text": "needs 2 GPUs", "data": {"needs": 2}}],
+        "weight": 1,
         "weighted_share": 0.25,
         "dominant_share": 0.5,
     }
@@ -275,6 +277,7 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
         'tgpu_run_seconds_count{outcome="completed"} 1.0',
         "tgpu_picture_drift_total 2.0",
         "tgpu_placements_total 1.0",
+        "tgpu_leads 1.0",
         'tgpu_node_up{node="ws1"} 1.0',
         'tgpu_device_allocated{device="0",node="ws1"} 0.5',
         'tgpu_device_busy{device="0",node="ws1"} 0.8',
@@ -283,7 +286,10 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
         assert line in text, line
     server.live.leads = False
     assert client.get("/stats").json()["devices"] == []
-    assert client.get("/metrics").status_code == 200
+    text = client.get("/metrics").text
+    assert "tgpu_leads 0.0" in text
+    assert 'tgpu_wait_seconds_count{priority_class="default"} 3.0' in text
+    assert not [name for name in ("tgpu_jobs", "tgpu_live_jobs", "tgpu_node_up") if f"\n{name}{{" in text]
 
 
 def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> None:
@@ -293,7 +299,16 @@ def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> N
     health = quiet_client.get("/healthz").json()
     assert (health["status"], health["version"]) == ("ok", "0.0-test")
     whoami = quiet_client.get("/v1/whoami").json()
-    assert whoami == {"user_id": me, "role": "admin", "uid": 0, "via": "socket", "token_expires_at": None}
+    assert whoami == {
+        "user_id": me,
+        "uid": 0,
+        "via": "socket",
+        "role": "admin",
+        "home_tenant_id": "default",
+        "memberships": [],
+        "token": None,
+        "token_expires_at": None,
+    }
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/v1/jobs", "/v2/jobs", "/jobs/1/2/3", "/v1jobs"])

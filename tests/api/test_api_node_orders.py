@@ -5,6 +5,7 @@ import pytest
 
 from tests.api.conftest import NOW_MS, ServerUnderTest
 from tests.store.store_story import a_node
+from tgpu.domain.access import Actor
 from tgpu.domain.label_rules import label_rules
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.tenant import Tenant
@@ -99,7 +100,7 @@ def test_a_window_is_made_listed_and_cancelled_once(
 ) -> None:
     epoch = server.run(server.store.claim())
     server.run(server.store.commit(epoch, Batch(NOW_MS, nodes=[a_node("ws1")])))
-    server.run(server.store.create_tenant(Tenant("org")))
+    server.run(server.store.create_tenant(Tenant("org"), Actor("root", "server"), 1))
     made = client.post(
         "/windows",
         json={"nodes": ["ws1"], "where": ["rack=r7"], "until": HOUR, "tenant_id": "org", "name": "course"},
@@ -118,12 +119,19 @@ def test_a_window_is_made_listed_and_cancelled_once(
         "created_at": "2030-03-17T17:46:40.000Z",
         "state": "open",
     }
-    assert made.json() == expected
+    assert made.json() == {**expected, "overlaps": []}
+    during = {"where": ["!gone"], "until": HOUR, "name": "fans"}
+    assert client.post("/windows", json=during).json()["overlaps"] == [1]
+    assert client.delete("/windows/2").status_code == 204
     later = client.post("/windows", json={"nodes": ["ws1"], "from": HOUR, "until": "2030-03-18T00:00:00Z"})
     assert (later.json()["kind"], later.json()["state"]) == ("maintenance", "coming")
     assert client.delete("/windows/1").status_code == 204
     assert client.delete("/windows/1").json()["detail"] == "window 1 is cancelled already"
     assert client.delete("/windows/x").status_code == client.delete("/windows/9").status_code == 404
     server.now_ms = NOW_MS + 24 * 3_600_000
-    assert [one["state"] for one in client.get("/windows").json()["windows"]] == ["cancelled", "over"]
-    assert client.delete("/windows/2").json()["detail"] == "window 2 is over already"
+    assert [one["state"] for one in client.get("/windows").json()["windows"]] == [
+        "cancelled",
+        "cancelled",
+        "over",
+    ]
+    assert client.delete("/windows/3").json()["detail"] == "window 3 is over already"

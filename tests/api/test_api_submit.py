@@ -4,7 +4,9 @@ import httpx
 import pytest
 
 from tests.api.conftest import NOW_MS, ServerUnderTest
-from tgpu.domain.tenant import Limits, Tenant
+from tgpu.domain.access import Actor
+from tgpu.domain.quota import Limits
+from tgpu.domain.tenant import Tenant
 from tgpu.store.port import StoreUnavailableError
 
 
@@ -61,6 +63,7 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "command": ["/usr/bin/python", "train.py"],
         "image": None,
         "env": {"API_TOKEN": "s3cret", "EPOCHS": "10"},
+        "secret_env": {},
         "cwd": "/tmp",
         "cpu_request": 1.5,
         "mem_request_mb": 1024,
@@ -94,6 +97,7 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "started_at": None,
         "ended_at": None,
         "giving_way": False,
+        "held": False,
     }
     assert answer.json() == expected
     shown = client.get("/v1/jobs/1").json()
@@ -314,7 +318,9 @@ def test_requests_at_once_with_one_key_make_one_job(server: ServerUnderTest, cli
 def test_a_full_quota_is_told_with_numbers_and_with_what_would_fit(
     server: ServerUnderTest, client: httpx.Client
 ) -> None:
-    server.run(server.store.create_tenant(Tenant("lab", limits=Limits(gpu_milli=2000))))
+    server.run(
+        server.store.create_tenant(Tenant("lab", limits=Limits(gpu_milli=2000)), Actor("root", "server"), 1)
+    )
     half = {"command": "x", "tenant_id": "lab", "gpu_request": 0.5}
     assert client.post("/jobs", json=half).status_code == 201
     told = problem(client.post("/jobs", json={**half, "gpu_request": 2}), 409)

@@ -23,7 +23,11 @@ def test_a_tree_of_tenants_is_made_and_shown(client: httpx.Client) -> None:
     assert client.get("/tenants/lab").json() == made.json()
     assert made.json()["quota"] == {
         "quota_id": "lab", "tenant_id": "lab", "cpu_limit": None, "mem_limit_mb": None, "disk_limit_mb": None,
-        "gpu_limit": 1.5, "cpu_used": 0, "mem_used_mb": 0, "disk_used_mb": 0, "gpu_used": 0, "version": 1,
+        "gpu_limit": 1.5, "gpu_type_limits": {}, "generic_limits": {}, "running_jobs_limit": None,
+        "waiting_jobs_limit": None, "gpu_hours_limit": None, "gpu_hours_period": "month",
+        "cpu_used": 0, "mem_used_mb": 0, "disk_used_mb": 0, "gpu_used": 0, "gpu_type_used": {},
+        "generic_used": {}, "running_jobs_used": 0, "waiting_jobs_used": 0, "gpu_hours_used": 0,
+        "cpu_burst": 0, "mem_burst_mb": 0, "disk_burst_mb": 0, "gpu_burst": 0, "version": 1,
     }  # fmt: skip
     names = {tenant["tenant_id"] for tenant in client.get("/tenants").json()["tenants"]}
     assert names == {"default", "lab", "lab/vision", "lab/vision/ann"}
@@ -41,7 +45,7 @@ def test_a_tenant_exists_once(client: httpx.Client) -> None:
         ({"tenant_id": "Lab"}, "tenant_id must be up to 8 names"),
         ({"tenant_id": "/lab"}, "tenant_id must be up to 8 names"),
         ({"tenant_id": "a/" * 8 + "a"}, "tenant_id must be up to 8 names"),
-        ({"tenant_id": "default/quota"}, "must not end with 'quota'"),
+        ({"tenant_id": "default/quota"}, "must not contain the name 'quota'"),
         ({"tenant_id": "lab", "weight": 0}, "weight must be from 1 to 1000000; got 0"),
         ({"tenant_id": "lab", "weight": 10**7}, "weight must be from 1 to 1000000"),
         ({"tenant_id": "lab", "gpu_limit": -1}, "gpu_limit must not be negative"),

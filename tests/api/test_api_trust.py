@@ -34,7 +34,16 @@ def raw(server: ServerUnderTest, text: str, *, unix: bool) -> str:
 def test_the_socket_knows_its_caller(quiet: ServerUnderTest) -> None:
     told = quiet.as_user(OTHER, "GET", "/whoami").json()
     uid = pwd.getpwnam(OTHER).pw_uid
-    assert told == {"user_id": OTHER, "role": "user", "uid": uid, "via": "socket", "token_expires_at": None}
+    assert told == {
+        "user_id": OTHER,
+        "uid": uid,
+        "via": "socket",
+        "role": None,
+        "home_tenant_id": "default",
+        "memberships": [],
+        "token": None,
+        "token_expires_at": None,
+    }
 
 
 @needs_root
@@ -203,7 +212,7 @@ def test_users_see_and_revoke_their_own_tokens_only(client: httpx.Client, other:
     [
         ({"user_id": "root"}, 403, "only administrators make tokens for others"),
         ({"role": "admin"}, 403, "a token may grant no more than you have, which is user"),
-        ({"role": "emperor"}, 422, "role must be one of viewer, user, admin"),
+        ({"role": "emperor"}, 422, "role must be one of viewer, user, operator, admin"),
         ({"expires_in_s": 0}, 422, "expires_in_s must be at least 1"),
         ({"expires_in_s": 10**12}, 422, "expires_in_s may be at most"),
         ({"note": "\x1b[31m"}, 422, "note must be at most 200 printable characters"),

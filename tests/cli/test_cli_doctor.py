@@ -20,14 +20,15 @@ def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) 
     assert ill.returncode == 1
     failed = [check for check in json.loads(ill.stdout) if check["level"] == "FAIL"]
     assert [check["name"] for check in failed] == ["server"]
-    assert "`tgpu up` replaces it" in failed[0]["advice"]
+    assert "left over from one that died" in failed[0]["text"]
+    assert failed[0]["advice"] == "start it again: `tgpu up`"
 
 
 def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tgpu) -> None:
     node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 3.0}
     server.fixed["/nodes"] = {"nodes": [node]}
     done = tgpu("doctor")
-    assert "warn  nodes     vm is not connected → start its agent with `tgpu up`\n" in done.stdout
+    assert "warn  nodes     vm is not connected → start the agent there\n" in done.stdout
     assert done.returncode == 0
 
 
@@ -47,6 +48,22 @@ def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) ->
         in done.stdout
     )
     assert done.returncode == 1
+
+
+def test_doctor_fails_a_password_that_others_can_read(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    file = tmp_path / "settings.toml"
+    for text, mode, fails in (
+        ('store = "postgresql://tgpu:secret@db/tgpu"\n', 0o644, True),
+        ('store = "postgresql://tgpu@db/tgpu?password=secret"\n', 0o640, True),
+        ('store = "postgresql://tgpu:secret@db/tgpu"\n', 0o600, False),
+        ('store = "postgresql://tgpu@db:5432/tgpu"\n', 0o644, False),
+    ):
+        file.write_text(text)
+        file.chmod(mode)
+        done = tgpu("doctor", TGPU_CONFIG=str(file))
+        said = f"FAIL  settings  {file} holds the database's password and can be read by others → chmod 600"
+        assert (said in done.stdout, done.returncode) == (fails, int(fails)), done.stdout
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import http.server
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,7 +17,9 @@ from fake_tgpu import FakeTgpu
 
 from tests.cli.cli_process import Tgpu
 from tests.postgres_server import postgres, postgres_url
-from tgpu.wiring import cluster_ca, joined_node
+from tgpu.config.settings import Settings
+from tgpu.wiring import agent_status, cluster_ca, joined_node, pidfile
+from tgpu.wiring.agent_status import AgentStatus, Standing
 from tgpu.wiring.joined_node import JoinedNode
 
 __all__ = ["postgres", "postgres_url"]
@@ -147,7 +151,70 @@ def test_a_node_tells_who_it_is_whom_it_reaches_and_what_it_offers(
     ((level, text),) = found(
         tgpu, "inventory", TGPU_SIMULATE_GPUS="4", TGPU_NODE_CPUS="2", TGPU_NODE_MEMORY="8G"
     )
-    assert (level, text) == ("ok", "4 GPUs, 2 CPUs, 8G")
+    assert (level, text) == ("ok", "4 simulated GPUs, 2 CPUs, 8G")
+
+
+@contextmanager
+def an_agent(home: Path, **status: Any) -> Iterator[None]:
+    """Its mark of life, and what it says of itself."""
+    settings = Settings(home=home)
+    settings.run_dir.mkdir(exist_ok=True)
+    said = {"node_id": "n7", "server": "https://a:1", "standing": Standing.CONNECTED} | status
+    agent_status.write(settings, AgentStatus(**said))
+    lock = pidfile.claim(settings.run_dir / "agent.pid", "agent")
+    yield
+    pidfile.release(lock)
+
+
+def test_a_sound_node_has_nothing_that_fails(
+    tgpu: Tgpu, serve: Serve, authority: bytes, tmp_path: Path
+) -> None:
+    join(tmp_path, authority, serve(authority))
+    offers = {"gpus": 8, "simulated": True, "cpu_milli": 32000, "memory_mib": 1 << 16}
+    with an_agent(tmp_path / "home", heard_at=time.time() - 2, **offers):
+        done = tgpu("doctor")
+    assert "FAIL" not in done.stdout
+    assert "warn  gpus" not in done.stdout
+    assert "tgpu up" not in done.stdout
+    assert "ok    agent     connected to https://a:1, last heard 2s ago\n" in done.stdout
+    assert "ok    inventory 8 simulated GPUs, 32 CPUs, 64G\n" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_node_whose_agent_is_not_taken_in_says_why(
+    tgpu: Tgpu, serve: Serve, authority: bytes, tmp_path: Path
+) -> None:
+    join(tmp_path, authority, serve(authority))
+    ((level, text),) = found(tgpu, "agent")
+    assert (level, text) == ("FAIL", "it does not run")
+    assert advice(tgpu, "agent") == "start it: `tgpu agent`"
+    with an_agent(tmp_path / "home", standing=Standing.CALLING):
+        ((level, text),) = found(tgpu, "agent")
+    assert (level, "calls https://a:1, but nobody takes it in" in text) == ("FAIL", True)
+    with an_agent(tmp_path / "home", standing=Standing.REFUSED, why="node n7 was removed"):
+        pass
+    ((level, text),) = found(tgpu, "agent")
+    assert (level, text) == ("FAIL", "refused by https://a:1: node n7 was removed")
+
+
+def test_a_server_whose_database_is_away_is_not_told_to_start(tgpu: Tgpu, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True)
+    (home / "server-id").write_text("s\n")
+    assert "`tgpu server`" in advice(tgpu, "server")
+    assert found(tgpu, "gpus") == [], "a server needs none"
+    lock = pidfile.claim(home / "run" / "server.pid", "server")
+    ((level, text),) = found(tgpu, "server", TGPU_STORE="postgresql://u@127.0.0.1:1/x")
+    assert (level, "waits for its store" in text) == ("warn", True)
+    ((level, _),) = found(tgpu, "store", TGPU_STORE="postgresql://u@127.0.0.1:1/x")
+    assert level == "FAIL"
+    pidfile.release(lock)
+
+
+def test_nodes_that_are_offline_are_named(server: FakeTgpu, tgpu: Tgpu) -> None:
+    nodes = [{"node_id": f"n{n}", "status": "offline", "gpu_total": 4, "silent_s": 60} for n in (2, 3)]
+    server.fixed |= {"/nodes": {"nodes": [*READY["nodes"], *nodes]}, "/stats": {}}
+    assert found(tgpu, "nodes") == [("warn", "offline: n2, n3")]
 
 
 def test_a_node_that_reaches_nobody_or_lost_its_identity_is_in_trouble(

@@ -60,7 +60,7 @@ def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
             ["list", "--limit", "x"],
             "argument --limit: must be a whole number from 0; got 'x' (see `tgpu list --help`)",
         ),
-        (["token"], "the following arguments are required: create|list|revoke (see `tgpu token --help`)"),
+        (["promote"], "the following arguments are required: --to (see `tgpu promote --help`)"),
         (
             ["up", "--policy", "x"],
             "there is no policy 'x'; take one of drf, fair-tree, priority, fifo",
@@ -94,6 +94,18 @@ def test_without_a_token_it_says_where_to_get_one(server: FakeTgpu, tgpu: Tgpu) 
     done = tgpu("stats")
     assert done.returncode == 5
     assert "set TGPU_TOKEN" in done.stderr
+
+
+def test_a_token_that_is_wrong_is_said_to_be(server: FakeTgpu, tgpu: Tgpu) -> None:
+    said = "this token is not known here, or was revoked; make a new one"
+    server.fixed["/stats"] = Refusal(401, said, "unauthorized")
+    done = tgpu("stats")
+    assert (done.returncode, done.stderr.startswith(f"tgpu: {said} with `tgpu token create`")) == (5, True)
+
+
+def test_refusals_name_commands_and_not_paths(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/stats"] = Refusal(404, "there is no tenant 'x'; GET /tenants lists them", "not-found")
+    assert tgpu("stats").stderr == "tgpu: there is no tenant 'x'; `tgpu tenants` lists them\n"
 
 
 def test_a_reader_that_leaves_early_is_no_error(server: FakeTgpu, environ: dict[str, str]) -> None:

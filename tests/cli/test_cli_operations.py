@@ -25,8 +25,28 @@ def test_nodes_are_drained_by_name_or_by_label(server: FakeTgpu, tgpu: Tgpu) -> 
     ]
     server.fixed["/nodes/undrain"] = {"nodes": ["n1"]}
     assert tgpu("nodes", "undrain", "n1", "-q").stdout == "n1\n"
+    assert tgpu("nodes", "-q", "undrain", "n1").stdout == "n1\n"
+    for words in (("--json", "undrain", "n1"), ("undrain", "n1", "--json")):
+        assert json.loads(tgpu("nodes", *words).stdout) == {"nodes": ["n1"]}
     server.fixed["/nodes/remove"] = {"nodes": ["n1"]}
     assert tgpu("nodes", "remove", "n1").stdout == "Removed; to come back it must join anew: n1\n"
+
+
+def test_servers_are_listed_with_who_leads(server: FakeTgpu, tgpu: Tgpu) -> None:
+    of = {"version": "1.2", "settings": "x", "started_at": "2026-01-31T12:00:00.000Z"}
+    first = {**of, "server_id": "s1", "url": "https://a:7480", "leads": False}
+    second = {**of, "server_id": "s2", "url": "https://b:7480", "leads": True}
+    server.fixed["/cluster"] = {"servers": [first, second]}
+    head, one, two = tgpu("servers").stdout.splitlines()
+    assert head.split() == ["SERVER", "ROLE", "VERSION", "RUNS", "SINCE", "ID"]
+    assert (one.split()[:3], two.split()[:3]) == (
+        ["https://a:7480", "follows", "1.2"],
+        ["https://b:7480", "leads", "1.2"],
+    )
+    assert tgpu("servers", "-q").stdout == "https://a:7480\nhttps://b:7480\n"
+    assert json.loads(tgpu("servers", "--json").stdout) == [first, second]
+    server.fixed["/cluster"] = {"servers": [first]}
+    assert "No server leads: a new one is being chosen." in tgpu("servers").stdout
 
 
 @pytest.mark.parametrize("words", [("drain",), ("undrain",), ("drain", "n1", "--where", "a")])
@@ -96,10 +116,12 @@ def test_windows_are_made_from_moments_and_durations(server: FakeTgpu, tgpu: Tgp
     done = tgpu(*words, *span, "--for-tenant", "org", "--name", "course")
     assert (done.returncode, done.stdout) == (
         0,
-        "Window 3 keeps the nodes for org from 2030-01-31 12:00:00 to 2030-01-31 18:00:00\n",
+        "Window 3 keeps the nodes for org from 2030-01-31 12:00 UTC to 2030-01-31 18:00 UTC\n",
     )
+    server.fixed["/windows"] = WINDOW | {"overlaps": [1, 2]}
+    assert "It overlaps with windows 1, 2" in tgpu(*words, "--for", "2h").stdout
     assert tgpu(*words, "--until", "2030-02-01", "-q").stdout == "3\n"
-    first, second = (one["body"] for one in server.asked("POST", "/windows"))
+    first, _, second = (one["body"] for one in server.asked("POST", "/windows"))
     assert first == {
         "nodes": ["n1"],
         "where": ["rack=r7"],
@@ -118,7 +140,7 @@ def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/windows"] = {"windows": [WINDOW, WINDOW | {"window_id": 2, "state": "over"}]}
     row = re.split(r"\s{2,}", tgpu("windows", "list").stdout.splitlines()[1].strip())
     assert row == [
-        "3", "coming", "org", "2030-01-31 12:00:00", "2030-01-31 18:00:00", "n1 [rack=r7]", "ann", "course",
+        "3", "coming", "org", "2030-01-31 12:00 UTC", "2030-01-31 18:00 UTC", "n1 [rack=r7]", "ann", "course",
     ]  # fmt: skip
     assert tgpu("windows", "list", "--all", "-q").stdout == "3\n2\n"
     assert json.loads(tgpu("windows", "list", "--json").stdout) == [WINDOW]
@@ -126,7 +148,31 @@ def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("windows", "list").stdout == "no windows are open or to come\n"
     server.fixed["/windows/3"] = {}
     assert tgpu("windows", "cancel", "3").stdout == "Window 3 is cancelled\n"
-    assert tgpu("windows").returncode == 2
+    assert tgpu("windows").stdout == "no windows are open or to come\n"
+
+
+def test_nodes_are_listed_or_shown_and_say_for_whom_they_are_kept(server: FakeTgpu, tgpu: Tgpu) -> None:
+    window = {"window_id": 3, "name": "", "tenant_id": None, "until": "2030-01-31T18:00:00.000Z"}
+    nodes = [{"node_id": f"n{n}", "status": "ready", "windows": [window] if n == 1 else []} for n in (1, 2)]
+    server.fixed["/nodes"] = {"nodes": nodes}
+    assert tgpu("nodes", "list", "-q").stdout == tgpu("nodes", "-q").stdout == "n1\nn2\n"
+    shown = tgpu("nodes", "show", "n1").stdout
+    assert "maintenance until 2030-01-31 18:00 UTC (window 3)" in shown
+    assert "n2" not in shown
+    unknown = tgpu("nodes", "show", "n1", "n9")
+    assert (unknown.returncode, "there is no node n9" in unknown.stderr) == (4, True)
+
+
+def test_join_tokens_say_why_they_are_worthless(server: FakeTgpu, tgpu: Tgpu) -> None:
+    token = {"token_id": 1, "created_by": "root", "expires_at": "2020-01-31T18:00:00.000Z", "uses_left": 1}
+    used = token | {"token_id": 2, "uses_left": 0}
+    good = token | {"token_id": 3, "expires_at": "2999-01-31T18:00:00.000Z"}
+    server.fixed["/join-tokens"] = {"join_tokens": [token, used, good]}
+    _, *rows = tgpu("nodes", "join-tokens").stdout.splitlines()
+    expired, spent, valid = (re.split(r"\s{2,}", row.strip()) for row in rows)
+    assert (expired[2], spent[2], valid[2]) == (
+        "2020-01-31 18:00:00 (expired)", "used", "2999-01-31 18:00:00",
+    )  # fmt: skip
 
 
 def test_a_service_is_installed_with_its_flags(

@@ -77,6 +77,12 @@ def an_attempt(number: int = 1, **changes: Any) -> dict[str, Any]:
     return attempt | changes
 
 
+JOB_FILTERS = frozenset(
+    ("status", "user", "name", "ids", "since", "until", "limit", "cursor", "order", "within", "cause", "node",
+     "exit_code", "min_elapsed", "attempts", "started_since", "started_until", "ended_since", "ended_until")
+)  # fmt: skip
+
+
 class Refusal(Exception):  # noqa: N818  what a handler answers, not a fault
     def __init__(self, status: int, detail: str, kind: str = "x", **more: object) -> None:
         super().__init__(detail)
@@ -97,7 +103,8 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 
 class FakeTgpu:
-    """Answers from `jobs`; `requests` is all it was asked; `fixed` answers a path with one object."""
+    """Answers from `jobs`; `requests` is all it was asked; `fixed` answers a path, or a method and a path
+    such as `PATCH /tenants/lab`, with one object."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -156,8 +163,9 @@ class FakeTgpu:
 
     def answer(self, request: dict[str, Any]) -> tuple[int, Any]:
         method, path, query = request["method"], request["path"], request["query"]
-        if path in self.fixed:
-            fixed = self.fixed[path]
+        named = f"{method} {path}"
+        if named in self.fixed or path in self.fixed:
+            fixed = self.fixed[named if named in self.fixed else path]
             if isinstance(fixed, Refusal):
                 raise fixed
             return 200, fixed
@@ -188,13 +196,16 @@ class FakeTgpu:
         return {"job_ids": ids} if "jobs" in body else self.jobs[ids[0]]
 
     def _page(self, query: dict[str, str]) -> dict[str, Any]:
-        unknown = set(query) - {"status", "user", "name", "ids", "since", "until", "limit", "cursor", "order"}
+        unknown = set(query) - JOB_FILTERS
         if unknown:
             raise Refusal(400, f"unknown parameter {unknown}")
         found = [job for job in self.jobs.values() if self._matches(job, query)]
         found.sort(key=lambda job: job["job_id"], reverse=query.get("order", "newest") == "newest")
         start, limit = int(query.get("cursor", 0)), int(query.get("limit", 100))
-        page = [{key: value for key, value in job.items() if key != "attempts"} for job in found]
+        shown = {"attempts"} if query.get("attempts") == "true" else set()
+        page = [
+            {key: value for key, value in job.items() if key not in {"attempts"} - shown} for job in found
+        ]
         more = start + limit < len(page)
         return {"jobs": page[start : start + limit], "next_cursor": start + limit if more else None}
 
@@ -284,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
             "path": url.path,
             "query": query,
             "headers": dict(self.headers),
-            "body": json.loads(self.rfile.read(length)) if length else None,
+            "body": self._body(self.rfile.read(length)),
         }
         self.fake.requests.append(request)
         if self.fake.deaf_to:
@@ -305,7 +316,12 @@ class _Handler(BaseHTTPRequestHandler):
         except Refusal as refusal:
             self._send(refusal.status, refusal.body)
 
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815  the library finds them by these names
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  the library finds them by these names
+
+    def _body(self, sent: bytes) -> Any:
+        if self.headers.get("Content-Type") == "application/octet-stream":
+            return sent
+        return json.loads(sent) if sent else None
 
     def _send(self, status: int, body: Any) -> None:
         data = json.dumps(body).encode()

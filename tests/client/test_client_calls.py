@@ -17,6 +17,25 @@ def later(seconds: float, action: Callable[[], None]) -> None:
     threading.Timer(seconds, action).start()
 
 
+def test_while_no_server_leads_it_is_asked_again(server: FakeTgpu) -> None:
+    client = Client()
+    server.fixed["/nodes/drain"] = Refusal(503, "no server leads yet", "no-leader")
+    server.fixed["/nodes"] = Refusal(503, "no server leads yet", "no-leader")
+
+    def elect() -> None:
+        server.fixed["/nodes/drain"] = {"nodes": ["n1"]}
+        server.fixed["/nodes"] = {"nodes": []}
+
+    later(0.5, elect)
+    assert client.drain_nodes(["n1"]) == ["n1"]
+    assert client.nodes() == []
+    assert len(server.asked("POST", "/nodes/drain")) > 1
+    server.fixed["/tokens"] = Refusal(503, "no server leads yet", "no-leader")
+    with pytest.raises(TgpuError, match="no server leads yet"):
+        client.create_token()
+    assert len(server.asked("POST", "/tokens")) == 1
+
+
 def test_submitting_sends_a_key_so_that_a_repeated_request_is_harmless(server: FakeTgpu) -> None:
     with Client() as client:
         first = client.submit(["sleep", "1"], gpu_request=2)

@@ -18,6 +18,14 @@ def test_a_named_home_is_the_only_one_tried() -> None:
     assert [str(address) for address in locate.candidates({"TGPU_HOME": "/h"})] == ["/h/run/tgpu.sock"]
 
 
+def test_on_a_node_the_servers_that_it_joined_are_asked(tmp_path: Path) -> None:
+    identity = tmp_path / "agent" / "identity.json"
+    identity.parent.mkdir()
+    identity.write_text('{"servers": ["https://a:1", "https://b:2"]}')
+    found = locate.candidates({"TGPU_HOME": str(tmp_path)})
+    assert [str(address) for address in found] == ["https://a:1", "https://b:2"]
+
+
 def test_otherwise_the_own_socket_comes_before_the_machine_s() -> None:
     found = locate.candidates({"HOME": "/home/ann"})
     assert [str(address) for address in found] == [

@@ -131,6 +131,19 @@ def test_what_may_not_be_asked_twice_is_not(starting: Any) -> None:
     assert good.asked == []
 
 
+@pytest.mark.parametrize("how", ["deaf", "cuts"])
+def test_what_would_be_made_twice_is_asked_for_once(starting: Any, how: str) -> None:
+    bad, good = starting(**{how: True}), starting()
+    for make in (Client.create_join_token, Client.create_token, lambda client: client.remove_nodes(["n1"])):
+        with (
+            Client(f"{bad.url},{good.url}", timeout=0.3) as client,
+            pytest.raises(UnreachableError, match="whether it was done is not known: look before"),
+        ):
+            make(client)
+    assert [method for method, _ in bad.asked] == ["POST"] * 3
+    assert good.asked == []
+
+
 def test_if_none_answers_all_are_named() -> None:
     first, second = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
     with Client(f"{first},{second}") as client, pytest.raises(UnreachableError) as error:
@@ -173,7 +186,16 @@ def test_an_authority_that_cannot_be_read_is_named(
 ) -> None:
     server = starting(tls=True)
     monkeypatch.setenv("TGPU_CA", str(tmp_path / "none.pem"))
-    with Client(server.url) as client, pytest.raises(UnreachableError, match=r"none\.pem"):
+    with Client(server.url) as client, pytest.raises(UnreachableError, match=r"the authority in .*none\.pem"):
+        client.whoami()
+
+
+def test_a_server_that_speaks_tls_is_not_spoken_to_in_the_clear(starting: Any) -> None:
+    server = starting(tls=True)
+    with (
+        Client(server.url.replace("https:", "http:")) as client,
+        pytest.raises(UnreachableError, match="speaks TLS: write https in place of http"),
+    ):
         client.whoami()
 
 

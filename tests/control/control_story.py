@@ -169,6 +169,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.drift = 0
+        self.ledger_differences = 0
         self.alerts: dict[str, bool] = {}
         self.placements = 0
         self.waits: list[tuple[str, float]] = []
@@ -195,6 +196,9 @@ class Watch:
 
     def count_drift(self, number: int) -> None:
         self.drift += number
+
+    def count_ledger_differences(self, number: int) -> None:
+        self.ledger_differences += number
 
     def note_alert(self, name: str, *, on: bool) -> None:
         self.alerts[name] = on

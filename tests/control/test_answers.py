@@ -7,10 +7,12 @@ import pytest
 
 from tests.control.control_story import FakeNode, Leader, capacity, hello, play, says, spec
 from tgpu.control.answers import Answers, NotLeadingError
+from tgpu.domain.access import Actor
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Group, Request
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts, Tenant
+from tgpu.domain.quota import Amounts
+from tgpu.domain.tenant import Tenant
 from tgpu.domain.views import DeviceView, QueueView
 from tgpu.protocol.messages import Heartbeat, NodeUse
 
@@ -117,7 +119,7 @@ def test_who_is_stopped_for_another_gives_way() -> None:
 def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
     async def story() -> None:
         leader = Leader()
-        await leader.store.create_tenant(Tenant("lab", weight=2))
+        await leader.store.create_tenant(Tenant("lab", weight=2), Actor("root", "server"), 1)
         await leader.node()
         await leader.submit(
             spec(tenant_id="lab"),
@@ -125,9 +127,14 @@ def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
             spec(gpus=2, tenant_id="lab", priority=5),
             spec(gpus=2, priority_class=PriorityClass.LOW),
         )
-        assert await answers_of(leader).queues() == [
+        views = await answers_of(leader).queues()
+        assert [replace(view, head_reasons=()) for view in views] == [
             QueueView("default", PriorityClass.LOW, 1, 4, 0.0, 0.0),
             QueueView("lab", PriorityClass.DEFAULT, 2, 1, 0.5, 1.0),
+        ]
+        assert [[reason.code for reason in view.head_reasons] for view in views] == [
+            ["gpus", "higher-class"],
+            ["gpus"],
         ]
 
     play(story())

@@ -51,7 +51,8 @@ def decided(picture: Picture) -> Batch:
 def test_a_start_is_placed_and_written_down_with_the_next_number() -> None:
     picture = picture_with(task(1, attempts=2))
     batch = assumed(picture, Plan(0, (Start(TaskId(1, 0), "n1", (3,)),)))
-    assert batch == Batch(0, assigned=[Assigned(TaskId(1, 0).attempt(3), "n1", (3,))])
+    reserve = POLICY.gpu_ms(task(1))
+    assert batch == Batch(0, assigned=[Assigned(TaskId(1, 0).attempt(3), "n1", (3,), reserve_gpu_ms=reserve)])
     assert (picture.waiting, list(picture.placed)) == ({}, [TaskId(1, 0)])
 
 
@@ -76,7 +77,8 @@ def test_the_claim_is_fulfilled_when_the_last_victim_is_gone_and_not_before() ->
     picture.release(TaskId(1, 0))
     assert decided(picture) == Batch(0)
     picture.release(TaskId(2, 0))
-    assert decided(picture) == Batch(0, assigned=[Assigned(URGENT.task_id.attempt(1), "n1", (0, 1))])
+    started = Assigned(URGENT.task_id.attempt(1), "n1", (0, 1), reserve_gpu_ms=POLICY.gpu_ms(URGENT))
+    assert decided(picture) == Batch(0, assigned=[started])
     assert (picture.claims, picture.preempts) == ({}, [])
 
 
@@ -151,6 +153,7 @@ def test_a_task_whose_assignment_was_refused_waits_again_with_the_same_number() 
         assert receipt.refused == turn.batch.assigned
         waiting = picture.waiting[TaskId(1, 0)]
         assert (waiting.status, waiting.attempts, picture.placed) == (Status.PENDING, 0, {})
+        assert waiting.eligible_ms == picture.now_ms + committer.RETRY_MS
 
     play(story())
 

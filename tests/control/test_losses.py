@@ -20,7 +20,7 @@ from tests.control.control_story import (
     spec,
     task,
 )
-from tgpu.control.alerts import MANY_NODES_LOST, Alerts
+from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE, Alerts
 from tgpu.control.losses import STALL_S, Losses
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -84,6 +84,29 @@ def test_the_tasks_of_a_node_that_is_gone_run_elsewhere_within_thirty_seconds() 
         assert [attempt.state for attempt in attempts] == [AttemptState.LOST, AttemptState.ASSIGNED]
         assert "lost" in cluster.leader.published
         assert gone.closed
+
+    play(story())
+
+
+def test_one_node_that_is_offline_is_an_alert_until_it_is_back_or_removed() -> None:
+    async def story() -> None:
+        cluster = await two_nodes()
+        alerts = cluster.leader.control.alerts
+        cluster.falls_silent("n1")
+        await asyncio.sleep(SILENT_S - 1)
+        assert alerts.now == ()
+        await asyncio.sleep(3)
+        ((name, text),) = [(alert.name, alert.text) for alert in alerts.now]
+        assert (name, text.startswith("not heard any more: n1; ")) == (NODES_OFFLINE, True)
+        await cluster.add("n1")
+        await asyncio.sleep(1)
+        assert alerts.now == ()
+        cluster.falls_silent("n1")
+        await asyncio.sleep(SILENT_S + 2)
+        assert [alert.name for alert in alerts.now] == [NODES_OFFLINE]
+        cluster.leader.hub.forget("n1")
+        await asyncio.sleep(1)
+        assert alerts.now == ()
 
     play(story())
 

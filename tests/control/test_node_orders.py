@@ -88,8 +88,20 @@ def test_an_order_is_carried_out_on_all_nodes_or_on_none() -> None:
         )
         await order(drain("n2", reason="hot"))
         assert (await order(drain("n1", "n2"))).refusal == "n2 is draining already, ordered by ann (hot)"
-        assert (await order(undrain("n1", "n2"))).refusal == "n1 is not being drained"
         assert [node.state for node in await leader.store.nodes()] == [NodeState.READY, NodeState.DRAINING]
+
+    play(story())
+
+
+def test_an_undrain_that_is_repeated_is_harmless() -> None:
+    async def story() -> None:
+        leader = Leader()
+        for name in ("n1", "n2"):
+            await leader.node(name)
+        await leader.control.order_nodes(drain("n2", reason="hot"))
+        for _ in range(2):
+            assert await leader.control.order_nodes(undrain("n1", "n2")) == NodesOrdered(("n1", "n2"))
+            assert [node.state for node in await leader.store.nodes()] == [NodeState.READY, NodeState.READY]
 
     play(story())
 
@@ -104,10 +116,38 @@ def test_nodes_are_chosen_by_their_labels() -> None:
             NodesOrdered(refusal="no node has rack=r7: `tgpu nodes` shows labels", unknown=True)
         )
         await order(drain("n2"))
-        assert await order(NodeOrder(NodeVerb.DRAIN, "ann", rules=absent)) == NodesOrdered(("n1",))
-        again = await order(NodeOrder(NodeVerb.DRAIN, "ann", rules=absent))
+        by_label = NodeOrder(NodeVerb.DRAIN, "ann", rules=absent, reason="dust")
+        assert await order(by_label) == NodesOrdered(("n1",))
+        await asyncio.sleep(61)
+        again = await order(by_label)
         assert again.refusal == "every node with !rack is draining already"
         assert await order(NodeOrder(NodeVerb.UNDRAIN, "ann", rules=absent)) == NodesOrdered(("n1", "n2"))
+
+    play(story())
+
+
+def test_a_drain_that_a_client_repeats_is_one() -> None:
+    async def story() -> None:
+        leader = Leader()
+        for name in ("n1", "n2"):
+            await leader.node(name)
+        order = leader.control.order_nodes
+        assert await order(drain("n1", reason="hot")) == NodesOrdered(("n1",))
+        (before, _) = await leader.store.nodes()
+        await asyncio.sleep(5)
+        assert await order(drain("n1", reason="hot")) == NodesOrdered(("n1",))
+        assert await order(drain("n1", "n2", reason="hot")) == NodesOrdered(("n1", "n2"))
+        assert (await order(drain("n1", reason="cold"))).refusal == (
+            "n1 is draining already, ordered by ann (hot)"
+        )
+        by_bob = NodeOrder(NodeVerb.DRAIN, "bob", ("n1",), reason="hot")
+        assert (await order(by_bob)).refusal == "n1 is draining already, ordered by ann (hot)"
+        (after, _) = await leader.store.nodes()
+        assert after.drain == before.drain
+        await asyncio.sleep(61)
+        assert (await order(drain("n1", reason="hot"))).refusal == (
+            "n1 is draining already, ordered by ann (hot)"
+        )
 
     play(story())
 

@@ -5,6 +5,7 @@ import asyncio
 from tests.control.control_story import FakeNode, Leader, play, says
 from tests.store.store_story import a_node
 from tgpu.control.alerts import STORE_RESTORED
+from tgpu.control.answers import Answers
 from tgpu.domain.lifecycle import Status
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import Batch
@@ -29,6 +30,9 @@ def test_nothing_starts_before_every_node_has_said_what_it_has() -> None:
             STORE_RESTORED,
             "the store was put back from a backup: nothing starts before all nodes were heard (not yet: n2)",
         )
+        why = await Answers(lambda: leader.control, leader.hub).why(job)
+        assert why is not None
+        assert (why.summary, why.reasons[0].code) == (f"waits: {alert.text}", STORE_RESTORED)
         await leader.node("n2")
         await asyncio.sleep(1)
         assert await leader.status(job) is Status.SCHEDULED

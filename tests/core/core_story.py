@@ -1,18 +1,16 @@
 """Pictures in few words: nodes, who waits, and who holds what."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Admission, Claim, Plan, Preempt, Reservation, Start
+from tgpu.core.plan import Claim, Plan, Preempt, Reservation, Start
 from tgpu.core.policy import Policy, named
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.lifecycle import Cause, NodeState, Status
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts, lineage
 
 PRIORITY = named("priority")
 FIFO = named("fifo")
@@ -145,13 +143,8 @@ def carry_out(picture: Picture, made: Plan) -> None:
     picture.fulfil({each.task_id for each in made.starts})
     for each in made.starts:
         task_now = picture.remove_waiting(each.task_id)
-        if each.admission is Admission.NOW:
-            task_now = replace(task_now, held=False)
-            _charge_quota(picture, task_now)
-        elif each.admission is Admission.BURST:
-            task_now = replace(task_now, held=False, burst=True)
         attempt_id = each.task_id.attempt(task_now.attempts + 1)
-        picture.place(task_now, attempt_id, each.node_id, each.devices)
+        picture.place(task_now, attempt_id, each.node_id, each.devices, each.admission)
     for stop in made.preempts:
         picture.preempt(stop)
         for victim in stop.victims:
@@ -159,14 +152,6 @@ def carry_out(picture: Picture, made: Plan) -> None:
             assert placed is not None, f"{victim} is to be stopped and does not run"
             picture.stopping(placed, Cause.PREEMPTED)
     picture.settle(made)
-
-
-def _charge_quota(picture: Picture, admitted: TaskBrief) -> None:
-    request = admitted.request
-    need = Amounts(request.cpu_milli, request.memory_mib, request.disk_mib, request.gpu_milli)
-    for name in lineage(admitted.tenant_id):
-        tenant = picture.tenants[name]
-        picture.set_tenant(replace(tenant, used=tenant.used.plus(need)))
 
 
 def decisions(made: Plan) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.tenant import Tenant, is_within
 from tgpu.domain.views import Advice
 
 
@@ -18,7 +19,7 @@ def copied(picture: Picture, changed: Mapping[TaskId, TaskBrief]) -> Picture:
         copy.set_node(place.node)
         copy.set_reachable(place.node.node_id, place.reachable)
     for tenant in picture.tenants.values():
-        copy.set_tenant(tenant)
+        copy.set_tenant(replace(tenant, job_use=replace(tenant.job_use, gpu_ms=_gpu_ms(picture, tenant))))
     copy.set_windows(picture.windows)
     for placed in picture.placed.values():
         copy.restore(replace(placed))
@@ -28,6 +29,13 @@ def copied(picture: Picture, changed: Mapping[TaskId, TaskBrief]) -> Picture:
         copy.preempt(preempt)
     copy.settle(Plan(copy.version, reservations=picture.reservations))
     return copy
+
+
+def _gpu_ms(picture: Picture, tenant: Tenant) -> int:
+    """As the store would say: it does not know of claims."""
+    claimed = [picture.waiting[task_id] for task_id in picture.claims]
+    below = [task for task in claimed if is_within(task.tenant_id, tenant.tenant_id)]
+    return picture.hours.used.get(tenant.tenant_id, 0) - sum(map(picture.policy.gpu_ms, below))
 
 
 def as_advised(picture: Picture, task_id: TaskId, advice: Advice) -> Picture:

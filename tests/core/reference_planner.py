@@ -5,7 +5,6 @@ from dataclasses import replace
 from tests.core.reference.backfill import moment_and_places, reserve
 from tests.core.reference.order import (
     Unit,
-    admits,
     block,
     is_blocked,
     next_unit,
@@ -16,12 +15,14 @@ from tests.core.reference.order import (
 )
 from tests.core.reference.place import start_now
 from tests.core.reference.preempt import preempt
+from tests.core.reference.quota import admits, allows, may_begin, may_burst
 from tests.core.reference.room import needs
 from tests.core.reference.world import World, world_of
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Admission, Plan, Start
+from tgpu.core.plan import Plan, Start
 from tgpu.core.policy import Policy
 from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.quota import Admission
 
 
 def reference_plan(picture: Picture, policy: Policy) -> Plan:
@@ -36,7 +37,7 @@ def reference_plan(picture: Picture, policy: Policy) -> Plan:
         repairs = sorted((unit for unit in mine if unit.damaged), key=lambda unit: unit.head.task_id)
         first = sorted((unit for unit in mine if id(unit) in holders), key=lambda unit: holders[id(unit)])
         for unit in [*repairs, *(unit for unit in first if not unit.damaged)]:
-            if not unit.held or admits(world, unit, burst=False):
+            if allows(world, unit):
                 attempt(world, unit, holder=id(unit) in holders)
                 tried.add(id(unit))
         for order in policy.order_names:
@@ -46,7 +47,7 @@ def reference_plan(picture: Picture, policy: Policy) -> Plan:
         if TERMS[priority_class].may_burst:
             rank = TERMS[priority_class].rank
             held = [u for u in units if u.rank == rank and u.held and id(u) not in tried and not u.damaged]
-            held = [unit for unit in held if unit.eligible_ms <= world.now_ms]
+            held = [unit for unit in held if unit.eligible_ms <= world.now_ms and may_burst(world, unit)]
             for order in policy.order_names:
                 serve(world, [unit for unit in held if order_of(unit, policy) == order], burst=True)
     return Plan(picture.version, tuple(world.starts), tuple(world.preempts), tuple(world.reservations))
@@ -93,7 +94,9 @@ def serve(world: World, units: list[Unit], *, burst: bool) -> set[int]:
             return tried
         unit = next_unit(world, left)
         left.remove(unit)
-        if unit.held and not admits(world, unit, burst=burst):
+        if not may_begin(world, unit):
+            continue
+        if not admits(world, unit, burst=burst):
             stopped.add(queue_of(unit, policy))
             continue
         attempt(world, unit, burst=burst)
@@ -112,13 +115,12 @@ def attempt(world: World, unit: Unit, *, burst: bool = False, holder: bool = Fal
         write_down_starts(world, unit, burst=burst)
         return
     if not burst and has_licences(world, unit) and preempt(world, unit):
-        if unit.held:
-            world.admitted_here += unit.tasks
         return
     if not burst and (holder or is_one_left(world, unit)):
         found = None if has_room else moment_and_places(world, unit)
         if has_room:
             keep_licences(world, unit)
+            world.kept_for += unit.tasks
         if found is not None:
             reserve(world, unit, found)
         if has_room or found is not None:
@@ -149,8 +151,6 @@ def write_down_starts(world: World, unit: Unit, *, burst: bool) -> None:
     admission = Admission.CHARGED
     if unit.held:
         admission = Admission.BURST if burst else Admission.NOW
-    if admission is Admission.NOW:
-        world.admitted_here += unit.tasks
     for task in unit.tasks:
         holder = world.holders[task.task_id]
         if burst:

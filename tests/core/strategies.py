@@ -19,7 +19,8 @@ from tgpu.domain.job import Gang, LabelOp, LabelRule, Request, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, NodeState, Status
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts, Limits, Tenant
+from tgpu.domain.quota import JobLimits, JobUse, Limits
+from tgpu.domain.tenant import Tenant, Terms
 
 MODELS = ("NVIDIA A100", "NVIDIA A100", "Tesla T4")
 TENANTS = ("a", "a/x", "a/x/p", "a/x/q", "a/y", "b", "b/z")
@@ -136,6 +137,7 @@ def some_request(dice: Random) -> Request:
         {"gpu_milli": 0, "gpu_memory_mib": dice.choice((10000, 40960))},
         {"gpu_milli": 1000, "gpu_memory_mib": 50000},
         {"gpu_type": dice.choice(("a100", "t4")), "gpu_milli": 1000},
+        {"gpu_types_barred": dice.choice((("a100",), ("t4",), ("nvidia a", "t4")))},
         {"exclusive": True},
         {"node_id": dice.choice(("n0", "n1", "n9"))},
         {"node_selector": (("rack", "r1"),)},
@@ -197,10 +199,23 @@ def policies(draw: st.DrawFn, *, preemption: bool | None = None) -> Policy:
 
 
 def some_tenant(dice: Random, tenant_id: str) -> Tenant:
-    if not rarely(dice, 3):
-        return Tenant(tenant_id, dice.randint(1, 5))
-    used = Amounts(cpu_milli=dice.choice((0, 1000, 2000)), gpu_milli=dice.choice((0, 500, 1000)))
-    return Tenant(tenant_id, dice.randint(1, 5), Limits(cpu_milli=2000, gpu_milli=1000), used)
+    tenant = Tenant(tenant_id, dice.randint(1, 5))
+    if rarely(dice, 3):
+        named = dice.choice(
+            ((), (("gpu:a100", 1000),), (("generic:fpga", 1),), (("generic:fpga", 2), ("gpu:t4", 0)))
+        )
+        limits = Limits(
+            dice.choice((None, 2000, 4000)), gpu_milli=dice.choice((None, 1000, 3000)), named=named
+        )
+        tenant = replace(tenant, limits=limits)
+    if rarely(dice, 4):
+        gpu_ms = dice.choice((None, 1000 * 3600, 5000 * 3600))
+        use = JobUse(gpu_ms=dice.choice((0, 0, 900 * 3600)), period_from_ms=NOW_MS - 1_000_000)
+        limits_of_jobs = JobLimits(dice.choice((None, 1, 2, 4)), gpu_ms=gpu_ms)
+        tenant = replace(tenant, job_limits=limits_of_jobs, job_use=use)
+    if rarely(dice, 4):
+        tenant = replace(tenant, terms=Terms(may_burst=dice.choice((True, False))))
+    return tenant
 
 
 @st.composite
@@ -278,7 +293,7 @@ def time_passes(dice: Random, picture: Picture) -> None:
 def attempt_ends(dice: Random, picture: Picture, placed: Placed) -> None:
     """One who was stopped waits again, mostly asleep; a gang that loses a task may get it back."""
     picture.release(placed.task.task_id)
-    again = replace(placed.task, burst=False, held=placed.task.burst)
+    again = replace(placed.task, burst=False)
     if placed.state is AttemptState.STOPPING or rarely(dice, 2):
         eligible_ms = picture.now_ms + dice.choice((0, 10_000, 900_000))
         picture.add_waiting(replace(again, status=Status.PREEMPTED, eligible_ms=eligible_ms))

@@ -1,10 +1,10 @@
-"""Where a task stands, with its quota, its victims and in the line: told, word by word."""
+"""Where a task stands, with its victims and in the line: told, word by word."""
 
 from dataclasses import replace
 from typing import Any
 
-from tests.core.core_story import DRF, NOW_MS, PRIORITY, asks, at, carry_out, gang, node, picture_of, task
-from tests.core.explain_story import fewer_gpus, waits, why
+from tests.core.core_story import DRF, NOW_MS, PRIORITY, asks, at, carry_out, node, picture_of, task
+from tests.core.explain_story import waits, why
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
@@ -12,46 +12,12 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts, Limits, Tenant
 from tgpu.domain.views import Reason
 
 HIGH, LOW = PriorityClass.HIGH, PriorityClass.LOW
 
 
-# Quota, backoff, victims
-
-
-def test_a_held_task_is_told_whose_limit_holds_it_with_the_numbers() -> None:
-    waiting = [
-        task(1, asks(gpus=2), tenant_id="lab/vision", held=True),
-        task(2, asks(gpus=1), tenant_id="lab/vision", held=True),
-    ]
-    picture = picture_of([node(gpus=4)], waiting, policy=DRF)
-    picture.set_tenant(Tenant("lab", 1, Limits(gpu_milli=4000), Amounts(gpu_milli=3000)))
-    text = "held by the quota of tenant lab: 3 of 4 GPUs are admitted, and it needs 2"
-    data = {"tenant_id": "lab", "resource": "GPUs", "limit": 4.0, "used": 3.0, "needs": 2.0}
-    assert why(picture, 1) == waits(1, Reason("quota", text, data), advice=fewer_gpus(2, 1))
-    text = "held: job 1 comes before it, and the quota has no room for that one yet"
-    in_line = "2nd in line of tenant lab/vision in class default"
-    assert why(picture, 2) == waits(
-        2,
-        Reason("quota", text, {"job_id": 1}),
-        Reason("in-line", in_line, {"ahead": 1, "class": "default", "tenant_id": "lab/vision"}),
-        position=2,
-    )
-
-
-def test_a_held_gang_stops_every_task_of_a_held_gang_behind_it() -> None:
-    large = gang(1, [asks(gpus=1)] * 3, tenant_id="lab", held=True)
-    small = gang(2, [asks(gpus=1)] * 2, tenant_id="lab", held=True)
-    picture = picture_of([node(gpus=8)], large + small, policy=DRF)
-    picture.set_tenant(Tenant("lab", 1, Limits(gpu_milli=2000)))
-    for index in range(2):
-        assert why(picture, 2, index).reasons[0] == Reason(
-            "quota",
-            "held: job 1 comes before it, and the quota has no room for that one yet",
-            {"job_id": 1},
-        )
+# Backoff, victims
 
 
 def test_who_was_preempted_is_told_when_it_may_start_again() -> None:

@@ -1,15 +1,19 @@
 """On any picture: a plan is the one that the plain reference makes, and it keeps every promise."""
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
 
 from tests.core.core_story import carry_out
+from tests.core.picture_copy import copied
 from tests.core.reference_planner import reference_plan
 from tests.core.strategies import SEEDS, Story, policies, some_job, stories
 from tgpu.core.invariants import violations
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan
 from tgpu.core.planner import plan
-from tgpu.core.policy import named
+from tgpu.core.policy import Policy, named
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
@@ -127,3 +131,25 @@ def about(made: Plan, job_id: int) -> list[object]:
     """What happens to one job now; reservations are given out again in the next full cycle."""
     starts = [each for each in made.starts if each.task_id.job_id == job_id]
     return [*starts, *(each for each in made.preempts if each.claims[0].task_id.job_id == job_id)]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@given(policies(preemption=False).flatmap(stories), st.integers(1, 5))
+def test_plans_of_few_starts_each_come_to_what_one_plan_of_all_does(story: Story, most: int) -> None:
+    """Without preemption: whom the last of them stop may have been started by the first."""
+    picture, policy = story.picture, story.policy
+    note(story.in_lines())
+    at_once, by_and_by = copied(picture, {}), copied(picture, {})
+    assert decided(by_and_by, policy, most) == decided(at_once, policy, None)
+
+
+def decided(picture: Picture, policy: Policy, most: int | None) -> list[str]:
+    """By the first plan and all that go on from there, and what the next whole plan makes of that."""
+    made = plan(picture, policy, whole=True, most_starts=most)
+    found = in_lines(replace(made, reservations=()))
+    carry_out(picture, made)
+    while made.more:
+        made = plan(picture, policy, most_starts=most)
+        found += in_lines(replace(made, reservations=()))
+        carry_out(picture, made)
+    return sorted(found) + in_lines(plan(picture, policy, whole=True))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.end_to_end.whole_tgpu import Installation
-from tests.postgres_server import postgres, postgres_url
+from tests.postgres_server import PostgresServer, postgres, postgres_url
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -49,17 +49,67 @@ def test_the_old_file_is_refused_until_the_settings_name_the_database(
     assert refused.returncode == 1
     assert "tgpu.db was promoted to postgresql://tgpu@127.0.0.1:" in refused.stderr
     (up.home / "tgpu.toml").write_text(f'store = "{postgres_url}"\n')
+    (up.home / "tgpu.toml").chmod(0o644)
     up.up()
+    assert "can be read by others: chmod 600" in (up.home / "run" / "server.log").read_text()
     assert up.show(job)["status"] == "completed"
     refused = up.tgpu("backup", str(up.files / "copy"), check=False)
     assert (refused.returncode, "pg_dump" in refused.stderr) == (6, True)
-    assert up.tgpu("promote", "--to", postgres_url, check=False).returncode == 6
+    assert "nothing is left to do" in up.tgpu("promote", "--to", postgres_url).stdout
+    refused = up.tgpu("promote", "--to", "postgresql://u@127.0.0.1:1/x", check=False)
+    assert (refused.returncode, "in a database already" in refused.stderr) == (6, True)
 
 
-def test_a_database_that_is_not_there_moves_nothing(up: Installation) -> None:
+def server_pid(installed: Installation) -> str:
+    return (installed.home / "run" / "server.pid").read_text()
+
+
+@pytest.mark.timeout(180)
+def test_a_second_promotion_leaves_the_server_alone_and_doctor_asks_for_the_setting(
+    up: Installation, postgres_url: str
+) -> None:
+    up.tgpu("promote", "--to", postgres_url, "--stop")
+    pid = server_pid(up)
+    again = up.tgpu("promote", "--to", postgres_url, "--stop")
+    assert "nothing is left to do" in again.stdout
+    assert "stopping the server" not in again.stderr
+    assert server_pid(up) == pid
+    assert up.submit("--", "true") == 1
+
+    def said_of_database() -> dict[str, str]:
+        found = json.loads(up.tgpu("doctor", "--json", check=False).stdout)
+        (finding,) = (each for each in found if each["name"] == "database")
+        return finding  # type: ignore[no-any-return]
+
+    runs = said_of_database()
+    assert (runs["level"], 'store = "postgresql://tgpu@127.0.0.1:' in runs["advice"]) == ("warn", True)
+    up.tgpu("down")
+    stands = said_of_database()
+    assert (stands["level"], 'store = "postgresql://tgpu@127.0.0.1:' in stands["advice"]) == ("FAIL", True)
+
+
+@pytest.mark.timeout(180)
+def test_a_promotion_that_cannot_be_is_refused_before_anything_is_stopped(
+    up: Installation, postgres: PostgresServer
+) -> None:
     job = up.submit("--", "true")
     up.wait_status(job, "completed")
-    done = up.tgpu("promote", "--to", "postgresql://u@127.0.0.1:1/x", "--stop", check=False)
-    assert done.returncode == 3
-    assert "starting the server on its file again" in done.stderr
+    pid = server_pid(up)
+    foreign, used = postgres.new_database("template1"), postgres.new_database()
+    postgres.execute("CREATE TABLE others (x int)", foreign)
+    postgres.execute("INSERT INTO servers VALUES ('s', '', '', '', 0, 0)", used)
+    for url, code, why in (
+        ("mysql://127.0.0.1/x", 6, "begins with postgresql://"),
+        ("postgresql://u@127.0.0.1:1/x", 3, "cannot be reached"),
+        (postgres.url("nowhere"), 6, "nowhere"),
+        (postgres.url(foreign), 6, "is the database of another program"),
+        (postgres.url(used), 6, "is not empty"),
+        (postgres.url(foreign, user="stranger"), 6, "stranger"),
+    ):
+        refused = up.tgpu("promote", "--to", url, "--stop", check=False)
+        assert (refused.returncode, why in refused.stderr) == (code, True), (url, refused.stderr)
+        assert "stopping" not in refused.stderr
+    assert server_pid(up) == pid
     assert up.show(job)["status"] == "completed"
+    for name in (foreign, used):
+        postgres.drop(name)

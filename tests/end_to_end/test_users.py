@@ -1,74 +1,26 @@
 """Several people on one machine: each is who the kernel says, and touches only what is theirs."""
 
-import contextlib
-import fcntl
 import grp
-import json
 import os
 import pwd
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.end_to_end.unix_users import USERS, accounts, as_user
 from tests.end_to_end.whole_tgpu import Installation
-from tgpu.client import Client, TgpuError
+from tgpu.client import Client
 from tgpu.config import settings as configuration
 from tgpu.wiring import up as wiring_up
 
-# Tests run side by side, and accounts belong to the whole machine: each worker has its own two.
-USERS = tuple(f"tgpu-{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}" for name in ("ann", "bob"))
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
-
-
-@contextlib.contextmanager
-def accounts_locked() -> Iterator[None]:
-    """useradd gives up at once when somebody else is changing the accounts."""
-    with Path("/tmp/tgpu-test-accounts.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def people() -> Iterator[None]:
-    """Two accounts of their own; ann is in an extra group."""
-    with accounts_locked():
-        for name in USERS:
-            subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
-            subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True)
-        subprocess.run(["usermod", "--append", "--groups", "audio", USERS[0]], check=True)
-    yield
-    with accounts_locked():
-        for name in USERS:
-            subprocess.run(["userdel", "--remove", name], check=False, capture_output=True)
-
-
-def as_user(name: str, work: Callable[[], Any]) -> Any:
-    """In a child that has become that user for good, as a login would."""
-    account = pwd.getpwnam(name)
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.initgroups(name, account.pw_gid)
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
-            try:
-                answer = work()
-            except TgpuError as error:
-                answer = {"refused": error.status, "detail": str(error)}
-            os.write(send, json.dumps(answer).encode())
-        finally:
-            sys.stdout.flush()
-            os._exit(0)
-    os.close(send)
-    with os.fdopen(receive, "rb") as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(text)
+    with accounts():
+        yield
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_a_gpu_that_is_lost_is_ill_and_keeps_its_name(nvml: dict[str, str]) -> N
     assert before[1]["healthy"]
     assert after[1] == {**before[1], "healthy": False, "note": "GPU is lost"}
     assert after[::2] == before[::2]
-    assert percent == [10, 0, 30]
+    assert percent == [10, None, 30]
 
 
 def test_a_gpu_that_was_lost_from_the_start_is_ill(nvml: dict[str, str]) -> None:
@@ -132,7 +132,7 @@ esac"""
     devices, _, percent, memory = ask(smi(tmp_path, script))
     ill = {"healthy": False, "note": "nvidia-smi says [Unknown Error]"}
     assert devices == [device(0, "Tesla V100", 16384), device(1, "Tesla V100", 0, **ill)]
-    assert (percent, memory) == ([55, 0], [1024, 0])
+    assert (percent, memory) == ([55, None], [1024, None])
 
 
 def test_without_nvml_and_with_a_failing_nvidia_smi_there_are_no_gpus(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_gpus_can_be_simulated(tmp_path: Path) -> None:
         (0, "GPU-simulated-0", "A100"),
         (2, "GPU-simulated-2", "A100"),
     ]
-    assert inventory.measure().gpu_percent == (0, 0)
+    assert inventory.measure().gpu_percent == (None, None), "nobody can say what they do"
 
 
 @pytest.mark.parametrize(

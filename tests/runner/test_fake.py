@@ -6,7 +6,15 @@ from collections.abc import Callable, Coroutine
 from tests.runner.conftest import PATH
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner, Run
-from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, Runner, RunnerEvent
+from tgpu.runner.port import (
+    HAD_BEFORE,
+    AttemptEnded,
+    AttemptStarted,
+    LaunchSpec,
+    LogPart,
+    Runner,
+    RunnerEvent,
+)
 
 
 def spec(attempt: str = "1.0.1", *, time_limit_s: int | None = None, grace_s: int = 0) -> LaunchSpec:
@@ -41,10 +49,11 @@ def test_a_task_starts_ends_and_runs_once() -> None:
         assert runner.read_log("2.0.1", "stdout", 0, 10) is None
 
     machine, events = played(Behaviour(0.01, exit_code=3, output=b"hi!"), story)
-    started, ended = events
+    started, ended, again = events
     assert isinstance(started, AttemptStarted)
     assert isinstance(ended, AttemptEnded)
     assert (ended.exit.cause, ended.exit.exit_code) == (Cause.EXITED, 3)
+    assert again == AttemptEnded("1.0.1", HAD_BEFORE)
     assert [run.attempt for run in machine.history] == ["1.0.1"]
 
 

@@ -9,14 +9,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 
 from tests.runner.conftest import Machine, is_running, processes_of
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner import process, upkeep
-from tgpu.runner.port import AttemptEnded, AttemptStarted
+from tgpu.runner import process, upkeep, warm
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,6 +135,19 @@ def test_an_attempt_runs_once_however_often_it_is_launched(machine: Machine, hom
     assert lines(home / "ran") == 1
 
 
+def test_a_launch_of_what_was_forgotten_is_answered_after_a_restart_too(machine: Machine) -> None:
+    spec = machine.spec("true")
+    machine.runner.launch(spec)
+    machine.end_of(spec.attempt)
+    machine.runner.forget(spec.attempt)
+    for _ in range(2):
+        machine.events.clear()
+        machine.runner.launch(spec)
+        assert machine.events == [AttemptEnded(spec.attempt, HAD_BEFORE)]
+        machine.close()
+        machine.open()
+
+
 def test_a_forgotten_attempt_may_run_again_only_when_no_order_can_be_under_way(
     machine: Machine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +168,33 @@ def test_a_killed_spawner_is_replaced_and_no_order_is_lost(machine: Machine, hom
     for attempt in attempts:
         assert machine.end_of(attempt).exit_code == 0
     assert lines(home / "ran") == 40
+
+
+def test_a_spawner_that_cannot_start_is_tried_again_less_and_less_and_its_words_are_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    births: list[float] = []
+    start = warm.Spawner.start
+
+    async def counted(*given: Any) -> warm.Spawner:
+        births.append(time.monotonic())
+        return await start(*given)
+
+    monkeypatch.setattr(warm.Spawner, "start", counted)
+    code = warm._CODE
+    monkeypatch.setattr(warm, "_CODE", "raise SystemExit('no room for {{root!r}} {pipe} {lock}')")
+    with structlog.testing.capture_logs() as told:
+        os.kill(machine.runner._spawner.process.pid, signal.SIGKILL)
+        attempt = machine.shell("exit 7")
+        machine.until(lambda: len(births) == 4)
+        monkeypatch.setattr(warm, "_CODE", code)
+        assert machine.end_of(attempt).exit_code == 7, "once it can start, no order is lost"
+    assert births[3] - births[0] >= 0.1 + 0.2 + 0.4
+    deaths = [line for line in told if line["event"] == "spawner-died"]
+    assert [death["again_in_s"] for death in deaths] == [0.0, 0.1, 0.2, 0.4, 0.8]
+    assert deaths[0]["said"] == ""
+    assert all(death["said"].startswith("no room for") for death in deaths[1:])
+    assert [death["status"] for death in deaths] == [-signal.SIGKILL, 1, 1, 1, 1]
 
 
 def test_the_task_of_a_killed_supervisor_is_ended_and_recorded(machine: Machine, home: Path) -> None:

@@ -19,6 +19,7 @@ from tgpu.control.orders import OrderBook
 from tgpu.control.turn import Turn
 from tgpu.core.columns.node_columns import NodeColumns
 from tgpu.core.columns.table import Table
+from tgpu.core.engine import PLAIN, plain_with
 from tgpu.core.holdings import Holding
 from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
@@ -32,6 +33,8 @@ from tgpu.sim.machine import Machine
 from tgpu.sim.run import simulate
 from tgpu.sim.runner import SimRunner
 from tgpu.sim.store import SimStore
+from tgpu.store.account import Account
+from tgpu.store.book import Lineage
 from tgpu.store.memory_state import State
 from tgpu.store.port import Batch, IdempotencyKey, Receipt, Store, Submitted
 
@@ -218,7 +221,28 @@ def a_store_without_a_fence(patch: Patch) -> None:
 
 
 def a_store_that_never_gives_quota_back(patch: Patch) -> None:
-    patch.setattr(State, "release", lambda _self, _spec: None)
+    patch.setattr(Lineage, "_release", lambda *_: None)
+
+
+def a_store_that_admits_beyond_the_limit(patch: Patch) -> None:
+    patch.setattr(Account, "without_room", lambda *_: None)
+    patch.setattr(Account, "without_burst", lambda *_: None)
+
+
+def a_store_and_a_planner_that_run_more_tasks_than_they_may(patch: Patch) -> None:
+    patch.setattr(Account, "may_start", lambda *_: True)
+    patch.setattr(PLAIN, "fill", plain_with({"short_of": lambda *_: -1}).fill)
+
+
+def a_store_that_forgets_that_a_task_has_left_its_node(patch: Patch) -> None:
+    original = Lineage.part
+
+    def part(self: Lineage, *about: Any, **more: Any) -> None:
+        original(self, *about, **more)
+        for account in self.levels:
+            account.running += 1
+
+    patch.setattr(Lineage, "part", part)
 
 
 def a_store_that_writes_down_a_start_where_there_was_none(patch: Patch) -> None:
@@ -283,6 +307,9 @@ def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
         (an_outcome_that_tries_again_whatever_the_job_says, "PreemptedIsNeverLost"),
         (a_store_without_a_fence, "DeposedWriteNothing"),
         (a_store_that_never_gives_quota_back, "QuotaAddsUp"),
+        (a_store_that_forgets_that_a_task_has_left_its_node, "QuotaAddsUp"),
+        (a_store_that_admits_beyond_the_limit, "QuotaHolds"),
+        (a_store_and_a_planner_that_run_more_tasks_than_they_may, "QuotaHolds"),
         (a_store_that_writes_down_a_start_where_there_was_none, "OnlyLegalMoves"),
         (a_store_that_changes_its_mind, "FinalIsFinal"),
         (an_api_that_answers_before_it_has_written, "AcknowledgedIsNeverLost"),

@@ -36,3 +36,19 @@ def test_nodes_are_lost_and_return_to_tasks_that_have_moved_and_are_frozen_meanw
     }
     assert min(happened.values()) > 0, happened
     assert happened[r"job \d+ lost "] >= 20
+
+
+def test_quotas_hold_and_admit_and_tenants_are_changed_and_moved() -> None:
+    traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
+    happened = {
+        word: sum(len(re.findall(word, trace)) for trace in traces)
+        for word in (
+            r"job \d+ is admitted: now",
+            r"job \d+ is admitted: burst",
+            r"is refused: tenant",
+            r"admin +tenant \S+: weight",
+            r"admin +tenant \S+ is \S+ from now on",
+        )
+    }
+    assert min(happened.values()) > 0, happened
+    assert happened[r"job \d+ is admitted: now"] >= 60

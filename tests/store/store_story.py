@@ -1,10 +1,26 @@
 """Short words for the stories of the store's tests."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from tgpu.domain.access import Actor
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit, Group, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Happening, NodeState
 from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.tenant import Tenant
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Started, Store
+
+ROOT = Actor("root", "socket")
+
+
+def setting(**fields: object) -> Callable[[Tenant], Tenant]:
+    """A change of a tenant."""
+    return lambda tenant: replace(tenant, **fields)  # type: ignore[arg-type]
+
+
+async def a_tenant(store: Store, tenant_id: str, weight: int = 1, **fields: object) -> Tenant:
+    return await store.create_tenant(Tenant(tenant_id, weight, **fields), ROOT, 1)  # type: ignore[arg-type]
 
 
 def a_job(

@@ -10,11 +10,15 @@ from random import Random
 
 import pytest
 
-from tests.store.store_story import a_job, a_node
+from tests.store.ledger_story import check_exact
+from tests.store.store_story import ROOT, a_node, setting
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Exit, Job, JobSpec
+from tgpu.domain.job import Exit, Group, Job, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Happening, NodeState, Status
-from tgpu.domain.tenant import Limits, Tenant
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota, Period
+from tgpu.domain.tenant import Tenant, Terms
+from tgpu.store.access_port import Token
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import (
@@ -24,20 +28,26 @@ from tgpu.store.port import (
     IdempotencyKey,
     JobFilter,
     Paging,
-    QuotaExceededError,
     Started,
     StopOrdered,
     Store,
     TaskClosed,
 )
 from tgpu.store.postgres import PostgresStore
+from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.refusals import StoreError
 from tgpu.store.sqlite import SqliteStore
 
 STEPS = 150
-TENANTS = ("default", "lab", "lab/ann", "lab/bob")
+TENANTS = ("default", "lab", "lab/ann", "lab/bob", "lab/bob/x", "other")
 USERS = ("ann", "bob")
-OPENING: list[tuple[object, ...]] = [("claim",), ("create_tenant", Tenant("lab"))]
+DAY_MS = 86_400_000
+OPENING: list[tuple[object, ...]] = [
+    ("claim",),
+    *(("create_tenant", Tenant(tenant_id), ROOT, 1) for tenant_id in TENANTS[1:4]),
+    ("create_token", Token(0, "ann", "user", "d1", "", 1, None, jobs_left=5), ROOT, 1),
+    ("create_token", Token(0, "ann", "user", "d2", "", 1, None, gpu_ms_left=20_000), ROOT, 1),
+]
 
 
 @dataclass
@@ -46,11 +56,12 @@ class Dice:
 
     chance: Random
     jobs: list[Job]
+    tenants: list[str]
     epoch: int = 0
 
     def step(self) -> tuple[object, ...]:
         draw = self.chance.choices(
-            (self.submit, self.commit, self.cancel, self.tenancy, self.look), (3, 12, 1, 1, 3)
+            (self.submit, self.commit, self.cancel, self.tenancy, self.look), (4, 12, 1, 2, 3)
         )[0]
         return draw()
 
@@ -87,12 +98,33 @@ class Dice:
 
     def submit(self) -> tuple[object, ...]:
         key = IdempotencyKey(self.chance.choice(USERS), str(self.time() % 9), self.chance.choice("de"))
-        return ("submit", self.some(3, self.spec), self.time(), self.maybe(key))
+        token_id = self.maybe(self.chance.randint(1, 3))
+        return ("submit", self.some(3, self.spec), self.time(), self.maybe(key), token_id)
 
     def spec(self) -> JobSpec:
-        (tenant_id,) = self.chance.choices(TENANTS, (9, 1, 1, 1))
-        name = self.chance.choice(("", "a_b", "A%B"))
-        return a_job(self.chance.choice(USERS), name, tenant_id, self.chance.randint(0, 1500))
+        tenant_id = "default" if self.chance.random() < 0.3 else self.tenant_id()
+        request = Request(
+            500,
+            64,
+            8,
+            self.chance.randint(0, 1500),
+            self.maybe(self.chance.choice(("A100", "h100-80"))),  # type: ignore[arg-type]
+            user=self.chance.choice(USERS),
+            generic=self.chance.choice(((), (), (("licence", 1),))),
+            gpu_memory_mib=self.chance.choice((0, 0, 4096)),
+        )
+        return JobSpec(
+            self.chance.choice(USERS),
+            (Group(("python", "train.py"), request),),
+            self.chance.choice(("", "a_b", "A%B")),
+            tenant_id,
+            self.chance.choice((PriorityClass.DEFAULT, PriorityClass.LOW)),
+            time_limit_s=self.chance.choice((None, 1, 3)),
+        )
+
+    def tenant_id(self) -> str:
+        """Most often one that there is."""
+        return self.chance.choice(self.tenants if self.chance.random() < 0.9 else TENANTS)
 
     def time(self) -> int:
         return self.chance.randint(1, 1000)
@@ -140,23 +172,47 @@ class Dice:
         return TaskClosed(self.task_id(), self.chance.choice(tuple(Happening)), self.cause(), "so")
 
     def assign(self) -> Assigned:
-        return Assigned(self.attempt_id(1), "n1", tuple(self.chance.sample(range(4), 2)))
+        devices = tuple(self.chance.sample(range(4), 2))
+        admission = self.chance.choice(tuple(Admission))
+        return Assigned(self.attempt_id(1), "n1", devices, admission, self.chance.choice((0, 500, 5000)))
 
     def cancel(self) -> tuple[object, ...]:
         return ("request_cancel", self.some(3, self.job_id), self.chance.choice(USERS), self.time())
 
     def tenancy(self) -> tuple[object, ...]:
         # `default` stays without limits: some work must always get in.
-        tenant_id, version = self.chance.choice(TENANTS[1:]), self.maybe(self.chance.randint(1, 3))
-        limits = Limits(gpu_milli=self.chance.choice((None, None, 0, 5000)))
-        made = ("create_tenant", Tenant(tenant_id, 2, limits))
-        return self.chance.choice(
+        some = [tenant_id for tenant_id in (*TENANTS, *self.tenants) if tenant_id != "default"]
+        tenant_id, version = self.chance.choice(some), self.maybe(self.chance.randint(1, 3))
+        wanted = self.settings()
+        draw = self.chance.choices(
             (
-                made,
-                ("update_tenant", {"tenant_id": tenant_id, "limits": limits, "if_version": version}),
+                ("create_tenant", Tenant(tenant_id, 2, **wanted), ROOT, self.time()),  # type: ignore[arg-type]
+                ("update_tenant", tenant_id, setting(**wanted), ROOT, self.time(), version),
+                ("move_tenant", tenant_id, self.chance.choice(TENANTS), ROOT, self.time()),
+                ("remove_tenant", tenant_id, ROOT, self.time(), version),
+                ("roll_periods", self.epoch, self.time() + self.chance.randint(0, 60) * DAY_MS),
+                ("recount", self.epoch),
                 ("claim",),
-            )
+            ),
+            (4, 8, 4, 1, 2, 2, 2),
         )
+        return draw[0]
+
+    def settings(self) -> dict[str, object]:
+        def most(*amounts: int) -> int | None:
+            return self.chance.choice((None, None, None, *amounts))
+
+        lines = (("generic:licence", 2), ("gpu:a100", 2000), ("gpu:h100", 0))
+        named = tuple(line for line in lines if self.chance.random() < 0.2)
+        return {
+            "limits": Limits(most(3000), None, most(80), most(3000, 5000), named),
+            "job_limits": JobLimits(most(3, 4), most(4, 9), most(6000), self.chance.choice(tuple(Period))),
+            "terms": Terms(
+                over_quota=self.chance.choice((None, *OverQuota)),
+                may_burst=self.chance.choice((None, True, False)),
+                archived=self.chance.random() < 0.1,
+            ),
+        }
 
     def look(self) -> tuple[object, ...]:
         where = JobFilter(
@@ -185,7 +241,7 @@ async def outcome(store: Store, step: tuple[object, ...]) -> object:
     name, *values = step
     method = getattr(store, str(name))
     try:
-        return await (method(**values[0]) if values and isinstance(values[0], dict) else method(*values))
+        return await method(*values)
     except QuotaExceededError as error:
         return ("refused", str(error), error.tenant, error.dimension, error.asked)
     except StoreError as error:
@@ -201,35 +257,27 @@ async def everything(store: Store) -> dict[str, object]:
         "counts": await store.counts(),
         "nodes": await store.nodes(),
         "tenants": await store.tenants(),
+        "tokens": await store.tokens(),
         "world": await store.load(),
         "changes": await store.changes(0),
     }
 
 
-async def check_ledger(store: Store) -> None:
-    """What every tenant has admitted is the sum of what is live below it."""
-    live = [job for job in await store.jobs(JobFilter(), Paging(10_000)) if not job.status.is_final]
-    for tenant in await store.tenants():
-        below = [
-            job.spec.groups[0].request.gpu_milli
-            for job in live
-            if f"{job.spec.tenant_id}/".startswith(f"{tenant.tenant_id}/")
-        ]
-        assert tenant.used.gpu_milli == sum(below)
-
-
 async def play(seed: int, store: Store) -> None:
     memory = MemoryStore()
-    dice = Dice(Random(seed), [])
+    dice = Dice(Random(seed), [], [])
     for number in range(STEPS):
         dice.jobs = await memory.jobs(JobFilter(), Paging(10_000, oldest_first=True))
+        dice.tenants = [tenant.tenant_id for tenant in await memory.tenants()]
         step = OPENING[number] if number < len(OPENING) else dice.step()
         answers = [await outcome(each, step) for each in (memory, store)]
         assert answers[0] == answers[1], (number, step)
         if step == ("claim",):
             dice.epoch = answers[0]  # type: ignore[assignment]
     assert await everything(memory) == await everything(store)
-    await check_ledger(store)
+    for each in (memory, store):
+        await check_exact(each)
+        assert await each.recount(dice.epoch) == []
     seen = {event.kind for event in await memory.events(limit=10_000)}
     assert len(seen) >= 10, "a sequence that gets nowhere proves nothing"
 

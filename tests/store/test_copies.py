@@ -2,12 +2,16 @@
 
 import asyncio
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.store.store_story import a_job, assign, end, nth, running
+from tests.postgres_server import PostgresServer
+from tests.store.store_story import ROOT, a_job, assign, end, nth, running
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.access_port import AuditFilter
+from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Batch, DeposedError, Store, StoreUnusableError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.postgres_restoring import mark_restored
@@ -65,6 +69,7 @@ async def test_what_was_given_out_since_is_not_given_out_again(database: Path, t
     store = await SqliteStore.open(database)
     epoch = await running(store)
     await store.submit([a_job()], 30)
+    await store.note(ROOT, "node.drain", "n1", "", "", 31)
     back_up(database, tmp_path / "copy")
     await store.submit([a_job()] * 3, 40)
     requeued = end(Happening.REQUEUED, Cause.NODE_LOST, None)
@@ -74,27 +79,30 @@ async def test_what_was_given_out_since_is_not_given_out_again(database: Path, t
     seq = await store.last_seq()
     await store.close()
     restored = put_back(database, tmp_path / "copy", 60)
-    assert (restored.jobs, restored.epoch, restored.forgotten) == (2, epoch + EPOCHS, [3, 4, 5])
+    assert (restored.jobs, restored.epoch, restored.forgotten) == (2, epoch + EPOCHS.least, [3, 4, 5])
     assert restored.changed == [1, 2]
     assert restored.kept_as is not None
     store = await SqliteStore.open(database)
     world = await store.load()
     assert world.restored
     # Job 1 is over in the file before, so nobody knows how often it was tried; job 2 was tried once.
-    assert [task.attempts for task in world.tasks] == [1 + ATTEMPTS, 1]
+    assert [task.attempts for task in world.tasks] == [1 + ATTEMPTS.least, 1]
     assert [attempt.attempt_id for attempt in world.attempts] == [nth(1)]
     assert (await store.submit([a_job()], 70)).job_ids == [6]
     assert (await store.events(seq))[0].kind == "submitted"
     with pytest.raises(DeposedError):
         await store.commit(epoch + 5, Batch(71))
     newer = await store.claim()
-    assert newer > epoch + EPOCHS
+    assert newer > epoch + EPOCHS.least
     receipt = await store.commit(newer, Batch(72, ended=[end(Happening.REQUEUED, Cause.NODE_LOST, None)]))
     assert receipt.refused == []
-    receipt = await store.commit(newer, Batch(73, assigned=[assign(1, 2 + ATTEMPTS), assign(2, 2)]))
+    receipt = await store.commit(newer, Batch(73, assigned=[assign(1, 2 + ATTEMPTS.least), assign(2, 2)]))
     assert receipt.refused == []
     await store.settle_restore(newer)
     assert not (await store.load()).restored
+    await store.note(ROOT, "node.undrain", "n1", "", "", 74)
+    actions = [entry.action for entry in await store.audit_entries(AuditFilter())]
+    assert actions == ["node.undrain", "node.drain"]
     await store.close()
     old = await SqliteStore.open(restored.kept_as)
     assert await old.last_seq() == seq
@@ -110,9 +118,32 @@ async def test_if_the_file_before_cannot_be_read_the_numbers_jump(database: Path
     restored = put_back(database, tmp_path / "copy", 60)
     assert (restored.forgotten, restored.changed) == ([], [])
     store = await SqliteStore.open(database)
-    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS]
-    assert [task.attempts for task in (await store.load()).tasks] == [ATTEMPTS, 0]
+    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS.after(30)]
+    assert [task.attempts for task in (await store.load()).tasks] == [ATTEMPTS.least, 0]
     await store.close()
+
+
+async def test_a_copy_that_is_put_back_twice_gives_out_nothing_twice(database: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(database)
+    await store.submit([a_job()], 1_000)
+    await store.close()
+    back_up(database, tmp_path / "copy")
+    lives = []
+    for at_ms in (61_000, 62_000):
+        await asyncio.to_thread(database.write_bytes, b"\0" * 10_000)
+        restored = put_back(database, tmp_path / "copy", at_ms)
+        lives.append((restored.epoch, *await what_comes_next(await SqliteStore.open(database))))
+    (epoch, job_id, seq, tried), later = lives
+    assert later == (epoch + 10, job_id + 20_000, seq + 200_000, tried + 2)
+
+
+async def what_comes_next(store: Store) -> tuple[int, int, int]:
+    """The numbers that the store gives to a job, to an event, and to an attempt of job 1."""
+    (tried,) = [task.attempts for task in (await store.load()).tasks]
+    (job_id,) = (await store.submit([a_job()], time.time_ns() // 1_000_000)).job_ids
+    seq = await store.last_seq()
+    await store.close()
+    return job_id, seq, tried
 
 
 async def test_what_cannot_be_put_back_leaves_everything_as_it_was(database: Path, tmp_path: Path) -> None:
@@ -140,17 +171,37 @@ async def test_what_cannot_be_put_back_leaves_everything_as_it_was(database: Pat
 
 async def test_a_database_that_was_put_back_is_marked_unless_a_server_leads(postgres_url: str) -> None:
     store = await PostgresStore.open(postgres_url)
-    await store.submit([a_job()], 30)
+    await store.submit([a_job()], time.time_ns() // 1_000_000 + 60_000)  # by a server whose clock is ahead
+    await store.note(ROOT, "node.drain", "n1", "", "", 31)
     epoch = await store.campaign("s1", 60_000)
     assert epoch is not None
     with pytest.raises(StoreUnusableError, match=r"a server leads on .*: stop all servers first"):
-        await asyncio.to_thread(mark_restored, postgres_url, 60)
+        await asyncio.to_thread(mark_restored, postgres_url)
     await store.resign(epoch)
-    assert await asyncio.to_thread(mark_restored, postgres_url, 60) == epoch + EPOCHS
+    assert await asyncio.to_thread(mark_restored, postgres_url) == epoch + EPOCHS.least
     world = await store.load()
-    assert (world.restored, [task.attempts for task in world.tasks]) == (True, [ATTEMPTS])
-    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS]
+    assert (world.restored, [task.attempts for task in world.tasks]) == (True, [ATTEMPTS.least])
+    assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS.least]
     await store.close()
+
+
+async def test_a_dump_that_is_put_back_twice_gives_out_nothing_twice(postgres: PostgresServer) -> None:
+    dump = postgres.new_database()
+    store = await PostgresStore.open(postgres.url(dump))
+    await store.submit([a_job()], time.time_ns() // 1_000_000 + 3_600_000)  # by a server whose clock is ahead
+    await store.announce(ServerRow("s1", "", "1", "", 0))
+    await store.close()
+    lives = []
+    for _ in range(2):
+        database = postgres.new_database(template=dump)
+        epoch = await asyncio.to_thread(mark_restored, postgres.url(database))
+        lives.append((epoch, *await what_comes_next(await PostgresStore.open(postgres.url(database)))))
+        postgres.drop(database)
+        await asyncio.sleep(1)
+    postgres.drop(dump)
+    first, second = lives
+    assert all(later - earlier >= 1 for earlier, later in zip(first, second, strict=True)), lives
+    assert second[1] - first[1] >= 20_000
 
 
 async def test_only_the_leader_says_that_a_restore_is_settled(store: Store) -> None:

@@ -92,7 +92,7 @@ async def test_a_removed_node_is_forgotten_with_its_key(store: Store) -> None:
 async def test_a_node_is_not_removed_while_it_holds_something_nor_by_a_deposed_leader(store: Store) -> None:
     epoch = await running(store)
     await store.commit(epoch, Batch(51, nodes=[a_node("n1")]))
-    with pytest.raises(NodeInUseError, match="node n1 still holds 1 attempts: drain it"):
+    with pytest.raises(NodeInUseError, match="node n1 still holds 1 attempt: drain it"):
         await store.remove_nodes(epoch, ["n1"])
     await store.commit(epoch, Batch(60, ended=[end(Happening.SUCCEEDED)]))
     newer = await store.claim()
@@ -100,3 +100,12 @@ async def test_a_node_is_not_removed_while_it_holds_something_nor_by_a_deposed_l
         await store.remove_nodes(epoch, ["n1"])
     assert await store.nodes() == [a_node("n1")]
     assert await store.remove_nodes(newer, ["n1"]) == ["n1"]
+
+
+async def test_a_node_that_nobody_let_in_keeps_the_key_that_it_shows_first(store: Store) -> None:
+    assert await store.keep_key("n1", "k1", 5)
+    assert await store.keep_key("n1", "k1", 6), "it comes again"
+    assert not await store.keep_key("n1", "k2", 7), "another machine of that name"
+    assert await store.node_key_digest("n1") == "k1"
+    await store.remove_nodes(await store.claim(), ["n1"])
+    assert await store.keep_key("n1", "k2", 8)

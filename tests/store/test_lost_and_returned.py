@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.store.store_story import a_job, assign, end, nth, running
+from tests.store.store_story import ROOT, a_job, assign, end, nth, running
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Attempt, Event, Exit, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, Status
-from tgpu.domain.tenant import Amounts, Tenant
+from tgpu.domain.quota import Amounts
+from tgpu.domain.tenant import Tenant
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.port import Assigned, Batch, Change, Started, StopOrdered, Store, TaskClosed
 
@@ -185,7 +186,7 @@ async def test_the_other_attempt_is_stopped_while_its_task_goes_on(store: Store)
 
 
 async def test_a_task_ends_once_though_a_superseded_attempt_lingers(store: Store) -> None:
-    await store.create_tenant(Tenant("lab"))
+    await store.create_tenant(Tenant("lab"), ROOT, 1)
     epoch = await back(store)
     await store.submit([a_job()], 75)
     await taken(store, epoch, Batch(90, ended=[end(Happening.SUCCEEDED)]))

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
 from tests.postgres_server import PASSWORD, QUICK, TEMPLATE, PostgresServer, a_server
-from tests.store.store_story import a_job, running
+from tests.store.store_story import ROOT, a_job, running
 from tgpu.domain.tenant import Tenant
 from tgpu.store import postgres_schema, revision, tables
 from tgpu.store.opening import open_store
@@ -68,12 +68,19 @@ def test_names_are_sorted_by_code_whatever_the_language_of_the_database(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     rows = postgres.execute(
-        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND collation_name"
-        " = 'C'"
+        "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = 'public'"
+        " AND collation_name = 'C'"
         " ORDER BY table_name",
         postgres_url.rpartition("/")[2],
     )
-    assert rows == [("nodes",), ("servers",), ("tenants",)]
+    assert rows == [
+        ("members",),
+        ("nodes",),
+        ("quota_lines",),
+        ("servers",),
+        ("tenants",),
+        ("user_secrets",),
+    ]
 
 
 def test_an_up_to_date_database_opens_without_alembic(postgres_url: str) -> None:
@@ -103,14 +110,21 @@ async def test_a_newer_database_that_allows_it_is_used(postgres: PostgresServer,
     )
 
 
-async def test_a_server_of_the_previous_revision_works_on_the_new_tables(
+async def test_a_server_of_the_oldest_revision_that_may_works_on_the_new_tables(
     postgres_url: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(revision, "HEAD", f"{int(revision.HEAD) - 1:04}")
+    with sqlite3.connect(database) as connection:
+        (oldest,) = connection.execute("SELECT oldest_server FROM compatibility").fetchone()
+    connection.close()
+    monkeypatch.setattr(revision, "HEAD", f"{int(oldest) - 1:04}")
+    for where in (postgres_url, database):
+        with pytest.raises(StoreUnusableError, match="was written by a newer version of tgpu"):
+            await open_store(where)
+    monkeypatch.setattr(revision, "HEAD", oldest)
     for where in (postgres_url, database):
         store = await open_store(where)
         await running(store)
-        await store.create_tenant(Tenant("lab"))
+        await store.create_tenant(Tenant("lab"), ROOT, 1)
         assert (await store.load()).seq == 3
         await store.close()
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.store.store_story import a_job, assign, end, nth, running
+from tests.store.store_story import ROOT, a_job, assign, end, nth, running, setting
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening, Status
-from tgpu.domain.tenant import Limits, Tenant
+from tgpu.domain.quota import Limits
+from tgpu.domain.tenant import Tenant
 from tgpu.store.port import (
     Assigned,
     AttemptEnded,
@@ -22,11 +23,11 @@ from tgpu.store.port import (
     IdempotencyKey,
     JobFilter,
     Paging,
-    QuotaExceededError,
     Started,
     TenantExistsError,
 )
 from tgpu.store.postgres import PostgresStore
+from tgpu.store.quota_port import QuotaExceededError
 
 ROUNDS = 25
 TENANTS = ("default", "lab", "lab/ann", "lab/bob")
@@ -98,7 +99,7 @@ async def test_servers_that_write_at_the_same_time_lose_double_and_disorder_noth
 ) -> None:
     leader, follower = await PostgresStore.open(postgres_url), await PostgresStore.open(postgres_url)
     for name in TENANTS[1:]:
-        await leader.create_tenant(Tenant(name))
+        await leader.create_tenant(Tenant(name), ROOT, 1)
     epoch = await leader.claim()
     users_gone, all_done = asyncio.Event(), asyncio.Event()
     leading = asyncio.ensure_future(lead(leader, epoch, users_gone))
@@ -136,7 +137,7 @@ async def test_servers_that_write_at_the_same_time_lose_double_and_disorder_noth
 
 async def test_a_quota_is_never_exceeded_by_two_at_once(postgres_url: str) -> None:
     one, other = await PostgresStore.open(postgres_url), await PostgresStore.open(postgres_url)
-    await one.create_tenant(Tenant("lab", limits=Limits(gpu_milli=10_000)))
+    await one.create_tenant(Tenant("lab", limits=Limits(gpu_milli=10_000)), ROOT, 1)
     answers = await asyncio.gather(
         *(store.submit([a_job(tenant_id="lab")], 1) for store in (one, other) * 20), return_exceptions=True
     )
@@ -165,11 +166,14 @@ async def test_the_same_key_at_two_servers_submits_once(postgres_url: str) -> No
 async def test_a_tenant_that_two_servers_make_and_change_is_made_once(postgres_url: str) -> None:
     one, other = await PostgresStore.open(postgres_url), await PostgresStore.open(postgres_url)
     made = await asyncio.gather(
-        *(store.create_tenant(Tenant("lab")) for store in (one, other)), return_exceptions=True
+        *(store.create_tenant(Tenant("lab"), ROOT, 1) for store in (one, other)), return_exceptions=True
     )
     assert sorted(type(answer).__name__ for answer in made) == ["Tenant", TenantExistsError.__name__]
     changed = await asyncio.gather(
-        *(store.update_tenant("lab", weight=number) for number in range(2, 6) for store in (one, other))
+        *(
+            store.update_tenant("lab", lambda tenant: setting(weight=tenant.weight + 1)(tenant), ROOT, 1)
+            for store in (one, other) * 4
+        )
     )
     assert sorted(tenant.version for tenant in changed) == list(range(2, 10))
     await one.close()
@@ -230,7 +234,7 @@ async def test_nobody_locks_crosswise(postgres_url: str, postgres: PostgresServe
     epoch = await one.claim()
     tenants = [f"t{number}" for number in range(20)]
     for tenant in tenants:
-        await one.create_tenant(Tenant(tenant))
+        await one.create_tenant(Tenant(tenant), ROOT, 1)
     for _ in range(8):
         specs = [a_job(tenant_id=tenant) for tenant in tenants * 50]
         submitted, _ = await asyncio.gather(one.submit(specs, 1), other.submit(specs[::-1], 1))
@@ -264,7 +268,7 @@ async def test_one_server_wakes_the_others(postgres_url: str) -> None:
     await one.commit(epoch, Batch(2, assigned=[assign()]))
     await asyncio.wait_for(happened.wait(), 5)
     assert not wished.is_set()
-    await one.create_tenant(Tenant("lab"))
+    await one.create_tenant(Tenant("lab"), ROOT, 1)
     await asyncio.wait_for(wished.wait(), 5)
     await one.close()
     await other.close()

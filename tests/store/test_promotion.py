@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.store.store_story import a_job, a_node, end, nth, running
+from tests.store.store_story import ROOT, a_job, a_node, end, nth, running, setting
+from tgpu.domain.access import EVERYWHERE, Member, Role
 from tgpu.domain.label_rules import label_rules
 from tgpu.domain.lifecycle import Happening
+from tgpu.domain.quota import Limits
 from tgpu.domain.tenant import Tenant
 from tgpu.store import promotion
+from tgpu.store.access_port import AuditFilter, Token
 from tgpu.store.cluster_port import JoinToken, WindowKind, WindowRow
-from tgpu.store.port import Batch, IdempotencyKey, JobFilter, Paging, Store, StoreUnusableError, Token
+from tgpu.store.port import Batch, IdempotencyKey, JobFilter, Paging, Store, StoreUnusableError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.promotion import PromotionError, promote
 from tgpu.store.sqlite import SqliteStore
@@ -25,12 +28,16 @@ async def a_life(path: Path) -> int:
     store = await SqliteStore.open(path)
     epoch = await running(store, a_job(name="ü\0x"))
     await store.commit(epoch, Batch(40, nodes=[a_node("n1"), a_node("N2")], ended=[end(Happening.REQUEUED)]))
-    await store.create_tenant(Tenant("org", 3))
+    await store.create_tenant(Tenant("org", 3), ROOT, 1)
     await store.submit([a_job(tenant_id="org")] * 20, 50, IdempotencyKey("ann", "k", "b"))
     await store.request_cancel([3], "bob", 60)
     for digest in ("d1", "d2"):
-        await store.create_token(Token(0, "ann", "user", digest, "", 1, None))
-    await store.revoke_token(2)
+        await store.create_token(Token(0, "ann", "user", digest, "", 1, None), ROOT, 1)
+    await store.revoke_token(2, ROOT, 2)
+    await store.update_tenant("org", setting(limits=Limits(named=(("gpu:a100", 7),))), ROOT, 3)
+    await store.set_member(Member("ann", "org", Role.OPERATOR), ROOT, 4)
+    await store.set_member(Member("bob", EVERYWHERE, Role.VIEWER), ROOT, 4)
+    await store.set_secret("ann", "key", b"\x00\xfe", ROOT, 5)
     await store.create_join_token(JoinToken(0, "j", "", "ann", 1, None, uses_left=None))
     await store.enrol("j", "n1", "key", 2)
     rules = label_rules("where", ["rack in (a, b)"])
@@ -50,6 +57,10 @@ async def everything(store: Store) -> list[object]:
         await store.events(limit=1000),
         await store.tenants(),
         await store.tokens(),
+        await store.members(),
+        await store.secret_names("ann"),
+        await store.secret_bodies("ann", ["key"]),
+        await store.audit_entries(AuditFilter()),
         await store.join_tokens(),
         await store.windows(),
         await store.node_key_digest("n1"),
@@ -82,7 +93,8 @@ async def test_everything_is_in_the_database_afterwards(database: Path, empty_ur
     assert await store.claim() > epoch
     assert (await store.submit([a_job()], 70)).job_ids == [22]
     assert (await store.submit([a_job(tenant_id="org")] * 20, 99, IdempotencyKey("ann", "k", "b"))).replayed
-    assert (await store.create_token(Token(0, "bob", "user", "d3", "", 1, None))).token_id == 3
+    assert (await store.create_token(Token(0, "bob", "user", "d3", "", 1, None), ROOT, 9)).token_id == 3
+    assert (await store.audit_entries(AuditFilter()))[0].audit_id == 9
     assert (await store.create_join_token(JoinToken(0, "j2", "", "ann", 1, None))).token_id == 2
     await store.close()
 

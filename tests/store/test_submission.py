@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.store.store_story import a_job, assign, running
+from tests.store.store_story import ROOT, a_job, assign, running
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
@@ -97,7 +97,7 @@ async def test_those_who_follow_events_are_woken_when_there_are_new_ones(store: 
     await asyncio.sleep(0.01)
     assert len(woken) == 2
     assert (await store.commit(epoch, Batch(3, assigned=[assign()]))).refused
-    await store.create_tenant(Tenant("lab"))
+    await store.create_tenant(Tenant("lab"), ROOT, 1)
     await store.last_seq()
     await asyncio.sleep(0.01)
     assert len(woken) == 2

@@ -35,6 +35,29 @@ async def test_windows_are_numbered_listed_and_cancelled_once(store: Store) -> N
     ]
 
 
+async def test_a_window_that_a_client_asks_for_again_within_a_minute_is_the_same_one(store: Store) -> None:
+    first = await store.create_window(SERVICE)
+    soon = SERVICE.created_ms + 30_000
+    assert await store.create_window(replace(SERVICE, created_ms=soon)) == first
+    others = [
+        replace(SERVICE, created_ms=soon, created_by="bob"),
+        replace(SERVICE, created_ms=soon, name="something else"),
+        replace(SERVICE, created_ms=soon, until_ms=SERVICE.until_ms + 1),
+        replace(SERVICE, created_ms=SERVICE.created_ms + 60_001),
+    ]
+    assert [(await store.create_window(other)).window_id for other in others] == [2, 3, 4, 5]
+    for number in (1, 5):
+        await store.cancel_window(number)
+    assert (await store.create_window(replace(SERVICE, created_ms=soon))).window_id == 6
+
+
+async def test_a_window_from_now_on_is_the_same_one_though_now_has_moved(store: Store) -> None:
+    at_once = replace(SERVICE, from_ms=SERVICE.created_ms)
+    later_ms = SERVICE.created_ms + 20
+    first = await store.create_window(at_once)
+    assert await store.create_window(replace(at_once, from_ms=later_ms, created_ms=later_ms)) == first
+
+
 async def test_the_world_has_every_window_that_was_not_cancelled(store: Store) -> None:
     first = await store.create_window(SERVICE)
     second = await store.create_window(CLASS)

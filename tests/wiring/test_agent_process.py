@@ -2,11 +2,14 @@
 
 import socket
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tgpu.config.settings import SettingsError, load
-from tgpu.wiring.agent_process import _identity
+from tgpu.wiring import home
+from tgpu.wiring.agent_process import identity_of, node_name
+from tgpu.wiring.membership import membership
 
 
 def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
@@ -14,10 +17,17 @@ def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
         'node_name = "n7"\nnode_pool = "training"\nnode_labels = ["zone=a", "ssd=yes"]\n'
         'node_taints = ["spot", "team=vision"]\n'
     )
-    identity = _identity(load({"TGPU_HOME": str(tmp_path)}))
+    settings = load({"TGPU_HOME": str(tmp_path)})
+    home.prepare(settings)
+    identity = identity_of(settings, membership(settings, None, node_name(settings), Random(0)))
     assert (identity.node_id, identity.pool) == ("n7", "training")
     assert identity.labels == {"zone": "a", "ssd": "yes", "tgpu/host": socket.gethostname()}
     assert identity.taints == ("spot", "team=vision")
+
+
+def test_a_node_is_not_called_like_an_order(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="a node cannot be called drain, which is an order"):
+        node_name(load({"TGPU_HOME": str(tmp_path), "TGPU_NODE_NAME": "drain"}))
 
 
 def test_a_node_that_cannot_be_meant_does_not_start(tmp_path: Path) -> None:

@@ -227,3 +227,24 @@ def test_every_known_server_is_tried_before_one_is_tried_again() -> None:
             assert called == set(urls)
 
     asyncio.run(story())
+
+
+def test_a_leader_that_refuses_the_call_is_not_called_again_before_the_others_are() -> None:
+    dead, follower, other = (f"https://127.0.0.1:{port}" for port in (1, 2, 3))
+
+    async def story() -> None:
+        dial = TcpDial([dead, follower, other], None, Random(1))
+        dial._called = dead
+        dial.welcomed((follower, other))
+        with pytest.raises(OSError, match="Connect call failed"):
+            await dial(Ear())
+        assert dial._called == dead
+        dial._called = follower
+        dial._tried.add(follower)
+        assert not dial.sent_on(dead, ()), "the others have not noticed yet"
+        assert dial._choose() == other
+        assert dial.sent_on(follower, ()), "it leads now: it is called at once"
+        assert dial._choose() == follower
+        assert not dial.sent_on(follower, ()), "it was named before, and did not welcome us"
+
+    asyncio.run(story())

@@ -16,7 +16,7 @@ from tgpu.config.settings import Settings, SettingsError
 from tgpu.wiring import home
 from tgpu.wiring.dialing import TcpDial
 from tgpu.wiring.enrolment import EnrolmentError, join
-from tgpu.wiring.links import UnixDial
+from tgpu.wiring.home_dial import HomeDial
 from tgpu.wiring.membership import Membership, identity_path, membership
 
 NOWHERE = "https://127.0.0.1:9"
@@ -41,7 +41,7 @@ def member(node: Path, join_with: str | None = None, **settings: object) -> Memb
 
 def test_a_machine_without_any_of_it_belongs_to_the_server_beside_it(node: Path) -> None:
     found = member(node)
-    assert isinstance(found.dial, UnixDial)
+    assert isinstance(found.dial, HomeDial)
     assert found.joined is None
     assert found.jobs_env == {"TGPU_SERVER": f"unix://{node}/run/tgpu.sock"}
 
@@ -238,3 +238,14 @@ def test_an_identity_of_another_cluster_is_one_sentence(server: ClusterServer, n
         said = last_words(process)
     theirs = server.store.cluster_id
     assert f"this node has joined cluster elsewhere, but the server belongs to {theirs}" in said
+
+
+def test_what_was_said_at_joining_is_kept_until_something_else_is_said(
+    server: ClusterServer, node: Path
+) -> None:
+    said = {"node_pool": "training", "node_taints": ("spot",), "simulate_gpus": 4}
+    member(node, server.join_token(), node_servers=(server.url,), **said)
+    again = member(node).joined
+    assert again is not None
+    kept = again.applied(Settings(home=node, node_taints=("team=vision",)))
+    assert (kept.node_pool, kept.simulate_gpus, kept.node_taints) == ("training", 4, ("team=vision",))

@@ -23,6 +23,7 @@ from tgpu.protocol.messages import (
     Heard,
     Heartbeat,
     Hello,
+    KnowsNewer,
     NodeUse,
     Phase,
     Refused,
@@ -111,6 +112,15 @@ def test_a_node_that_shows_its_key_reaches_the_hub(server: ClusterServer) -> Non
     stream.say(Heartbeat(use=NodeUse(), sent=5.0))
     assert stream.hear() == Heard(sent=5.0)
     assert server.hub.session_of("n1") == greeting.session
+
+
+def test_a_node_that_knows_a_newer_leader_is_believed_only_with_its_key(server: ClusterServer) -> None:
+    for key, believed in (("tgpunode_wrong", []), (server.key_of("n1"), ["n1"])):
+        stream = AgentStream(server)
+        assert isinstance(stream.hear(), Greeting)
+        stream.say(KnowsNewer(node_id="n1", epoch=99, key=key))
+        assert isinstance(stream.hear(), Refused if not believed else type(None))
+        assert server.hub.disobeyed.names == believed
 
 
 def test_bytes_may_come_one_by_one(server: ClusterServer) -> None:

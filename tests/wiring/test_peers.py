@@ -11,7 +11,7 @@ from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts
+from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, QueueView, Reason, Why
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, Span
@@ -46,7 +46,8 @@ class Leader:
         return WHY if job_id == 7 else None
 
     async def queues(self) -> list[QueueView]:
-        return [QueueView("t", PriorityClass.DEFAULT, 3, 7, 0.5)]
+        reasons = (Reason("quota", "tenant t may run 1 task at once", {"limit": 1}),)
+        return [QueueView("t", PriorityClass.DEFAULT, 3, 7, 0.5, head_reasons=reasons)]
 
     async def nodes(self) -> list[NodeView]:
         return [NODE]

@@ -34,8 +34,9 @@ class Guide(Protocol):
         """By the server that was called last: it leads."""
         ...
 
-    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
-        """The server that was called last does not lead; it may not know who does."""
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:
+        """The server that was called last does not lead; it may not know who does. Whether to call again at
+        once: not if that leader did not answer, or has been called before without being the one."""
         ...
 
     def silent(self) -> None:
@@ -48,6 +49,7 @@ class OneServer:
 
     def welcomed(self, servers: tuple[str, ...]) -> None: ...
 
-    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None: ...
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:  # noqa: ARG002  named by the port
+        return False
 
     def silent(self) -> None: ...

@@ -22,6 +22,7 @@ def launch_spec(launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str
         grace_s=launch.grace_s,
         log_cap_bytes=log_cap_bytes,
         once=launch.once,
+        secret_env=launch.secret_env,
     )
 
 

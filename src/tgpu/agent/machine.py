@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.protocol.messages import AttemptReport, Launch, Orders, Phase, Stop
-from tgpu.runner.port import AttemptEnded, AttemptStarted, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, RunnerEvent
 
 REPEAT_AFTER_S = 2.0
 REMEMBER_S = 600.0
-"""How long a forgotten attempt is still recognised, so that a late copy of its launch does nothing."""
+"""How long a forgotten attempt is still recognised, so that a late copy of its launch starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,10 @@ class Machine:
 
     def _launch(self, launch: Launch, now: float) -> list[Instruction]:
         if launch.attempt in self._forgotten:
-            return []
+            # A late copy, which the server takes no notice of; or one that waits for it for ever, since it
+            # does not know that the name was used: then its store is older than this node.
+            del self._forgotten[launch.attempt]
+            self.attempts[launch.attempt] = Known(Phase.ENDED, exit=HAD_BEFORE)
         if launch.attempt in self.attempts:
             self._dirty[launch.attempt] = None
             return []

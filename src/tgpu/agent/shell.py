@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -11,6 +11,7 @@ from tgpu import __version__
 from tgpu.agent import log_service
 from tgpu.agent.channel import Channel, Dial, Guide, OneServer
 from tgpu.agent.environment import launch_spec
+from tgpu.agent.gpu_meter import GpuMeter
 from tgpu.agent.heartbeats import Unanswered
 from tgpu.agent.machine import ForgetTask, Instruction, LaunchTask, Machine, SendReport, StopTask
 from tgpu.domain.node import Capacity
@@ -24,6 +25,7 @@ from tgpu.protocol.messages import (
     Heard,
     Heartbeat,
     Hello,
+    KnowsNewer,
     NodeUse,
     Orders,
     Phase,
@@ -31,7 +33,7 @@ from tgpu.protocol.messages import (
     Refused,
     Report,
 )
-from tgpu.runner.port import Runner, RunnerEvent
+from tgpu.runner.port import AttemptEnded, Runner, RunnerEvent
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 3.0
@@ -39,8 +41,10 @@ PATIENCE_BEATS = 1.6
 """How many heartbeats long an answer may take before the server counts as gone…"""
 LEAST_PATIENCE_S = 3.0
 """…but never less than a busy server needs to commit what it was told."""
-MOST_DETOURS = 2
-"""How often an agent is sent on at once before it waits as if nobody had answered."""
+COMPLAIN_EVERY_S = 60.0
+LONGEST_PATIENCE_S = 30.0
+"""For a greeting: the more often it was missed, the longer it is waited for. The server may be at work for
+others who called, and who hangs up only makes more work for it."""
 
 
 class AgentRefusedError(Exception):
@@ -99,20 +103,35 @@ class Agent:
         self._everybodys_env = everybodys_env
         self._random = random
         self._machine = Machine()
+        self._meter = GpuMeter()
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
         self._cluster_id = identity.cluster_id
         self._epoch = 0
         self._lease_s = 0.0
         self._unanswered = Unanswered()
-        self._detours = 0
+        self._sent_on_at_once: bool | None = None
+        """By the server that was called last; None: it did not send us on."""
         self._greeted_once = False
+        self._taken_in = False
+        self._missed_greetings = 0
+        self._complain_again = 0.0
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a leader has taken it in, and the stream still stands."""
+        return self._taken_in
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """What it offered last; None before the first greeting."""
+        return self._capacity
 
     @property
     def last_heard(self) -> float | None:
@@ -124,18 +143,18 @@ class Agent:
         backoff_s = FIRST_BACKOFF_S
         try:
             while True:
-                self._greeted_once = False
-                detours = self._detours
+                self._greeted_once, self._sent_on_at_once = False, None
                 try:
                     channel = await self._dial(self)
                 except OSError:
                     pass
                 else:
                     await self._serve(channel)
-                    if not self._greeted_once and detours == self._detours:
+                    if not self._greeted_once and self._sent_on_at_once is None:
                         self._guide.silent()  # it took the call and had nothing to say
-                if self._greeted_once or detours < self._detours <= MOST_DETOURS:
+                if self._greeted_once:
                     backoff_s = FIRST_BACKOFF_S
+                if self._greeted_once or self._sent_on_at_once:  # at once, but not all agents together
                     await asyncio.sleep(self._random.uniform(0, self._spread_s))
                 else:
                     await asyncio.sleep(backoff_s * self._random.uniform(0.5, 1.5))
@@ -147,14 +166,16 @@ class Agent:
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
         heart = self._aside(self._heartbeats(channel))
-        patience = asyncio.get_running_loop().call_later(self._patience_s, self._hang_up_on_silence, channel)
+        longer_s = min(self._patience_s * 2**self._missed_greetings, LONGEST_PATIENCE_S)
+        patience_s = max(self._patience_s, longer_s)
+        patience = asyncio.get_running_loop().call_later(patience_s, self._hang_up_on_silence, channel)
         try:
             await channel.closed()
         finally:
             heart.cancel()
             patience.cancel()
             self._unanswered.clear()
-            self._channel = None
+            self._channel, self._taken_in = None, False
             self._machine.disconnected()
         if self._failure is not None:
             raise self._failure
@@ -172,6 +193,10 @@ class Agent:
 
     async def _beat(self, channel: Channel, changed: Capacity | None = None) -> None:
         use, now = await self._measure(), self._now()
+        devices = () if self._capacity is None else self._capacity.devices
+        self._meter.seen(
+            {device.index: busy for device, busy in zip(devices, use.gpu_percent, strict=False)}, now
+        )
         self._unanswered.sent(
             now, self._boottime_ns()
         )  # before it is sent: it may not seem younger than it is
@@ -190,6 +215,7 @@ class Agent:
 
     def _hang_up_on_silence(self, channel: Channel) -> None:
         if not self._greeted_once:
+            self._missed_greetings += 1
             self._log.warning("a server did not greet in time")
             self._guide.silent()
             channel.close()
@@ -222,20 +248,21 @@ class Agent:
 
     def _heard(self, heard: Heard) -> None:
         """What came of this session's hello was ordered before: tasks that live at most once go on."""
+        if not self._taken_in:
+            self._taken_in = True
+            self._log.info("connected", node_id=self._identity.node_id, epoch=self._epoch)
         stamp_ns = self._unanswered.heard(heard.sent)
         if stamp_ns is not None and self._runner is not None:
             self._runner.heard(stamp_ns, self._lease_s)
 
     def _sent_on(self, elsewhere: Elsewhere) -> None:
-        self._guide.sent_on(elsewhere.leader, elsewhere.servers)
-        if elsewhere.leader is not None:
-            self._detours += 1
+        self._sent_on_at_once = self._guide.sent_on(elsewhere.leader, elsewhere.servers)
         if self._channel is not None:
             self._channel.close()
 
     async def _greeted(self, greeting: Greeting) -> None:
         channel = self._channel
-        self._greeted_once, self._detours = True, 0
+        self._greeted_once, self._missed_greetings = True, 0
         if greeting.protocol != PROTOCOL:
             why = (
                 f"the server speaks protocol {greeting.protocol}, this agent {PROTOCOL}: install one version"
@@ -246,9 +273,7 @@ class Agent:
             self._give_up(AgentRefusedError(self._wrong_cluster(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
-            self._log.warning("a deposed server", epoch=greeting.epoch, newest=self._epoch)
-            if channel is not None:
-                channel.close()
+            self._disobey(greeting.epoch, channel)
             return
         self._epoch, self._lease_s = greeting.epoch, greeting.lease_s
         self._guide.welcomed(greeting.servers)
@@ -279,6 +304,23 @@ class Agent:
         self._report_soon()
         await self._beat(channel)
 
+    def _disobey(self, epoch: int, channel: Channel | None) -> None:
+        """The server is told why, and hangs up; until then, and between two calls, others are tried."""
+        self._greeted_once = False
+        now = self._now()
+        if now >= self._complain_again:
+            self._complain_again = now + COMPLAIN_EVERY_S
+            self._log.warning(
+                "this server's epoch is older than the newest that was obeyed: it was deposed, or its store"
+                " was put back without `tgpu restore --database`",
+                epoch=epoch,
+                newest=self._epoch,
+            )
+        if channel is not None:
+            identity = self._identity
+            channel.send(KnowsNewer(node_id=identity.node_id, epoch=self._epoch, key=identity.key))
+            asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
+
     def _wrong_cluster(self, theirs: str) -> str:
         if self._identity.cluster_id is None:
             return f"the server now belongs to another cluster, {theirs}"
@@ -305,6 +347,9 @@ class Agent:
     # What the runner says, and what is done about it
 
     def _runner_said(self, event: RunnerEvent) -> None:
+        if isinstance(event, AttemptEnded):
+            gpu_ms = self._meter.ended(event.attempt, self._now())
+            event = replace(event, exit=replace(event.exit, gpu_ms=gpu_ms))
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
 
@@ -319,6 +364,7 @@ class Agent:
                 return
             match instruction:
                 case LaunchTask(launch=launch):
+                    self._meter.launched(launch.attempt, launch.devices, launch.gpu_milli, self._now())
                     runner.launch(launch_spec(launch, self._log_cap_bytes, self._everybodys_env))
                 case StopTask(attempt=attempt, cause=cause, detail=detail):
                     runner.stop(attempt, cause, detail)

@@ -1,16 +1,21 @@
-"""Who sees and may touch what of a job: its owner everything, an administrator nearly, others the outline."""
+"""Who sees what: of a job its owner all, its tenant's members nearly, others the outline or nothing."""
 
 import re
+from collections.abc import Collection
 from enum import Enum
 
+from tgpu.api.access_book import Pages
+from tgpu.api.endpoint import Call
 from tgpu.api.identity import Caller
-from tgpu.api.problems import ProblemError, forbidden
 from tgpu.config.settings import Settings
+from tgpu.domain.tenant import lineage
+from tgpu.store.port import JobFilter, Paging, Seen
 
 MASK = "***"
 _SECRET = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|KEY|CREDENTIAL|AUTH|COOKIE|_PWD|_PAT$|DSN|WEBHOOK", re.IGNORECASE
 )
+_PAGE = 1000
 
 
 class Sight(Enum):
@@ -20,31 +25,62 @@ class Sight(Enum):
     MASKED = "masked"
     """Everything, but secret-looking environment variables without their values."""
     OUTLINE = "outline"
+    NOTHING = "nothing"
+    """Not even that there is such a job."""
 
 
-def sight_of(owner: str, caller: Caller, settings: Settings) -> Sight:
-    if owner == caller.user:
+def sight_of(owner: str, tenant_id: str, caller: Caller, settings: Settings) -> Sight:
+    rights = caller.rights
+    if owner == caller.user and rights.reaches(tenant_id):
         return Sight.WHOLE
-    if caller.is_admin or "details" in settings.others_may:
+    if rights.member_role_in(tenant_id) is not None:
         return Sight.MASKED
-    return Sight.OUTLINE
+    if settings.others_see == "nothing" and rights.role_in(tenant_id) is None:
+        return Sight.NOTHING
+    return Sight.MASKED if "details" in settings.others_may else Sight.OUTLINE
 
 
 def masked(env: dict[str, str]) -> dict[str, str]:
     return {key: MASK if _SECRET.search(key) else value for key, value in env.items()}
 
 
-def refusal_to_read_logs(owner: str, caller: Caller, settings: Settings, job_id: int) -> ProblemError | None:
-    if owner == caller.user or caller.is_admin or "logs" in settings.others_may:
+def sees_all(caller: Caller, settings: Settings) -> bool:
+    """Whether there is nothing that is kept from them altogether."""
+    return settings.others_see != "nothing" or caller.rights.role_everywhere is not None
+
+
+def seen_tenants(caller: Caller, pages: Pages) -> frozenset[str]:
+    """Those in which they have a role."""
+    return frozenset(name for name in pages.tenants if caller.rights.role_in(name) is not None)
+
+
+async def seen_by(call: Call) -> Seen | None:
+    """Whose jobs the caller may know of; None: everybody's."""
+    if sees_all(call.caller, call.services.settings):
         return None
-    return forbidden(f"job {job_id} belongs to {owner}: only {owner} and administrators may read its output")
+    scope = call.caller.rights.scope
+    narrowed = scope is not None and scope.tenant_id is not None
+    tenants = seen_tenants(call.caller, await call.book.pages())
+    return Seen(None if narrowed else call.caller.user, tenants)
 
 
-def may_cancel(owner: str, caller: Caller, settings: Settings) -> bool:
-    return owner == caller.user or caller.is_admin or "cancel" in settings.others_may
-
-
-def refusal_to_cancel(owner: str, caller: Caller, settings: Settings, job_id: int) -> ProblemError | None:
-    if may_cancel(owner, caller, settings):
+async def shown_tenants(call: Call) -> Collection[str] | None:
+    """The tenants that the caller may know of, and all above them, whose limits are theirs too; None: all."""
+    if sees_all(call.caller, call.services.settings):
         return None
-    return forbidden(f"job {job_id} belongs to {owner}: only {owner} and administrators may cancel it")
+    own = seen_tenants(call.caller, await call.book.pages())
+    return {above for name in own for above in lineage(name)}
+
+
+async def known_jobs(call: Call, job_ids: Collection[int]) -> Collection[int]:
+    """Those of them that the caller may know of."""
+    seen = await seen_by(call)
+    if seen is None:
+        return job_ids
+    found: set[int] = set()
+    ids = sorted(set(job_ids))
+    for start in range(0, len(ids), _PAGE):
+        ranges = tuple((job_id, job_id) for job_id in ids[start : start + _PAGE])
+        where = JobFilter(id_ranges=ranges, seen=seen)
+        found.update(job.job_id for job in await call.services.store.jobs(where, Paging(limit=_PAGE)))
+    return found

@@ -1,31 +1,35 @@
 """Puts the API together: routes from the table of endpoints, behind the gate."""
 
+from dataclasses import replace
 from typing import Any
 
 from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 
+from tgpu.api.access_book import Book
 from tgpu.api.endpoint import Call, Endpoint
 from tgpu.api.gate import Gate
-from tgpu.api.identity import Identity, Role
-from tgpu.api.problems import answer_error, forbidden
+from tgpu.api.identity import Identity
+from tgpu.api.permission import admit
+from tgpu.api.problems import answer_error
 from tgpu.api.query import Query
 from tgpu.api.services import Services
 from tgpu.api.table import endpoints
 
 
 def create_app(services: Services) -> Litestar:
-    identity = Identity(services.store, services.settings, services.accounts, services.now_ms)
+    book = Book(services.store, services.settings)
+    identity = Identity(services.store, services.settings, services.accounts, services.now_ms, book)
     services.store.subscribe_events(services.feed.wake)
-    table = endpoints(services, identity)
+    table = endpoints(services)
     litestar = Litestar(
-        route_handlers=[_route(endpoint, services) for endpoint in table],
+        route_handlers=[_route(endpoint, services, identity) for endpoint in table],
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # our own document says more than signatures could
         logging_config=None,
         request_max_body_size=None,  # bounded where it is read, by what it is
     )
-    open_paths = frozenset(endpoint.path for endpoint in table if endpoint.role is None)
+    open_paths = frozenset(endpoint.path for endpoint in table if endpoint.needs is None)
     # Litestar's own middleware runs only once a route was found: unknown paths must pass the gate too.
     litestar.asgi_handler = Gate(
         litestar.asgi_handler,
@@ -37,14 +41,15 @@ def create_app(services: Services) -> Litestar:
     return litestar
 
 
-def _route(endpoint: Endpoint, services: Services) -> HTTPRouteHandler:
-    names, role = endpoint.query_names, endpoint.role
+def _route(endpoint: Endpoint, services: Services, identity: Identity) -> HTTPRouteHandler:
+    names, needs = endpoint.query_names, endpoint.needs
 
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         request.scope["path_template"] = endpoint.path
-        call = Call(services, request, Query.parse(request.scope["query_string"], names))
-        if role is not None:
-            _check_role(call, role)
+        call = Call(services, request, Query.parse(request.scope["query_string"], names), identity)
+        if needs is not None:
+            job = await admit(call, needs)
+            call = call if job is None else replace(call, found=job)
         return await endpoint.handler(call)
 
     route = HTTPRouteHandler(
@@ -54,11 +59,3 @@ def _route(endpoint: Endpoint, services: Services) -> HTTPRouteHandler:
         name=f"{endpoint.method} {endpoint.path}",
     )
     return route(handle)
-
-
-def _check_role(call: Call, needed: Role) -> None:
-    if call.caller.role >= needed:
-        return
-    if needed is Role.ADMIN:
-        raise forbidden(f"only administrators may do this; {call.caller.user} is none")
-    raise forbidden("this token may only look: make one with the role `user`")

@@ -11,7 +11,8 @@ from litestar.types import Scope
 from tgpu.api.endpoint import Call
 from tgpu.api.problems import ProblemError, bad_request, unprocessable
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 T = TypeVar("T")
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -32,10 +33,11 @@ _WORDS = {
 
 def _too_large(cap: int) -> ProblemError:
     # The rest of the body is not wanted: closing the connection says so to a client that is still sending.
+    most = f"{cap // MIB} MiB" if cap >= MIB else f"{cap // KIB} KiB"
     return ProblemError(
         413,
         "too-large",
-        f"the request may have at most {cap // MIB} MiB; send less at once",
+        f"the request may have at most {most}; send less at once",
         headers={"Connection": "close"},
     )
 

@@ -5,6 +5,8 @@ from functools import lru_cache
 
 from tgpu.domain.quantities import MILLI
 
+GPU_HOUR = MILLI * 3600
+"""In thousandths of a GPU times seconds."""
 QUOTA_NAMES = {"cpu_milli": "cpu", "memory_mib": "mem_mb", "disk_mib": "disk_mb", "gpu_milli": "gpu"}
 
 
@@ -16,6 +18,16 @@ def decimal(milli: int) -> int | float:
 
 def optional_decimal(milli: int | None) -> int | float | None:
     return None if milli is None else decimal(milli)
+
+
+def gpu_hours(gpu_ms: int) -> int | float:
+    """Of thousandths of a GPU times seconds; at most 3 digits."""
+    hours = round(gpu_ms / GPU_HOUR, 3)
+    return int(hours) if hours.is_integer() else hours
+
+
+def optional_gpu_hours(gpu_ms: int | None) -> int | float | None:
+    return None if gpu_ms is None else gpu_hours(gpu_ms)
 
 
 def rfc3339(ms: int) -> str:

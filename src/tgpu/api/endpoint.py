@@ -3,17 +3,23 @@
 The same record makes the route, guards it and documents it, so the three cannot disagree.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request, Response
 
-from tgpu.api.identity import Caller, Role
+from tgpu.api.access_book import Book
+from tgpu.api.identity import Caller, Identity
+from tgpu.api.needs import Needs
 from tgpu.api.query import Query
 from tgpu.api.services import Services
+from tgpu.domain.access import Actor
+from tgpu.domain.job import Job
 
 _TENANT_DEPTH = 8  # as deep as domain.tenant.TENANT_ID goes
+_PARAMETER = re.compile(r"\{(?!tenant_id\})([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,22 @@ class Call:
     services: Services
     request: Request[Any, Any, Any]
     query: Query
+    identity: Identity
+    found: Job | None = None
+
+    @property
+    def job(self) -> Job:
+        """The one in the path, if the endpoint has one: the caller may do with it what that does."""
+        assert self.found is not None
+        return self.found
+
+    @property
+    def book(self) -> Book:
+        return self.identity.book
+
+    @property
+    def actor(self) -> Actor:
+        return self.caller.actor
 
     @property
     def caller(self) -> Caller:
@@ -34,7 +56,8 @@ class Call:
 
     def tenant_id(self) -> str:
         """Its levels, put together again."""
-        return "/".join(str(level) for level in self.request.path_params.values())
+        params = self.request.path_params
+        return "/".join(str(level) for name, level in params.items() if name.startswith("level_"))
 
 
 Handler = Callable[[Call], Awaitable[Response[Any]]]
@@ -69,7 +92,9 @@ class Body:
     """What a caller sends: one of these kinds, with an example of each."""
 
     kinds: tuple[Any, ...]
+    """Types that msgspec knows; none if it is taken as it is."""
     examples: Mapping[str, object]
+    media_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +102,8 @@ class Endpoint:
     method: str
     path: str
     handler: Handler
-    role: Role | None
-    """The least role that may call it; None: anybody, without saying who they are."""
+    needs: Needs | None
+    """Of its caller; None: anybody may call it, without saying who they are."""
     tag: str
     summary: str
     text: str
@@ -96,8 +121,7 @@ class Endpoint:
     def routes(self) -> list[str]:
         """The router's paths. It knows no parameter with slashes in the middle, so a tenant's levels are
         spelled out."""
-        path = self.path.replace("{job_id}", "{job_id:str}").replace("{node_id}", "{node_id:str}")
-        path = path.replace("{token_id}", "{token_id:str}").replace("{window_id}", "{window_id:str}")
+        path = _PARAMETER.sub(r"{\1:str}", self.path)
         if "{tenant_id}" not in path:
             return [path]
         levels = [

@@ -7,7 +7,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from tgpu.api.identity import Identity
 from tgpu.api.origin import check_origin
-from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem
+from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem, not_found
 from tgpu.observe.metrics import Metrics
 
 _VERSION_PREFIX = "/v1"
@@ -49,6 +49,7 @@ class Gate:
             check_origin(scope, self._names)
             if scope["path"] not in self._open_paths:
                 scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
+            _check_path(scope)
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send_and_note)
             return
@@ -57,7 +58,7 @@ class Gate:
 
 def _method(scope: Scope) -> str:
     method = str(scope.get("method"))
-    return method if method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS") else "other"
+    return method if method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS") else "other"
 
 
 def _unversion(scope: Scope) -> None:
@@ -66,6 +67,12 @@ def _unversion(scope: Scope) -> None:
     if path == _VERSION_PREFIX or path.startswith(_VERSION_PREFIX + "/"):
         scope["path"] = path[len(_VERSION_PREFIX) :] or "/"
         scope["raw_path"] = scope["raw_path"].removeprefix(_VERSION_PREFIX.encode()) or b"/"
+
+
+def _check_path(scope: Scope) -> None:
+    """The router would take two slashes for one: a name with an empty part is nobody's."""
+    if "//" in scope["path"]:
+        raise not_found("there is nothing at this path: it has an empty part; GET / lists what there is")
 
 
 async def _send_problem(problem: ProblemError, send: Send) -> None:

@@ -10,7 +10,6 @@ from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
 from tgpu.domain.node_terms import MAX_TERMS
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_GPU_MILLI, MAX_MIB, MAX_PRIORITY, MAX_SECONDS, MILLI
-from tgpu.domain.tenant import DEFAULT_TENANT
 
 MAX_NAME = 200
 MAX_GRACE_S = 24 * 3600
@@ -58,6 +57,7 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         {
             "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",
             "attempt_count", "events", "submitted_at", "started_at", "ended_at", "cancel_requested_by",
+            "held",
         }
     )  # fmt: skip
 
@@ -73,13 +73,24 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Meta(description="By default the program's name.", extra_json_schema={"maxLength": MAX_NAME}),
     ] = None
     tenant_id: Annotated[
-        str, Meta(description="The tenant whose quota is charged.", examples=["default"])
-    ] = DEFAULT_TENANT
+        str | None,
+        Meta(
+            description="The tenant whose quota is charged; by default the user's home.", examples=["default"]
+        ),
+    ] = None
     user_id: Annotated[
         str | None, Meta(description="The caller; an administrator may name somebody else.")
     ] = None
     env: Annotated[
         dict[str, str], Meta(description="Environment variables.", examples=[{"EPOCHS": "10"}])
+    ] = {}
+    secret_env: Annotated[
+        dict[str, str],
+        Meta(
+            description="Environment variables with secret values, by where those are found when it starts: "
+            "`store:NAME` (PUT /secrets/NAME) or `file:/PATH` on the node.",
+            examples=[{"HF_TOKEN": "file:/home/alice/.hf-token"}],
+        ),
     ] = {}
     cwd: Annotated[
         str | None, Meta(description="An absolute path; by default the user's home.", examples=["/tmp"])  # noqa: S108  an example
@@ -131,7 +142,9 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             extra_json_schema={"examples": [["spot"]], "maxItems": MAX_TERMS},
         ),
     ] = []
-    priority_class: PriorityClass = PriorityClass.DEFAULT
+    priority_class: Annotated[
+        PriorityClass | None, Meta(description="By default as the tenant says, mostly `default`.")
+    ] = None
     priority: Annotated[
         int,
         Meta(

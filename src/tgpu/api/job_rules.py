@@ -9,10 +9,12 @@ from msgspec import UNSET
 
 from tgpu.api.job_form import MAX_GRACE_S, MAX_NAME, JobAsked
 from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.secret_rules import checked_secret_env
 from tgpu.config.settings import Settings
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.label_rules import label, label_rules
 from tgpu.domain.node_terms import generic, tolerations
+from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quantities import (
     MAX_CPU_MILLI,
     MAX_GPU_MILLI,
@@ -25,7 +27,6 @@ from tgpu.domain.quantities import (
     milli,
     whole,
 )
-from tgpu.domain.tenant import TENANT_ID
 
 _MAX_COMMAND = 128 * 1024
 _MAX_ENV = 256 * 1024
@@ -48,7 +49,9 @@ class Defaults:
         )
 
 
-def spec_of(asked: JobAsked, user: str, cwd: str, defaults: Defaults) -> JobSpec:
+def spec_of(  # noqa: PLR0917  what else it depends on
+    asked: JobAsked, user: str, cwd: str, defaults: Defaults, tenant_id: str, default_class: PriorityClass
+) -> JobSpec:
     """Raises ProblemError that names the field; the caller adds the index inside a bulk."""
     command = _command(asked.command)
     try:
@@ -63,16 +66,18 @@ def spec_of(asked: JobAsked, user: str, cwd: str, defaults: Defaults) -> JobSpec
         raise unprocessable(
             "priority", f"priority must be from -{MAX_PRIORITY} to {MAX_PRIORITY}; got {asked.priority}"
         )
-    if not TENANT_ID.fullmatch(asked.tenant_id):
-        raise unprocessable("tenant_id", f"tenant_id must look like org/team; got {asked.tenant_id[:80]!r}")
     if asked.env:
         _check_env(asked.env)
+    if asked.secret_env:
+        checked_secret_env(asked.secret_env, asked.env)
     return JobSpec(
         user=user,
-        groups=(Group(command=command, request=request, cwd=cwd, env=asked.env),),
+        groups=(
+            Group(command=command, request=request, cwd=cwd, env=asked.env, secret_env=asked.secret_env),
+        ),
         name=_name(asked.name, command),
-        tenant_id=asked.tenant_id,
-        priority_class=asked.priority_class,
+        tenant_id=tenant_id,
+        priority_class=asked.priority_class or default_class,
         priority=asked.priority,
         time_limit_s=time_limit_s,
         max_wait_s=max_wait_s,

@@ -14,6 +14,7 @@ from tgpu.domain.job import Attempt, Event, Job, OnReturn
 from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.usage import Usage
 
 
 class AttemptOut(msgspec.Struct, kw_only=True):
@@ -33,6 +34,13 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     signal: int | None
     cpu_time_s: float | None
     peak_memory_mb: int | None
+    gpu_busy_s: float | None = None
+    """How long its GPUs were busy, added up; null if nobody measured."""
+    wait_s: float | None = None
+    """How long its task waited for it; null while it runs, as the next two."""
+    run_s: float | None = None
+    lost_s: float | None = None
+    """Of its running time, what was thrown away."""
 
 
 class EventOut(msgspec.Struct, kw_only=True):
@@ -57,6 +65,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     command: Sequence[str] | str | None
     image: str | None = None
     env: Mapping[str, str] | None
+    secret_env: Mapping[str, str] | None
+    """By where their values are found, never the values."""
     cwd: str | None
     cpu_request: int | float
     mem_request_mb: int
@@ -91,6 +101,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     ended_at: str | None
     giving_way: bool = False
     """Whether it is being stopped so that a job of a higher class can start."""
+    held: bool
+    """Whether it waits until its tenant's quota admits it."""
     attempts: Sequence[AttemptOut] | UnsetType = UNSET
     events: Sequence[EventOut] | UnsetType = UNSET
 
@@ -107,6 +119,7 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         name=spec.name,
         command=group.command if known else None,
         env=_env(group.env, sight),
+        secret_env=group.secret_env if known else None,
         cwd=group.cwd if known else None,
         cpu_request=decimal(request.cpu_milli),
         mem_request_mb=request.memory_mib,
@@ -139,18 +152,36 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         submitted_at=rfc3339(job.submitted_ms),
         started_at=optional_rfc3339(job.started_ms),
         ended_at=optional_rfc3339(job.ended_ms),
+        held=job.held,
     )
 
 
-def whole_job_out(job: Job, attempts: Sequence[Attempt], events: Sequence[Event], sight: Sight) -> JobOut:
+def whole_job_out(
+    job: Job, attempts: Sequence[Attempt], events: Sequence[Event], sight: Sight, used: Sequence[Usage]
+) -> JobOut:
     out = job_out(job, sight)
-    out.attempts = [attempt_out(attempt, sight, job.spec.time_limit_s) for attempt in attempts]
+    out.attempts = attempts_out(job, attempts, used, sight)
     out.events = [event_out(event, sight) for event in events]
     out.giving_way = any(
         attempt.state is AttemptState.STOPPING and attempt.stop_cause is Cause.PREEMPTED
         for attempt in attempts
     )
     return out
+
+
+def attempts_out(
+    job: Job, attempts: Sequence[Attempt], used: Sequence[Usage], sight: Sight
+) -> list[AttemptOut]:
+    by_id = {spent.attempt_id: spent for spent in used}
+    shown = [attempt_out(attempt, sight, job.spec.time_limit_s) for attempt in attempts]
+    for attempt, out in zip(attempts, shown, strict=True):
+        if (spent := by_id.get(attempt.attempt_id)) is not None:
+            out.wait_s, out.run_s, out.lost_s = (
+                spent.wait_ms / 1000,
+                spent.run_ms / 1000,
+                spent.lost_ms / 1000,
+            )
+    return shown
 
 
 def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> AttemptOut:
@@ -171,6 +202,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
         signal=told.signal if told else None,
         cpu_time_s=told.cpu_ms / 1000 if told else None,
         peak_memory_mb=told.peak_memory_mib if told else None,
+        gpu_busy_s=None if told is None or told.gpu_ms is None else told.gpu_ms / 1000,
     )
 
 

@@ -29,13 +29,13 @@ _EXAMPLES = {
     ),
     429: ("too-many-streams", "too many streams are open; close some of them first"),
     500: ("internal", "the server made a mistake; its log says which"),
-    503: ("no-leader", "the scheduler is just starting; try again in a moment"),
+    503: ("no-leader", "no server leads yet, and a new one is being chosen: try again in some seconds"),
 }
 _TAGS = {
     "jobs": "Submit, look at and cancel jobs.",
     "nodes": "What there is to run on, and what waits for it.",
     "tenants": "Who shares the machines, and how much each may have.",
-    "tokens": "Keys for callers over TCP.",
+    "tokens": "Keys for callers over TCP, and secrets for jobs.",
     "service": "The server itself.",
 }
 
@@ -119,7 +119,7 @@ def _operation(endpoint: Endpoint, schema_of: Schemas) -> dict[str, Any]:
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(errors)},
         },
     }
-    if endpoint.role is None:
+    if endpoint.needs is None:
         operation["security"] = []
     if endpoint.body is not None:
         operation["requestBody"] = _body(endpoint.body, schema_of)
@@ -160,8 +160,8 @@ def _body(body: Body, schema_of: Schemas) -> dict[str, Any]:
     return {
         "required": True,
         "content": {
-            "application/json": {
-                "schema": _any_of(body.kinds, schema_of),
+            body.media_type: {
+                "schema": _any_of(body.kinds, schema_of) if body.kinds else {"type": "string"},
                 "examples": {name: {"value": value} for name, value in body.examples.items()},
             }
         },

@@ -11,6 +11,11 @@ from tgpu.domain.views import Alert, NodeView, QueueView, Why
 class Live(Protocol):
     """The leader's picture of now. It may be away (no leader yet): then it raises NoLeaderError."""
 
+    @property
+    def leads(self) -> bool:
+        """Whether this very server leads: then what it says of the cluster is the cluster's own word."""
+        ...
+
     async def why(self, job_id: int) -> Why | None:
         """None if the job is not live."""
         ...

@@ -11,14 +11,16 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
 from tgpu.api.quota_words import quota_sentence
 from tgpu.observe.logs import logger
+from tgpu.store.access_port import MisplacedTenantError, TenantInUseError, TokenSpentError
 from tgpu.store.port import (
+    ArchivedTenantError,
     IdempotencyConflictError,
-    QuotaExceededError,
     StaleVersionError,
     StoreUnavailableError,
     TenantExistsError,
     UnknownTenantError,
 )
+from tgpu.store.quota_port import QuotaExceededError
 
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_S = "2"
@@ -89,12 +91,6 @@ def _from_store(error: Exception) -> ProblemError | None:
     if isinstance(error, QuotaExceededError):
         sentence, numbers = quota_sentence(error)
         return ProblemError(409, "quota-exceeded", sentence, extras=numbers)
-    if isinstance(error, UnknownTenantError):
-        return unprocessable(
-            "tenant_id", f"tenant_id: {error}; GET /tenants lists those that exist, an administrator adds one"
-        )
-    if isinstance(error, TenantExistsError):
-        return ProblemError(409, "tenant-exists", f"{error}; PATCH it to change it")
     if isinstance(error, StaleVersionError):
         return ProblemError(
             412,
@@ -102,13 +98,29 @@ def _from_store(error: Exception) -> ProblemError | None:
             f"somebody changed it first: {error}; read it again, then decide",
             extras={"current_version": error.current},
         )
-    if isinstance(error, IdempotencyConflictError):
-        return ProblemError(
-            409,
-            "idempotency-conflict",
-            "this Idempotency-Key was used for another request; use a new key for a new request",
+    if isinstance(error, MisplacedTenantError):
+        return unprocessable("to", f"to: {error}")
+    if isinstance(error, UnknownTenantError):
+        return unprocessable(
+            "tenant_id", f"tenant_id: {error}; GET /tenants lists those that exist, an operator adds one"
         )
+    for kind, (name, more) in _CONFLICTS.items():
+        if isinstance(error, kind):
+            return ProblemError(409, name, more.format(error))
     return None
+
+
+_CONFLICTS: dict[type[Exception], tuple[str, str]] = {
+    TenantExistsError: ("tenant-exists", "{}; PATCH it to change it"),
+    TenantInUseError: ("tenant-in-use", "{}"),
+    ArchivedTenantError: ("tenant-archived", "{}"),
+    TokenSpentError: ("token-spent", "{}"),
+    IdempotencyConflictError: (
+        "idempotency-conflict",
+        "this Idempotency-Key was used for another request; use a new key for a new request",
+    ),
+}
+"""By what the store refuses: the kind of problem, and the sentence."""
 
 
 def _from_unavailable(error: Exception) -> ProblemError | None:
@@ -117,8 +129,7 @@ def _from_unavailable(error: Exception) -> ProblemError | None:
     if isinstance(error, StoreUnavailableError):
         return ProblemError(503, "store-unavailable", str(error), headers=later)
     if isinstance(error, NoLeaderError):
-        sentence = "the scheduler is just starting; try again in a moment"
-        return ProblemError(503, "no-leader", sentence, headers=later)
+        return ProblemError(503, "no-leader", str(error), headers=later)
     if isinstance(error, LogUnavailableError):
         return ProblemError(503, "log-unavailable", str(error), headers=later)
     return None

@@ -10,6 +10,9 @@ def reason_of(job: Job) -> str | None:
     if job.cause is None:
         if job.cancel_by is not None and not job.status.is_final:
             return f"{job.cancel_by} asked to cancel it; it is being stopped"
+        if job.held:
+            tenant_id = job.spec.tenant_id
+            return f"it is held until the quota of {tenant_id} admits it; `tgpu why {job.job_id}` says more"
         return None
     if job.detail:
         return job.detail

@@ -1,8 +1,8 @@
 """Every endpoint there is, in one table."""
 
 from tgpu.api.endpoint import Endpoint
-from tgpu.api.identity import Identity
 from tgpu.api.routes import (
+    audit,
     cancel,
     cluster,
     events,
@@ -10,35 +10,50 @@ from tgpu.api.routes import (
     join_tokens,
     joining,
     logs,
+    members,
     node_orders,
     nodes,
+    queues,
+    quotas,
+    report,
+    secrets,
     service,
     settings,
     stats,
     submit,
+    tenant_moves,
     tenants,
     tokens,
+    whoami,
     windows,
 )
 from tgpu.api.services import Services
 
 
-def endpoints(services: Services, identity: Identity) -> tuple[Endpoint, ...]:
+def endpoints(services: Services) -> tuple[Endpoint, ...]:
     table = (
         *submit.endpoints(services),
         *jobs.ENDPOINTS,
         *cancel.ENDPOINTS,
         *logs.ENDPOINTS,
         *nodes.ENDPOINTS,
+        *queues.ENDPOINTS,
         *node_orders.ENDPOINTS,
         *windows.ENDPOINTS,
         *stats.ENDPOINTS,
+        *report.ENDPOINTS,
         *cluster.ENDPOINTS,
         *settings.ENDPOINTS,
         *tenants.ENDPOINTS,
-        *tokens.endpoints(identity),
+        *tenant_moves.ENDPOINTS,
+        *quotas.ENDPOINTS,
+        *members.ENDPOINTS,
+        *tokens.ENDPOINTS,
+        *secrets.ENDPOINTS,
+        *audit.ENDPOINTS,
         *join_tokens.ENDPOINTS,
         *joining.endpoints(),
         *events.ENDPOINTS,
+        *whoami.ENDPOINTS,
     )
     return (*table, *service.endpoints(services, table))

@@ -1,6 +1,6 @@
 """The answer to "why does my job wait?" as callers see it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ from tgpu.api.edge import decimal, optional_rfc3339
 from tgpu.api.reasons import how_it_ended
 from tgpu.domain.job import Job
 from tgpu.domain.label_rules import written
-from tgpu.domain.views import Advice, Why
+from tgpu.domain.views import Advice, Reason, Why
 
 
 class ReasonOut(msgspec.Struct, kw_only=True):
@@ -62,12 +62,33 @@ class WhyOut(msgspec.Struct, kw_only=True):
     advice: AdviceOut | None = None
 
 
-def why_out(why: Why) -> WhyOut:
+def jobs_named(reasons: Iterable[Reason]) -> set[int]:
+    """Other jobs that these reasons speak of."""
+    found: set[int] = set()
+    for reason in reasons:
+        for key in ("job_id", "job_ids"):
+            said = reason.data.get(key, ())
+            found.update(
+                each for each in (said if isinstance(said, list | tuple) else [said]) if type(each) is int
+            )
+    return found
+
+
+def reason_out(reason: Reason, known: Collection[int]) -> ReasonOut:
+    if all(job_id in known for job_id in jobs_named([reason])):
+        return ReasonOut(code=reason.code, text=reason.text, data=reason.data)
+    return ReasonOut(code=reason.code, text="others come first, or have what it needs", data={})
+
+
+def why_out(why: Why, known: Collection[int]) -> WhyOut:
+    """`known`: the jobs, of those it speaks of, that the caller may know of."""
+    reasons = [reason_out(reason, known) for reason in why.reasons]
+    kept_back = any(out.text != reason.text for out, reason in zip(reasons, why.reasons, strict=True))
     return WhyOut(
         job_id=why.job_id,
         waiting=why.waiting,
-        summary=why.summary,
-        reasons=[ReasonOut(code=reason.code, text=reason.text, data=reason.data) for reason in why.reasons],
+        summary=f"waits: {'; '.join(reason.text for reason in reasons)}" if kept_back else why.summary,
+        reasons=reasons,
         holders=[
             HolderOfNeeded(
                 job_id=holder.job_id,
@@ -82,6 +103,7 @@ def why_out(why: Why) -> WhyOut:
                 remaining_s=holder.remaining_s,
             )
             for holder in why.holders
+            if holder.job_id in known
         ],
         position=why.position,
         starts_at=optional_rfc3339(why.starts_at_ms),

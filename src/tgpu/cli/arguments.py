@@ -10,9 +10,13 @@ from tgpu.cli.screen import Screen
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from collections.abc import Collection
+    from typing import Any, NoReturn
+
+    Actions = Any  # argparse has no public name for what add_subparsers returns
 
 _WIDEST = 100
+_OUTPUT = frozenset({"--json", "-q", "--quiet"})
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -39,12 +43,40 @@ def command_parser(name: str, doc: str, epilog: str | None = None) -> Parser:
     )
 
 
-def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None) -> None:
+def add_actions(parser: Parser) -> Actions:
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+
+
+def add_action(actions: Actions, name: str, doc: str, epilog: str | None = None) -> Parser:
+    made: Parser = actions.add_parser(
+        name, help=doc, description=f"{doc[0].upper()}{doc[1:]}.", epilog=epilog, allow_abbrev=False,
+        formatter_class=_Help,
+    )  # fmt: skip
+    return made
+
+
+def with_action(argv: list[str], usual: str, *, unless: Collection[str] = ()) -> list[str]:
+    """With the usual action where none is named: before flags, and before any word that is none of `unless`,
+    if that is said. How to print may stand before the action, as after it."""
+    at = next((at for at, word in enumerate(argv) if word not in _OUTPUT), len(argv))
+    first = argv[at] if at < len(argv) else ""
+    named = first in unless if unless else bool(first) and not first.startswith("-")
+    if named or first in {"-h", "--help"}:
+        return [first, *argv[:at], *argv[at + 1 :]]
+    return [usual, *argv]
+
+
+def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None, again: bool = False) -> None:
+    """`again`: of an action whose command has them too: what was said before it is not unsaid after it."""
+    default = argparse.SUPPRESS if again else False
     parser.add_argument(
-        "--json", action="store_true", help="print the API's own objects: one, or a list of them"
+        "--json",
+        action="store_true",
+        default=default,
+        help="print the API's own objects: one, or a list of them",
     )
     if quiet:
-        parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+        parser.add_argument("-q", "--quiet", action="store_true", default=default, help=quiet)
 
 
 def add_jobs(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:

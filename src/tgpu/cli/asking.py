@@ -43,6 +43,12 @@ _REPEATED = (
     ),
     ("--tolerate", "tolerate", "KEY[=VALUE]", "nodes with this taint will do, `*`: with any; repeatable"),
     ("--resource", "resource", "NAME=N", "so many of a named resource, such as a licence; repeatable"),
+    (
+        "--secret",
+        "secret",
+        "VAR=NAME",
+        "a variable with a secret in it (`tgpu secret`), or VAR=file:/PATH on its node; repeatable",
+    ),
 )
 _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
@@ -129,6 +135,8 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     if not whole.get("command"):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
     env = exported(os.environ) if args.export_env else {}
+    for name in whole.get("secret_env", {}):
+        env.pop(name, None)  # that is why it is given as a secret
     whole["env"] = {**env, **pairs("env", job.get("env", {})), **pairs("--env", args.env or {})}
     whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))
     whole["submit_host"] = os.uname().nodename

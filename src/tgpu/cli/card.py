@@ -23,6 +23,9 @@ _ATTEMPTS = (
     Column("RAN", right=True),
     Column("CPU TIME", right=True, rank=2),
     Column("PEAK MEM", right=True, rank=1),
+    Column("GPU BUSY", right=True, rank=3),
+    Column("WAITED", right=True, rank=4),
+    Column("LOST", right=True, rank=5),
     Column("END", floor=10),
 )
 _MOST_EVENTS = 12
@@ -53,8 +56,13 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
     yield "command", command if isinstance(command, str) else shlex.join(command)
     yield "directory", str(job.get("cwd") or "")
+    yield (
+        "secrets",
+        ", ".join(f"{name} from {place}" for name, place in (job.get("secret_env") or {}).items()),
+    )
     yield "asked", _asked(job)
     yield "priority", rows.priority(job)
+    yield "quota", "held: nothing is charged until it starts" if job.get("held") else ""
     yield "limits", _limits(job)
     yield "submitted", words.local_time(job.get("submitted_at"))
     yield "started", words.local_time(job.get("started_at"))
@@ -114,6 +122,10 @@ def _attempt(attempt: dict[str, Any], now: float) -> list[str]:
         "-" if ran is None else words.duration(ran),
         words.duration(spent) if spent else "",
         words.size(attempt.get("peak_memory_mb")) if attempt.get("peak_memory_mb") else "",
+        *(
+            words.duration(attempt[name]) if attempt.get(name) else ""
+            for name in ("gpu_busy_s", "wait_s", "lost_s")
+        ),
         _end(attempt),
     ]
 

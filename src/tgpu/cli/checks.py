@@ -10,10 +10,11 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tgpu.cli import cluster_checks, words
+from tgpu.cli import cluster_checks, node_checks, place, store_checks, words
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
+from tgpu.config.settings_file import exposed_password
 from tgpu.wiring import addresses
 
 if TYPE_CHECKING:
@@ -21,20 +22,30 @@ if TYPE_CHECKING:
 
 _LOW_DISK_MIB = 1024
 _MOST_SKEW_S = 5
-_SQLITE = b"SQLite format 3\0"
+_MOST_NAMES = 20
+_UNAUTHORIZED = 401
 
 
 def findings() -> Iterator[Finding]:
+    home = Path(locate.home(os.environ))
     yield _python()
     yield _settings()
-    home = Path(locate.home(os.environ))
     yield _home(home)
     yield _disk(home)
-    yield from _server()
-    yield from cluster_checks.of_node()
-    yield _gpus()
+    if _asks_a_server(home):
+        yield from _server(home)
+    yield from node_checks.of_node()
+    if not place.has_joined(home) and not (place.has_server(home) and not place.has_agent(home)):
+        yield _gpus(home)
     yield _cgroups()
     yield _limits()
+
+
+def _asks_a_server(home: Path) -> bool:
+    """A node's servers are elsewhere, and ask for a token: without one there is nobody to ask."""
+    if not place.has_joined(home) or place.has_server(home):
+        return True
+    return bool(os.environ.get("TGPU_SERVER") or os.environ.get("TGPU_TOKEN") or (home / "token").exists())
 
 
 def _python() -> Finding:
@@ -48,12 +59,16 @@ def _settings() -> Finding:
         addresses.check_advertise(settings)
     except config.SettingsError as error:
         return Finding("settings", FAIL, str(error), "correct it; `tgpu doctor --settings` lists them all")
+    exposed = exposed_password(os.environ, settings.home)
+    if exposed is not None:
+        text, _, advice = exposed.rpartition(": ")
+        return Finding("settings", FAIL, text, advice)
     return Finding("settings", OK, "readable and consistent")
 
 
 def _home(home: Path) -> Finding:
     if not home.exists():
-        return Finding("home", OK, f"{home} is not there yet; `tgpu up` makes it")
+        return Finding("home", OK, f"{home} is not there yet; what is started first makes it")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         return Finding(
             "home", WARN, f"{home} is not yours to write", "set TGPU_HOME, or use its owner's server"
@@ -71,7 +86,7 @@ def _disk(home: Path) -> Finding:
     return Finding("disk", OK, f"{words.size(free)} free below {there}")
 
 
-def _server() -> Iterator[Finding]:
+def _server(home: Path) -> Iterator[Finding]:
     with Client(timeout=5) as client:
         try:
             begun = time.monotonic()
@@ -82,13 +97,14 @@ def _server() -> Iterator[Finding]:
                 "server", OK, f"{address} answers in {took_ms:.0f} ms; you are {me.get('user_id', '?')}"
             )
             yield _clock(client)
-            yield _nodes(client)
+            yield from _nodes(client)
             yield from _alerts(client)
             yield from cluster_checks.of_cluster(client)
+            yield from store_checks.of_moved_file(WARN)
         except TgpuError as error:
-            yield Finding("server", FAIL, str(error), _advice(client.session.address))
-            if isinstance(error, UnreachableError) and client.session.address.scheme == "unix":
-                yield from _facts(Path(locate.home(os.environ)) / "tgpu.db")
+            facts = list(store_checks.of_facts()) if client.session.address.scheme == "unix" else []
+            yield _trouble(error, client.session.address, home, facts)
+            yield from facts
 
 
 def _alerts(client: Client) -> Iterator[Finding]:
@@ -97,41 +113,39 @@ def _alerts(client: Client) -> Iterator[Finding]:
         yield Finding("alert", WARN, f"{alert['name']}: {alert['text']}")
 
 
-def _advice(address: locate.Address) -> str:
+def _trouble(error: TgpuError, address: locate.Address, home: Path, facts: list[Finding]) -> Finding:
+    """Why nobody answered, or not as it should be."""
+    if any(finding.level == FAIL for finding in facts):
+        pid = place.pid_of("server", home)
+        if pid is not None or not isinstance(error, UnreachableError):
+            who = f"{address} answers" if pid is None else f"pid {pid} runs"
+            return Finding(
+                "server", WARN, f"{who}, and waits for its store", "mend that; it goes on by itself"
+            )
+    if not isinstance(error, UnreachableError):
+        return Finding("server", FAIL, f"{address} answers: {error}", _advice_refused(error))
     if address.scheme != "unix":
-        return "check TGPU_SERVER and TGPU_TOKEN"
-    path = Path(address.path)
-    if path.exists() and not os.access(path, os.W_OK):
-        return f"you may not use {path}; ask its owner ({path.owner()})"
-    if path.exists():
-        return "its socket is left over from a server that died; `tgpu up` replaces it"
-    return "start one with `tgpu up`, or say where one is with TGPU_SERVER"
+        return Finding("server", FAIL, str(error), "check TGPU_SERVER, and that a server runs there")
+    return _none_here(error, Path(address.path), home)
 
 
-def _facts(file: Path) -> Iterator[Finding]:
-    """Where a server here would find its facts."""
-    try:
-        store = config.load(os.environ).store
-    except config.SettingsError:
-        return  # said before
-    if store.startswith(("postgresql:", "postgres:")):
-        yield cluster_checks.of_store(store)
-    else:
-        yield from _database(file)
+def _none_here(error: UnreachableError, socket: Path, home: Path) -> Finding:
+    if socket.exists() and not os.access(socket, os.W_OK):
+        advice = f"you may not use {socket}; ask its owner ({socket.owner()})"
+        return Finding("server", FAIL, str(error), advice)
+    start, pid = place.how_to_start("server", home), place.pid_of("server", home)
+    if pid is not None:
+        text = f"pid {pid} runs, but does not answer at {socket}"
+        return Finding("server", FAIL, text, f"look at its log; then stop it, and start it again: {start}")
+    if socket.exists():
+        text = f"none runs; {socket} is left over from one that died"
+        return Finding("server", FAIL, text, f"start it again: {start}")
+    advice = f"start one: {start}, or say where one is with TGPU_SERVER"
+    return Finding("server", FAIL, f"none runs in {home}", advice)
 
 
-def _database(path: Path) -> Iterator[Finding]:
-    """Looks without touching: SQLite itself would already change files beside it. An empty one is new."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_SQLITE))
-    except OSError:
-        return  # there is none yet, or it is another's
-    if head not in {b"", _SQLITE}:
-        advice = "restore it from a copy, or move it away, with its -wal and -shm, to begin with an empty one"
-        yield Finding("database", FAIL, f"{path} is not a SQLite database", advice)
-    else:
-        yield Finding("database", OK, f"{path} looks like one")
+def _advice_refused(error: TgpuError) -> str:
+    return "check TGPU_TOKEN" if error.status == _UNAUTHORIZED else "look at its log"
 
 
 def _clock(client: Client) -> Finding:
@@ -148,9 +162,12 @@ def _clock(client: Client) -> Finding:
     return Finding("clock", OK, "agrees with the server's")
 
 
-def _nodes(client: Client) -> Finding:
+def _nodes(client: Client) -> Iterator[Finding]:
     nodes = client.nodes()
     ready = [node for node in nodes if node["status"] == "ready"]
+    gone = [str(node["node_id"]) for node in nodes if node["status"] == "offline"]
+    away = [str(node["node_id"]) for node in nodes if node.get("silent_s") is not None]
+    away = [name for name in away if name not in gone]
     sick = [
         f"GPU {device['index']} of {node['node_id']}"
         for node in nodes
@@ -158,35 +175,42 @@ def _nodes(client: Client) -> Finding:
         if not device.get("healthy", True)
     ]
     if not ready:
-        return Finding(
-            "nodes", FAIL, f"none of {len(nodes)} is ready", "start `tgpu up` or `tgpu agent` there"
-        )
-    away = [str(node["node_id"]) for node in ready if node.get("silent_s") is not None]
+        advice = "start the agent there: `tgpu agent`, or `tgpu up` on a single machine"
+        yield Finding("nodes", FAIL, f"none of {len(nodes)} is ready", advice)
+    if gone:
+        advice = "look at the machine and its agent there; `tgpu nodes remove` forgets one for good"
+        yield Finding("nodes", WARN, f"offline: {_named(gone)}", advice)
     if away:
         verb = "is" if len(away) == 1 else "are"
-        text = f"{', '.join(away)} {verb} not connected"
-        return Finding("nodes", WARN, text, "start its agent with `tgpu up`")
+        yield Finding("nodes", WARN, f"{_named(away)} {verb} not connected", "start the agent there")
     if sick:
-        return Finding(
-            "nodes", WARN, f"not given out: {', '.join(sick)}", "see the NOTE column of `tgpu nodes`"
-        )
-    gpus = sum(node.get("gpu_total") or 0 for node in ready)
-    return Finding("nodes", OK, f"{len(ready)} of {len(nodes)} ready, with {words.number(gpus)} GPUs")
+        text = f"not given out: {_named(sick)}"
+        yield Finding("nodes", WARN, text, "see the NOTE column of `tgpu nodes`")
+    if ready and not (gone or away or sick):
+        gpus = sum(node.get("gpu_total") or 0 for node in ready)
+        text = f"{len(ready)} of {len(nodes)} ready, with {words.number(gpus)} GPUs"
+        yield Finding("nodes", OK, text)
 
 
-def _gpus() -> Finding:
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _gpus(home: Path) -> Finding:
     import pynvml  # noqa: PLC0415  slow to load, and only this check needs it
 
+    from tgpu.wiring import agent_status  # noqa: PLC0415
+
+    status = agent_status.read(config.Settings(home=home))
     try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
-        return Finding(
-            "gpus",
-            WARN,
-            f"no NVIDIA driver here ({error})",
-            "install it, or try things out with --simulate-gpus 8",
-        )
+        if status is not None and status.simulated and status.is_connected:
+            return Finding("gpus", OK, f"{words.plural(status.gpus, 'simulated GPU')}, and no real ones")
+        advice = "install it, or try things out with --simulate-gpus 8"
+        return Finding("gpus", WARN, f"no NVIDIA driver here ({error})", advice)
     return Finding("gpus", OK, f"{words.plural(count, 'GPU')} seen through NVML")
 
 

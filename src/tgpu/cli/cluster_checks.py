@@ -1,9 +1,8 @@
-"""What `tgpu doctor` looks at in a cluster: the store and the servers, seen from a server or from a node."""
+"""What `tgpu doctor` looks at in a cluster: the store and the servers."""
 
 from __future__ import annotations
 
 import http.client
-import os
 import ssl
 import time
 from email.utils import parsedate_to_datetime
@@ -13,15 +12,12 @@ from urllib.parse import urlsplit
 from tgpu.cli import words
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import TgpuError
-from tgpu.config import settings as config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from tgpu.client import Client
-    from tgpu.config.settings import Settings
-    from tgpu.wiring.joined_node import JoinedNode
 
 _MOST_SKEW_S = 2.0
 _DIAL_S = 5.0
@@ -46,7 +42,7 @@ def of_cluster(client: Client) -> Iterator[Finding]:
     if urls:
         authority = client.authority() or None
         for url in urls:
-            yield _dialled(url, authority)
+            yield dialled(url, authority)
 
 
 def of_store(url: str) -> Finding:
@@ -94,51 +90,7 @@ def _name(server: dict[str, Any]) -> str:
     return str(server["url"] or server["server_id"])
 
 
-def of_node() -> Iterator[Finding]:
-    """If this machine has joined a cluster: who it is there, whom it can reach, what it offers."""
-    from tgpu.wiring import joined_node  # noqa: PLC0415  most machines do without
-    from tgpu.wiring.membership import identity_path  # noqa: PLC0415
-
-    try:
-        settings = config.load(os.environ)
-        node = joined_node.load(identity_path(settings))
-    except PermissionError:
-        return
-    except config.SettingsError as error:
-        yield Finding("node", FAIL, str(error), "correct it, then start the agent again")
-        return
-    if node is None:
-        return
-    yield Finding("node", OK, f"{node.node_id} of cluster {node.cluster_id}")
-    yield from _reached(node)
-    yield _inventory(settings)
-
-
-def _reached(node: JoinedNode) -> Iterator[Finding]:
-    found = [_dialled(url, node.ca_pem) for url in node.servers]
-    for finding in found:
-        # One that is down is the cluster's trouble; only if none is there, it is this node's.
-        passing = finding.level == FAIL and any(other.level != FAIL for other in found)
-        yield finding._replace(level=WARN) if passing else finding
-
-
-def _inventory(settings: Settings) -> Finding:
-    from tgpu.agent.inventory import Inventory  # noqa: PLC0415  most machines do without
-    from tgpu.domain.quantities import BadQuantityError  # noqa: PLC0415
-
-    try:
-        offers = Inventory(settings).capacity()
-    except (config.SettingsError, BadQuantityError) as error:
-        return Finding("inventory", FAIL, str(error), "correct the setting; the agent does not start with it")
-    sick = [str(device.index) for device in offers.devices if not device.healthy]
-    gpus = words.plural(len(offers.devices), "GPU")
-    text = f"{gpus}, {words.number(offers.cpu_milli / 1000)} CPUs, {words.size(offers.memory_mib)}"
-    if sick:
-        return Finding("inventory", WARN, f"{text}; ill: GPU {', '.join(sick)}", "look at nvidia-smi")
-    return Finding("inventory", OK, text)
-
-
-def _dialled(url: str, ca_pem: str | None) -> Finding:
+def dialled(url: str, ca_pem: str | None) -> Finding:
     """Whether the server at this address answers, believably, and at the right time."""
     from tgpu.wiring.trust import client_context  # noqa: PLC0415  only clusters speak TLS
 

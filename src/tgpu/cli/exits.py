@@ -19,7 +19,7 @@ TIME_LIMIT = 152  # as if by SIGXCPU, so that it is not mistaken for the end of 
 
 MEANINGS = """\
 exit codes:
-  0  done                            4  no such job, node or token
+  0  done                            4  no such job, node, tenant or token
   1  a job failed, or another error  5  not permitted
   2  wrong usage                     6  refused: quota, never fits, or conflict
   3  the server cannot be reached    124  the time given to `wait` is over
@@ -34,6 +34,7 @@ _BY_STATUS = {
     404: NOT_FOUND,
     409: REFUSED,
     410: NOT_FOUND,
+    412: REFUSED,
     413: REFUSED,
     422: REFUSED,
     429: REFUSED,
@@ -59,8 +60,13 @@ class UsageError(CommandError):
 def words_of(error: TgpuError) -> str:
     """The server's own words, but where a person at a command line has an easier way."""
     if error.status == 401:  # noqa: PLR2004
+        if str(error).startswith("this token"):
+            return f"{error} with `tgpu token create` on the server's machine, and set TGPU_TOKEN to it"
         return "the server wants a token: set TGPU_TOKEN; `tgpu token create` on its machine makes one"
-    return str(error)
+    words = str(error)
+    for path in ("tenants", "nodes", "windows"):
+        words = words.replace(f"GET /{path} lists", f"`tgpu {path}` lists")
+    return words
 
 
 def code_of(error: TgpuError) -> int:

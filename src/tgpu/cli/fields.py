@@ -103,6 +103,24 @@ def _amount(said: str, key: str, text: str) -> int:
     return quantities.whole(said, text, quantities.MAX_GENERIC)
 
 
+def _secrets(name: str, value: object) -> dict[str, str]:
+    """Variables by where their values are found when the job starts: a secret's name, or `file:PATH`."""
+    return {
+        variable: _secret_place(f"{name} {variable}", place)
+        for variable, place in pairs(name, value, "VAR=NAME, or VAR=file:/PATH").items()
+    }
+
+
+def _secret_place(said: str, place: str) -> str:
+    if place.startswith("file:") and not place.startswith("file:/"):
+        raise UsageError(
+            f"{said} must name the whole path on the node, such as file:/home/ann/key; got {place!r}"
+        )
+    if not place:
+        raise UsageError(f"{said} must name a secret (`tgpu secret list` shows yours), or file:/PATH")
+    return place if place.startswith(("file:", "store:")) else f"store:{place}"
+
+
 def _rules(name: str, value: object) -> list[str]:
     """Read here already: the words of the server would tell a shell to run what stands in backquotes."""
     from tgpu.domain.label_rules import label_rule  # noqa: PLC0415  only who uses it
@@ -136,6 +154,7 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "name": _text,
     "command": _command,
     "env": pairs,
+    "secret_env": _secrets,
     "cwd": _text,
     "cpu_request": _thousandths(quantities.MAX_CPU_MILLI),
     "mem_request_mb": _mebibytes,
@@ -162,6 +181,8 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
 ALIASES = {
     "cmd": "command",
     "environment": "env",
+    "secret": "secret_env",
+    "secrets": "secret_env",
     "workdir": "cwd",
     "cpus": "cpu_request",
     "num_cpus": "cpu_request",
@@ -196,6 +217,7 @@ _FRIENDLY = {
     "max_wait_s": "max_wait",
     "grace_s": "grace",
     "tenant_id": "tenant",
+    "secret_env": "secrets",
 }
 # What the API already knows by name and refuses: so that nobody looks for a typing error.
 LATER = frozenset(

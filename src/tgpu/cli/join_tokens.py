@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tgpu.cli import words
 from tgpu.cli.answer import Answer
 from tgpu.cli.arguments import add_output
@@ -38,11 +40,11 @@ def add_actions(actions: Actions) -> None:
     )
     make.add_argument("--pool", metavar="POOL", help="where those nodes belong")
     make.add_argument("--note", help="what it is for")
-    add_output(make, quiet="print only the token")
+    add_output(make, quiet="print only the token", again=True)
     listed = actions.add_parser("join-tokens", help="list them, or revoke one: join-tokens revoke ID")
     listed.add_argument("what", nargs="?", choices=("list", "revoke"), default="list", help="(default: list)")
     listed.add_argument("token_id", nargs="?", metavar="ID")
-    add_output(listed, quiet="print only ids")
+    add_output(listed, quiet="print only ids", again=True)
 
 
 def answer(client: Client, args: Namespace) -> Answer:
@@ -93,12 +95,23 @@ def _list(client: Client) -> Answer:
 
 def _row(token: dict[str, Any]) -> list[str]:
     left = token.get("uses_left")
-    expires = words.local_time(token["expires_at"]) if token.get("expires_at") else "never"
     return [
         str(token["token_id"]),
         str(token.get("created_by") or ""),
-        "revoked" if token.get("revoked") else expires,
+        _expiry(token),
         _ANY_NUMBER if left is None else str(left),
         str(token.get("pool") or ""),
         str(token.get("note") or ""),
     ]
+
+
+def _expiry(token: dict[str, Any]) -> str:
+    """When it is worthless, or why it is now."""
+    if token.get("revoked"):
+        return "revoked"
+    if token.get("uses_left") == 0:
+        return "used"
+    if not token.get("expires_at"):
+        return "never"
+    ended = (words.timestamp(token["expires_at"]) or 0) <= time.time()
+    return words.local_time(token["expires_at"]) + (" (expired)" if ended else "")

@@ -40,7 +40,7 @@ def add_actions(actions: Actions) -> None:
     remove = actions.add_parser("remove", help="forget nodes that are away; they would have to join anew")
     remove.add_argument("nodes", nargs="+", metavar="NODE")
     for parser in (drain, undrain, remove):
-        add_output(parser, quiet="print only names")
+        add_output(parser, quiet="print only names", again=True)
 
 
 def _add_choice(parser: Any) -> None:  # noqa: ANN401  as argparse has it

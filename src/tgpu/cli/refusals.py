@@ -1,4 +1,4 @@
-"""A refused job in the words of who described it: their flag or their key, not the API's field."""
+"""What is refused in the words of who asked for it: their flag or their key, not the API's field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tgpu.client.errors import TgpuError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sized
+    from collections.abc import Iterator, Mapping, Sized
 
 _LEAD = re.compile(r"(?:jobs\[(?P<index>\d+)\](?:\.|:? ))?(?P<field>[a-z_]+)")
 
@@ -32,4 +32,17 @@ def own_words(args: Namespace, *, of: int = 1, recorded: Sized = ()) -> Iterator
         if match["index"] and of > 1:
             where = f"job {(len(recorded) + int(match['index'])) % of + 1} of {args.file}: "
         detail = f"{where}{said}{error.detail[match.end() :]}"
+        raise TgpuError(error.status, error.title, detail, error.problem) from None
+
+
+@contextmanager
+def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
+    """`flags`: what is typed for each of the API's fields, of which a refusal names one at its beginning."""
+    try:
+        yield
+    except TgpuError as error:
+        match = _LEAD.match(error.detail)
+        flag = flags.get(match["field"]) if match else None
+        detail = f"{flag}{error.detail[match.end() :]}" if match and flag else error.detail
+        detail = detail.replace("`?force=true`", "`--force`")
         raise TgpuError(error.status, error.title, detail, error.problem) from None

@@ -29,6 +29,8 @@ def size(mib: float | None) -> str:
     if mib is None:
         return "-"
     value = float(mib)
+    if 0 < value < 1:
+        return "<1M"
     for unit in "MGT":
         if value < 1024 or unit == "T":  # noqa: PLR2004
             return f"{value:.4g}{unit}" if value else "0"
@@ -49,6 +51,12 @@ def local_time(moment: str | None) -> str:
     """`2026-07-25 14:03:11`, on this machine's clock."""
     stamp = timestamp(moment)
     return "-" if stamp is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
+
+
+def zoned_time(moment: str | None) -> str:
+    """`2026-07-25 14:03 CEST`: on this machine's clock, and which one that is."""
+    stamp = timestamp(moment)
+    return "-" if stamp is None else time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(stamp))
 
 
 def between(start: str | None, end: str | None, now: float) -> float | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 from tgpu.client import waiting
+from tgpu.client.accounting import AccountingCalls
 from tgpu.client.errors import ReadTimeoutError, TgpuError
 from tgpu.client.events import EventStream
 from tgpu.client.output import Output
 from tgpu.client.session import Session
+from tgpu.client.tenancy import TenancyCalls
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -21,14 +23,14 @@ _MOST_JOBS = 10_000
 _MOST_BYTES = 32 << 20
 
 
-class Client:
+class Client(TenancyCalls, AccountingCalls):
     """Speaks to one server; without arguments, to the one that the `tgpu` command would find.
 
     Not for several threads at once: give each its own.
     """
 
     def __init__(self, server: str | None = None, *, token: str | None = None, timeout: float = 30.0) -> None:
-        self.session = Session(server, token, timeout)
+        super().__init__(Session(server, token, timeout))
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +71,8 @@ class Client:
         return self._dict("GET", f"/jobs/{job_id}")
 
     def jobs(self, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
-        """Page after page. Filters: status, user, name, ids, since, until, order."""
+        """Page after page. Filters: status, user, name, ids, since, until, order, and whatever else the
+        server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts."""
         cursor: object = None
         left = limit
         while left is None or left > 0:
@@ -153,7 +156,7 @@ class Client:
 
     def remove_nodes(self, nodes: Sequence[str]) -> list[str]:
         """Forgets nodes that are away and hold nothing; they would have to join anew."""
-        return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)})["nodes"])
+        return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)}, once=True)["nodes"])
 
     def windows(self) -> list[dict[str, Any]]:
         return self._list("/windows", "windows")
@@ -178,9 +181,6 @@ class Client:
         """What the server was started with; only for administrators."""
         return self._list("/settings", "settings")
 
-    def whoami(self) -> dict[str, Any]:
-        return self._dict("GET", "/whoami")
-
     def events(self, *, after: int | None = None, job_id: int | None = None) -> Iterator[dict[str, Any]]:
         """Every event from now on (or after `after`), for as long as the caller listens; reconnects."""
         while True:
@@ -198,22 +198,12 @@ class Client:
                     raise
                 waiting.pause()
 
-    def tokens(self) -> list[dict[str, Any]]:
-        return self._list("/tokens", "tokens")
-
-    def create_token(self, **fields: object) -> dict[str, Any]:
-        """The answer holds the token itself, this once."""
-        return self._dict("POST", "/tokens", body=fields)
-
-    def revoke_token(self, token_id: str) -> dict[str, Any]:
-        return self._dict("DELETE", f"/tokens/{token_id}")
-
     def join_tokens(self) -> list[dict[str, Any]]:
         return self._list("/join-tokens", "join_tokens")
 
     def create_join_token(self, **fields: object) -> dict[str, Any]:
         """The answer holds the token itself, this once."""
-        return self._dict("POST", "/join-tokens", body=fields)
+        return self._dict("POST", "/join-tokens", body=fields, once=True)
 
     def revoke_join_token(self, token_id: str) -> dict[str, Any]:
         return self._dict("DELETE", f"/join-tokens/{token_id}")
@@ -231,15 +221,6 @@ class Client:
     ) -> tuple[list[dict[str, Any]], object]:
         page = self._dict("GET", "/jobs", query={**filters, "limit": size, "cursor": cursor})
         return page["jobs"], page.get("next_cursor")
-
-    def _list(self, path: str, name: str) -> list[dict[str, Any]]:
-        return list(self._dict("GET", path)[name])
-
-    def _dict(self, method: str, path: str, **call: Any) -> dict[str, Any]:  # noqa: ANN401  as Session.call
-        answer = self.session.call(method, path, **call)
-        if not isinstance(answer, dict):
-            raise TgpuError(502, "Not tgpu", f"{self.session.address} does not speak as a tgpu server does")
-        return answer
 
 
 def _batches(jobs: Sequence[Mapping[str, object]]) -> Iterator[list[dict[str, object]]]:

@@ -21,7 +21,10 @@ _ASK_AGAIN_S = 10.0
 _PAUSE_S = 0.2
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,:/")
 _OK = range(200, 300)
-_REPEATABLE = frozenset({"GET", "POST"})  # a POST carries a key by which the server knows it again
+_UNAVAILABLE = 503
+_NO_LEADER = b"urn:tgpu:problem:no-leader"
+_REPEATABLE = frozenset({"GET", "POST", "PUT"})  # a POST carries a key by which the server knows it again
+_JSON, _BYTES = "application/json", "application/octet-stream"
 
 
 class Session:
@@ -45,19 +48,50 @@ class Session:
         *,
         query: Mapping[str, object] | None = None,
         body: object = None,
+        raw: bytes | None = None,
+        if_version: int | None = None,
         key: str | None = None,
+        once: bool = False,
     ) -> Any:  # noqa: ANN401  whatever JSON the server answers
-        """The answer's JSON. Raises TgpuError with the server's own words."""
-        data = b"" if body is None else json.dumps(body).encode()
-        headers = self._headers(has_body=body is not None)
+        """The answer's JSON. Raises TgpuError with the server's own words. `raw` is a body that is no JSON;
+        with `if_version` only that version is changed. `once`: the server would do it again if it were asked
+        again."""
+        data, content_type = raw or b"", None if raw is None else _BYTES
+        if body is not None:
+            data, content_type = json.dumps(body).encode(), _JSON
+        headers = self._headers(content_type)
+        if if_version is not None:
+            headers["If-Match"] = f'"{if_version}"'
         if method == "POST":
             # A retried POST is harmless: the server knows the key again.
             headers["Idempotency-Key"] = key or os.urandom(16).hex()
         ask = (method, target(path, query), headers, data)
-        status, raw = self._ask_until_answered(ask) if method == "POST" else self._ask(ask)
+        if once:
+            status, said = self._ask_only_once(ask)
+        else:
+            status, said = self._ask_until_led(ask)
         if status not in _OK:
-            raise refusal(status, raw)
-        return json.loads(raw) if raw else {}
+            raise refusal(status, said)
+        return json.loads(said) if said else {}
+
+    def _ask_only_once(self, ask: _Ask) -> tuple[int, bytes]:
+        """On a connection of its own: a kept one may have been closed meanwhile, and is asked again."""
+        self._kept.close()
+        try:
+            return self._ask_once(ask)
+        except (DroppedError, SilentError) as error:
+            raise type(error)(
+                f"{error}; whether it was done is not known: look before you ask for it again"
+            ) from None
+
+    def _ask_until_led(self, ask: _Ask) -> tuple[int, bytes]:
+        """While no server leads, nothing is done: another one does in some seconds."""
+        deadline = time.monotonic() + _ASK_AGAIN_S
+        while True:
+            status, said = self._ask_until_answered(ask) if ask[0] == "POST" else self._ask(ask)
+            if status != _UNAVAILABLE or _NO_LEADER not in said or time.monotonic() >= deadline:
+                return status, said
+            time.sleep(_PAUSE_S)
 
     def _ask_until_answered(self, ask: _Ask) -> tuple[int, bytes]:
         """If the server dies before it answers, nobody knows whether it took the job: so ask it again.
@@ -105,7 +139,7 @@ class Session:
         connection = Connection(self._candidates, self._timeout)
         try:
             response = connection.request(
-                "GET", target(path, query), self._headers(has_body=False) | dict(headers or {})
+                "GET", target(path, query), self._headers(None) | dict(headers or {})
             )
             error = None if response.status in _OK else refusal(response.status, response.read())
         except BaseException:
@@ -119,8 +153,8 @@ class Session:
     def close(self) -> None:
         self._kept.close()
 
-    def _headers(self, *, has_body: bool) -> dict[str, str]:
-        headers = {"Content-Type": "application/json"} if has_body else {}
+    def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {"Content-Type": content_type} if content_type else {}
         token = self._token or locate.token(os.environ, self.address)
         if token:
             headers["Authorization"] = f"Bearer {token}"

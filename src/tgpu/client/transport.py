@@ -44,7 +44,7 @@ class Connection:
         wire = self._wire or self._connect()
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self.address.authority}", "Accept: */*"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        if body or method == "POST":
+        if body or method in {"POST", "PUT", "PATCH"}:
             lines += [f"Content-Length: {len(body)}"]
         try:
             wire.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
@@ -57,6 +57,10 @@ class Connection:
             ) from None
         except DroppedError:
             self.close()
+            if self.address.scheme == "http" and _speaks_tls(self.address):
+                raise UnreachableError(
+                    f"{self.address} speaks TLS: write https in place of http in TGPU_SERVER"
+                ) from None
             raise
 
     def _connect(self) -> Wire:
@@ -221,12 +225,33 @@ def _open(address: Address, timeout: float) -> socket.socket:
     return _encrypted(sock, address) if address.scheme == "https" else sock
 
 
+def _speaks_tls(address: Address) -> bool:
+    """Nothing is told to it: whoever it is, they are asked only for which language they speak."""
+    import ssl  # noqa: PLC0415  only who speaks TLS pays for it
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((address.host, address.port), _ONE_OF_SEVERAL_S) as sock:
+            context.wrap_socket(sock).close()
+    except OSError:
+        return False
+    return True
+
+
 def _encrypted(sock: socket.socket, address: Address) -> socket.socket:
     import ssl  # noqa: PLC0415  only who speaks TLS pays for it
 
     trusted = locate.authority(os.environ)
     try:
         context = ssl.create_default_context(cafile=trusted)
+    except OSError as error:
+        sock.close()
+        raise UnreachableError(
+            f"cannot use the authority in {trusted} ({error.strerror or error}): set TGPU_CA to a file with "
+            "what `tgpu server-ca` prints on a server's machine"
+        ) from error
+    try:
         return context.wrap_socket(sock, server_hostname=address.host)
     except ssl.SSLCertVerificationError as error:
         by = f"by {trusted}" if trusted else "on this machine"
@@ -235,10 +260,8 @@ def _encrypted(sock: socket.socket, address: Address) -> socket.socket:
             "with `tgpu server-ca` on a machine that has it, and put it into TGPU_HOME/ca.pem, or into a "
             "file that TGPU_CA names"
         ) from error
-    except (ssl.SSLError, OSError) as error:
+    except OSError:
         sock.close()
-        if trusted and isinstance(error, ssl.SSLError | FileNotFoundError | PermissionError):
-            raise OSError(f"{error.strerror or error} (with the authority in {trusted})") from error
         raise
 
 

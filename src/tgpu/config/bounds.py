@@ -6,6 +6,7 @@ from typing import Any
 from tgpu.domain import node_terms
 from tgpu.domain.label_rules import label
 from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, milli, seconds
+from tgpu.domain.tenant_rules import tenant_rules
 
 _MOST_RESERVED = 1000
 _MOST_AGING = 1_000_000
@@ -46,6 +47,7 @@ def _deeds(name: str, words: tuple[str, ...]) -> None:
 
 BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "others_may": _deeds,
+    "tenant_rules": tenant_rules,
     "node_pool": label,
     "node_labels": node_terms.labels,
     "node_taints": node_terms.taints,

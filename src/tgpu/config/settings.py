@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
+from tgpu.config.prices import Prices, prices_of
+from tgpu.config.settings_file import settings_file
+from tgpu.config.tiers import TierSettings, tiers_of
 from tgpu.config.toml_words import in_toml
 from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import BadQuantityError
 
 SYSTEM_SOCKET = Path("/run/tgpu/tgpu.sock")
-SYSTEM_CONFIG = Path("/etc/tgpu/tgpu.toml")
 MAX_SOCKET_PATH = 107  # sun_path, less its closing NUL
 LEAST_SILENT_S = 5.0
 
@@ -133,6 +135,17 @@ class Settings:
     others_may: tuple[str, ...] = _setting(
         (), "What users may do with each other's jobs: any of `details`, `logs`, `cancel`."
     )
+    others_see: str = _setting(
+        "outline",
+        "What users see of jobs in tenants in which they have no role: `outline` (whose they are, what they "
+        "hold and how they stand) or `nothing`.",
+    )
+    tenant_rules: tuple[str, ...] = _setting(
+        ("*=default",),
+        "Which tenant is a Unix user's home, where they may submit, and where jobs go that name none: "
+        "`user:NAME=TENANT`, `group:GROUP=TENANT` or `*=TENANT`, the first that fits. `{user}` in a tenant "
+        "is the user's name. The tenants must exist.",
+    )
     node_name: str = _setting("", "This node's name; empty: the host name.")
     node_cpus: float = _setting(0.0, "CPUs this node offers; 0: all it has.")
     node_memory: str = _setting("", "Memory this node offers, such as `64G`; empty: all it has.")
@@ -180,6 +193,10 @@ class Settings:
     )
     pools: tuple[PoolSettings, ...] = ()
     """From the file's tables `[pools.NAME]`; no variable and no flag says it."""
+    tiers: tuple[TierSettings, ...] = ()
+    """From the file's tables `[tiers.NAME]`."""
+    prices: Prices = field(default_factory=Prices)
+    """From the file's table `[prices]`."""
 
     @property
     def encrypted(self) -> bool:
@@ -211,8 +228,9 @@ class Settings:
         return self.home / "logs"
 
 
-KEYS = tuple(item for item in fields(Settings) if item.name not in ("home", "pools"))
+KEYS = tuple(item for item in fields(Settings) if item.name not in ("home", "pools", "tiers", "prices"))
 _CHOICES = {
+    "others_see": ("outline", "nothing"),
     "preemption": ("on", "off"),
     "cgroups": ("auto", "off"),
     "kernel": ("auto", "plain", "compiled"),
@@ -244,23 +262,27 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None)
 
 
 def _file_values(environ: Mapping[str, str], home: Path) -> Mapping[str, Any]:
-    said = environ.get("TGPU_CONFIG")
-    candidates = [Path(said)] if said else [home / "tgpu.toml", SYSTEM_CONFIG]
-    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    path = settings_file(environ, home)
     if path is None:
-        if said:
-            raise SettingsError(f"TGPU_CONFIG names {said}, which is not a file")
         return {}
+    if not path.is_file():
+        raise SettingsError(f"TGPU_CONFIG names {path}, which is not a file")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     pools = _pools(table.pop("pools", {}), path)
+    try:
+        tiers = tiers_of(table.pop("tiers", {}), str(path))
+        prices = prices_of(table.pop("prices", {}), str(path))
+    except BadQuantityError as error:
+        raise SettingsError(str(error)) from None
     known = {item.name for item in KEYS}
     for key in table:
         if key not in known:
             raise SettingsError(f"{path}: unknown setting {key!r}; `tgpu doctor --settings` lists them all")
-    return {key: _parse(key, value, f"{path}: {key}") for key, value in table.items()} | {"pools": pools}
+    values = {key: _parse(key, value, f"{path}: {key}") for key, value in table.items()}
+    return values | {"pools": pools, "tiers": tiers, "prices": prices}
 
 
 def _pools(tables: object, path: Path) -> tuple[PoolSettings, ...]:

@@ -1,14 +1,20 @@
 """What is wrong now and somebody should look at: raised once, cleared when it is over."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tgpu.control.observer import Observer
 from tgpu.domain.views import Alert
 from tgpu.observe.logs import logger
 
+BUDGET_NEAR = "budget-near"
+BUDGET_SPENT = "budget-spent"
+"""Of one tenant each: `budget-spent:lab`."""
+LEDGER_DIFFERS = "ledger-differs"
 MANY_NODES_LOST = "many-nodes-lost"
+NODES_OFFLINE = "nodes-offline"
 PICTURE_DRIFT = "picture-drift"
 SETTINGS_DIFFER = "settings-differ"
+STORE_BEHIND = "store-behind"
 STORE_RESTORED = "store-restored"
 
 
@@ -40,6 +46,10 @@ class Alerts:
             self._log.error(text, alert=name)
         else:
             self._now[name] = Alert(name, text, known.since_ms)
+
+    def tell_all(self, texts: Mapping[str, str | None]) -> None:
+        for name, text in texts.items():
+            self.tell(name, text)
 
     def end(self) -> None:
         for name in list(self._now):

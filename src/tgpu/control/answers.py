@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from tgpu.control.alerts import STORE_RESTORED
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.core.explain import explain, never_fits
@@ -13,11 +15,16 @@ from tgpu.core.queues import queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.tenant import Amounts
-from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Why
+from tgpu.domain.quota import Amounts
+from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
 
 ORDER_S = 8.0
 """How long an order may take until it is committed; less than another server waits for an answer."""
+
+
+MOST_HEADS = 50
+"""Queues whose first is told why it waits: each answer looks at the whole cluster."""
+MOST_REASONS = 2
 
 
 class NotLeadingError(Exception):
@@ -46,7 +53,9 @@ class Answers:
 
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
-        return explain(control.picture, control.policy, TaskId(job_id, 0), control.engine)
+        why = explain(control.picture, control.policy, TaskId(job_id, 0), control.engine)
+        held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
+        return why if why is None or held is None else _held(why, held)
 
     async def never_fits(self, requests: Sequence[Request]) -> list[str | None]:
         """Judged once per kind of request: a bulk of 10,000 alike costs one look."""
@@ -107,7 +116,28 @@ class Answers:
         return list(self._control.alerts.now)
 
     async def queues(self) -> list[QueueView]:
-        return queue_views((await self._at_rest()).picture)
+        views = queue_views((await self._at_rest()).picture)
+        return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
+
+    async def _with_reasons(self, view: QueueView) -> QueueView:
+        """One at a time, so that others are served in between."""
+        why = None if view.head_job_id is None else await self.why(view.head_job_id)
+        await asyncio.sleep(0)
+        return view if why is None else replace(view, head_reasons=why.reasons[:MOST_REASONS])
+
+
+def _held(why: Why, text: str) -> Why:
+    """Whatever else it waits for, it could not start; what would help is not known before that is over."""
+    if not why.waiting:
+        return why
+    return replace(
+        why,
+        summary=f"waits: {text}",
+        reasons=(Reason(STORE_RESTORED, text), *why.reasons),
+        starts_at_ms=None,
+        estimate=None,
+        advice=None,
+    )
 
 
 def _allocated_generic(place: Place) -> dict[str, int]:

@@ -10,12 +10,16 @@ from tgpu.core.picture import Picture, Placed
 from tgpu.core.plan import Plan, Preempt
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy
-from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.lifecycle import Cause
 from tgpu.store.lost import AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, Batch, Receipt, StopOrdered, Store
 
 MOST_ASSIGNED = 1000
 """In one transaction, or a little more: nodes are told, and users' jobs taken in, between two of them."""
+MOST_STARTS = 2000
+"""In one plan, or a little more: an urgent task that arrives meanwhile waits for so many, not for all."""
+RETRY_MS = 1000
+"""Whose start was refused is not tried again before: what the store knew better has to come here first."""
 NOT_HANDED_BACK = (AttemptLost, AttemptReturned, Superseded)
 """If one of these does not hold, the picture was wrong: it has to be loaded again."""
 
@@ -25,7 +29,7 @@ class BrokenPromiseError(Exception):
 
 
 def decide(picture: Picture, policy: Policy, turn: Turn, *, whole: bool, engine: Engine) -> Plan:
-    made = plan(picture, policy, whole=whole, engine=engine)
+    made = plan(picture, policy, whole=whole, engine=engine, most_starts=MOST_STARTS)
     assume(picture, made, turn)
     return made
 
@@ -38,8 +42,12 @@ def assume(picture: Picture, made: Plan, turn: Turn) -> None:
     for start in made.starts:
         task = picture.remove_waiting(start.task_id)
         attempt_id = start.task_id.attempt(task.attempts + 1)
-        placed.append(picture.place(task, attempt_id, start.node_id, start.devices))
-        turn.batch.assigned.append(Assigned(attempt_id, start.node_id, start.devices))
+        placed.append(picture.place(task, attempt_id, start.node_id, start.devices, start.admission))
+        turn.waited[start.task_id] = task
+        reserve = picture.policy.gpu_ms(task)
+        turn.batch.assigned.append(
+            Assigned(attempt_id, start.node_id, start.devices, start.admission, reserve)
+        )
     for preempt in made.preempts:
         _make_way(picture, preempt, turn)
     picture.settle(made)
@@ -88,7 +96,7 @@ def parts(turn: Turn) -> Iterator[Turn]:
         part.batch.assigned += changes
         if len(part.batch.assigned) >= MOST_ASSIGNED:
             yield part
-            part = Turn(Batch(turn.batch.at_ms))
+            part = Turn(Batch(turn.batch.at_ms), waited=turn.waited)
     if part.batch:
         yield part
 
@@ -98,7 +106,7 @@ async def commit(store: Store, epoch: int, picture: Picture, turn: Turn) -> Rece
     receipt = await store.commit(epoch, turn.batch)
     for change in receipt.refused:
         if isinstance(change, Assigned):
-            placed = picture.release(change.attempt_id.task_id)
-            attempts = change.attempt_id.number - 1
-            picture.add_waiting(replace(placed.task, status=Status.PENDING, attempts=attempts))
+            picture.release(change.attempt_id.task_id)
+            task = turn.waited[change.attempt_id.task_id]
+            picture.add_waiting(replace(task, eligible_ms=picture.now_ms + RETRY_MS))
     return receipt

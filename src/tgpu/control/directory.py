@@ -11,6 +11,22 @@ SAY_EVERY_S = 3.0
 BELIEVED_FOR_S = 15.0
 
 
+def differing(one: ServerRow, other: ServerRow) -> list[str]:
+    """The names of the settings that two servers do not have alike, if both say it of each."""
+    ours, theirs = _digests(one), _digests(other)
+    return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+
+
+def _digests(server: ServerRow) -> dict[str, str]:
+    """By setting; one that only tells whether all are alike has none."""
+    parts = (part.partition(":") for part in server.config_digest.split())
+    return {name: digest for name, colon, digest in parts if colon}
+
+
+def _name(server: ServerRow) -> str:
+    return server.url or server.server_id
+
+
 class Directory:
     def __init__(self, store: Store, own: ServerRow) -> None:
         self._store = store
@@ -33,8 +49,14 @@ class Directory:
         """What to say of them, if there are any."""
         if not self.strangers:
             return None
-        names = ", ".join(server.url or server.server_id for server in self.strangers)
-        return f"other servers of this cluster have other settings ({names}): make them alike, any may lead"
+        said = "; ".join(
+            f"{_name(server)} in {', '.join(differing(self.own, server)) or 'what its version knows'}"
+            for server in self.strangers
+        )
+        return (
+            f"other servers of this cluster have other settings than the leader, {_name(self.own)}: {said}."
+            " Make them alike, any may lead"
+        )
 
     def url_of(self, server_id: str) -> str | None:
         return next((s.url for s in self.servers if s.server_id == server_id and s.url), None)
@@ -55,6 +77,7 @@ class Directory:
                 self._log.error(
                     "a server of this cluster has other settings: make them alike, for whoever leads decides",
                     url=server.url,
+                    settings=differing(self.own, server),
                 )
 
     async def leave(self) -> None:

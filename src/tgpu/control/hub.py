@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection
 from typing import Protocol
 
+from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.core import edge
 from tgpu.domain.node import Capacity
@@ -18,6 +19,7 @@ from tgpu.protocol.messages import (
     Heard,
     Heartbeat,
     Hello,
+    KnowsNewer,
     LogChunk,
     NodeUse,
     ReadLog,
@@ -88,11 +90,13 @@ class Hub:
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.disobeyed = Disobeyed()
 
     def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
         self._cluster_id, self._epoch, self.leader = cluster_id, epoch, None
         self._lease_s = lease_s
+        self.disobeyed = Disobeyed()
         self._last_number = epoch << 32  # numbers are never used again, across restarts too
         for session in self._nameless:
             self._greet(session)
@@ -162,6 +166,9 @@ class Hub:
                     waiting.set_result(message)
             case Hello():
                 self._hello(session, message)
+            case KnowsNewer():
+                self.disobeyed.heard(message.node_id, message.epoch, asyncio.get_running_loop().time())
+                session.link.close()
             case _:
                 self._log.warning("unexpected", message=type(message).__name__)
 
@@ -199,6 +206,7 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
+        self.disobeyed.obeys(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
         """A node whose description cannot be true is sent away, with the reason."""
@@ -222,6 +230,7 @@ class Hub:
             session.link.close()  # it was under way for so long that the agent has come again since
             return
         self._newest[hello.node_id] = session.number
+        self.disobeyed.obeys(hello.node_id)
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id
         self._nameless.pop(session, None)

@@ -78,7 +78,12 @@ class Inbox:
 
     def store_has_more(self) -> None:
         """What was read was not all: nothing is to be waited for."""
-        self.store_changed()
+        self._store_changed = True
+        self.go_on()
+
+    def go_on(self) -> None:
+        """There is more to do: the next turn is now."""
+        self._woken.set()
         self._urgent.set()
 
     def wake(self) -> None:
@@ -96,10 +101,40 @@ class Inbox:
         await self._urgent.wait()
         timer.cancel()
 
-    def take(self) -> tuple[list[NodeEvent], bool]:
-        """All events so far, and whether the store has something new."""
+    def take(self, most: int | None = None) -> tuple[list[NodeEvent], bool]:
+        """The events so far, and whether the store has something new. `most`: of events and of attempts in
+        them, or a little more; the rest is taken by the next."""
         events, changed = self._events, self._store_changed
         self._events, self._store_changed = [], False
         self._woken.clear()
         self._urgent.clear()
+        if most is not None and len(events) + sum(map(_attempts_in, events)) > most:
+            self.put_back(_cut(events, most))
         return events, changed
+
+    def put_back(self, events: list[NodeEvent]) -> None:
+        """Before those that came later, to be taken by the next turn."""
+        if events:
+            self._events[:0] = events
+            self.go_on()
+
+
+def _attempts_in(event: NodeEvent) -> int:
+    match event:
+        case NodeSaidHello(hello=hello):
+            return len(hello.attempts)
+        case NodeReported(report=report):
+            return len(report.attempts)
+        case _:
+            return 0
+
+
+def _cut(events: list[NodeEvent], most: int) -> list[NodeEvent]:
+    """Shortens the list; returns what was cut off."""
+    for at, event in enumerate(events):
+        most -= 1 + _attempts_in(event)
+        if most <= 0:
+            rest = events[at + 1 :]
+            del events[at + 1 :]
+            return rest
+    return []

@@ -1,33 +1,36 @@
 """The control loop: takes in what happened, decides, commits, and only then tells the nodes."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
 from tgpu.control import committer, node_orders, reports, returns, wishes
-from tgpu.control.alerts import MANY_NODES_LOST, PICTURE_DRIFT, SETTINGS_DIFFER, STORE_RESTORED, Alerts
+from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
 from tgpu.control.deadlines import Deadlines
+from tgpu.control.duties import Duties
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
 from tgpu.control.observer import Observer, measure
 from tgpu.control.orders import OrderBook
+from tgpu.control.periods import Periods
 from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
+from tgpu.control.reminding import remind
 from tgpu.control.settling import Settling
 from tgpu.control.turn import Turn
 from tgpu.control.windows import Windows
 from tgpu.core.engine import PLAIN
-from tgpu.core.holdings import hold, holdings_on
+from tgpu.core.holdings import hold
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Fault, Plan
 from tgpu.core.planner import is_settled
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
-from tgpu.domain.lifecycle import AttemptState, NodeState
+from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import Acknowledge
@@ -40,6 +43,8 @@ STORE_RETRY_S = 1.0
 GATHER_S = 0.004
 """For so long after a turn submissions are gathered, while others wait already: a flood of them costs turns
 by time, not by job."""
+MOST_REPORTS = 3000
+"""Of what nodes said, in one turn: when a whole cluster speaks at once, users are heard in between."""
 WHOLE_EVERY_S = 1.0
 FACTS_PER_PERIOD = 20_000
 RECONCILE_SHARE = WHOLE_SHARE = 0.005
@@ -50,6 +55,7 @@ RECONCILE_SHARE = WHOLE_SHARE = 0.005
 class Timers:
     node_silent_s: float = 15.0
     reconcile_s: float = 10.0
+    duties_s: float = 60.0
 
 
 class Control:
@@ -66,9 +72,9 @@ class Control:
         now_ms: Callable[[], int],
         observer: Observer,
         publish: Callable[[Sequence[Event]], None],
-        complaint: Callable[[], str | None] = lambda: None,
+        complaints: Callable[[], Mapping[str, str | None]] = dict,
     ) -> None:
-        """`complaint`: what is wrong with the other servers, if anything."""
+        """`complaints`: by alert, what is wrong with the other servers, if anything."""
         self._store = store
         self._inbox = inbox
         self._hub = hub
@@ -80,9 +86,11 @@ class Control:
         self._deadlines = Deadlines()
         self._losses = Losses(timers.node_silent_s)
         self._windows = Windows()
+        self._periods = Periods(store)
         self._settling: Settling | None = None
-        self._complaint = complaint
+        self._complaints = complaints
         self.alerts = Alerts(observer, now_ms)
+        self._duties = Duties(store, self.alerts, observer, timers.duties_s, now_ms)
         self._epoch = 0
         self._seq = 0
         self._next_tick = 0.0
@@ -106,7 +114,7 @@ class Control:
         """Leads with this epoch until cancelled, or until somebody with a newer one does."""
         self._loop = asyncio.get_running_loop()
         await self._take_over(epoch)
-        ticking = asyncio.create_task(self._ticks())
+        ticking, duties = asyncio.create_task(self._ticks()), asyncio.create_task(self._duties.run(epoch))
         rested = self._loop_time()
         try:
             while True:
@@ -123,10 +131,13 @@ class Control:
                     await asyncio.sleep(STORE_RETRY_S)
                     self._inbox.wake()
                 rested = self._loop_time()
+                if duties.done():
+                    duties.result()  # over in peace only if another leads: then this term ends, too
         finally:
             self.leads = False
             self.alerts.end()
             ticking.cancel()
+            duties.cancel()
 
     def order_nodes(self, order: NodeOrder) -> "asyncio.Future[NodesOrdered]":
         """Carried out by the next turn; the answer is there once it is committed."""
@@ -164,14 +175,15 @@ class Control:
             await self._reload(from_scratch=True)
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
-        events, store_changed = self._inbox.take()
+        events, store_changed = self._inbox.take(MOST_REPORTS)
         turn = Turn(Batch(self._now_ms()))
         self.picture.now_ms = turn.batch.at_ms
+        await self._periods.roll(self._epoch, self.picture)
         # 1. What users asked for.
-        while self._owed:
-            wishes.cancel(self.picture, *self._owed.pop(), turn)
         if store_changed:
             await self._take_in_wishes(turn)
+        while self._owed:
+            wishes.cancel(self.picture, *self._owed.pop(), turn)
         for given in self._inbox.take_orders():
             turn.answers.append((given, await self._take_in_order(given.order, turn)))
         # 2. What nodes said.
@@ -192,6 +204,9 @@ class Control:
 
     async def _take_in_wishes(self, turn: Turn) -> None:
         changes = await self._store.changes(self._seq)
+        if changes.rearranged:
+            await self._reload()
+            return
         self._seq = changes.seq
         wishes.take_in(self.picture, changes, turn)
         self._windows.take_in(changes.windows)
@@ -213,19 +228,20 @@ class Control:
     async def _take_in_reports(self, events: Sequence[NodeEvent], turn: Turn) -> None:
         unknown = returns.unknown(self.picture, events)
         origins = await self._store.origins(unknown) if unknown else {}
-        waiting: set[str] = set()
+        waiting: dict[str, list[NodeEvent]] = {}
         for event in events:
             if isinstance(event, NodeSaidHello):
                 if self._hub.session_of(event.node_id) != event.session:
                     continue  # it has gone, or come again: then it says it all anew
                 if returns.must_wait(self.picture, event, turn):
-                    waiting.add(event.node_id)
+                    waiting.setdefault(event.node_id, [])
             if event.node_id in waiting:
-                self._inbox.put(event)  # in the same order, by the next turn
+                waiting[event.node_id].append(event)
             else:
                 reports.take_in(self.picture, event, turn, origins)
                 if self._settling is not None and isinstance(event, NodeSaidHello):
                     self._settling.heard(event.hello, turn.forget)
+        self._inbox.put_back([event for of_node in waiting.values() for event in of_node])
 
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
@@ -237,14 +253,15 @@ class Control:
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
-        self.alerts.tell(MANY_NODES_LOST, self._losses.alert)
-        self.alerts.tell(SETTINGS_DIFFER, self._complaint())
+        self.alerts.tell_all(self._losses.alerts)
+        self.alerts.tell_all({STORE_BEHIND: self._hub.disobeyed.complaint(now), **self._complaints()})
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
         began = self.stopwatch()
         await self._store.commit(self._epoch, Batch(self._now_ms()))  # deposed, it would otherwise not notice
         found = drift(self.picture, await self._store.live_summary(self._newest_job_id))
+        await self._periods.refresh(self.picture)
         pause_s = max(self._timers.reconcile_s, (self.stopwatch() - began) / RECONCILE_SHARE)
         self._next_reconcile = self._loop_time() + pause_s
         text = f"the picture in memory differed from the store in {found} facts and was mended: report a bug"
@@ -278,7 +295,7 @@ class Control:
         for fault in made.faults:
             self._report(fault)
         if made.more:
-            self._inbox.wake()
+            self._inbox.go_on()
         self._observer.observe_decision(self.stopwatch() - began)
 
     async def _planned(self, turn: Turn, *, whole: bool) -> Plan:
@@ -322,7 +339,8 @@ class Control:
         now = self._loop_time()
         self._write_orders(turn, receipt, now)
         for node_id in dict.fromkeys(turn.remind):
-            await self._remind(node_id, now)
+            await remind(self.picture, self._orders, self._store, node_id, now)
+        await self._orders.reveal(self._store.secret_bodies)
         self._orders.send()
         for node_id, session, seq in turn.acknowledgements:
             if self._hub.session_of(node_id) == session:
@@ -349,20 +367,6 @@ class Control:
                 self._orders.stop_left_behind(self.picture.table.holdings[attempt_id], now)
         for node_id, attempt in turn.forget:
             self._orders.forget(node_id, attempt)
-
-    async def _remind(self, node_id: str, now: float) -> None:
-        """A node came back with orders open: launches may have to be written anew from the store."""
-        for placed in list(self.picture.places[node_id].attempts.values()):
-            if placed.state is AttemptState.STOPPING:
-                self._orders.stop(placed, now)
-            elif placed.state is AttemptState.ASSIGNED and not self._orders.knows_launch(placed.attempt_id):
-                job = await self._store.job(placed.attempt_id.job_id)
-                if job is not None:
-                    self._orders.launch(placed, job.spec, now)
-            elif placed.state is AttemptState.ASSIGNED:
-                self._orders.relaunch(placed, now)
-        for holding in holdings_on(self.picture, node_id):
-            self._orders.stop_left_behind(holding, now)
 
     async def _reload(self, *, from_scratch: bool = False) -> None:
         """The store's word instead of ours; who is connected only the hub knows. `from_scratch`: what nodes

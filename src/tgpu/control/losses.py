@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from tgpu.control import outcome
+from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on, let_go
 from tgpu.core.picture import Picture, Placed
@@ -34,6 +35,8 @@ STALL_S = 3.0
 MANY = 3
 MANY_OF = 10
 """More than so many, and more than one node in so many: then something larger is wrong than nodes."""
+NAMED = 10
+"""So many are named in an alert."""
 PACED_OF = 100
 """Then one node in so many is replaced per second."""
 
@@ -45,9 +48,23 @@ class Losses:
         self._silent_s = silent_s
         self._due: dict[str, None] = {}
         """Silent nodes that hold tasks, in the order in which they fell silent."""
+        self._offline: list[str] = []
         self._paced = False
         self._allowance = 0.0
         self._looked: float | None = None
+
+    @property
+    def alerts(self) -> dict[str, str | None]:
+        return {MANY_NODES_LOST: self.alert, NODES_OFFLINE: self.offline_alert}
+
+    @property
+    def offline_alert(self) -> str | None:
+        """Who is away, until they are back or removed."""
+        if not self._offline:
+            return None
+        more = len(self._offline) - NAMED
+        names = ", ".join(self._offline[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"not heard any more: {names}; look at the machine and its agent, or `tgpu nodes remove` it"
 
     @property
     def alert(self) -> str | None:
@@ -73,6 +90,7 @@ class Losses:
             for node_id, at in quiet
             if now - at >= self._silent_s and self._falls(picture, node_id, turn)
         ]
+        self._offline = [name for name, at in quiet if now - at >= self._silent_s and name in picture.places]
         self._due = {name: None for name in self._due if self._is_still_due(picture, heard, name, now)}
         falling = sum(now - at < 2 * self._silent_s for _, at in quiet)
         many = falling > MANY and MANY_OF * falling > len(picture.places)

@@ -7,33 +7,38 @@ from tgpu.control.hub import Hub
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on
 from tgpu.core.picture import Picture
-from tgpu.core.rules import holds
-from tgpu.domain.label_rules import written
+from tgpu.domain.label_rules import holds, written
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Drain, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.store.cluster_port import NodeInUseError
 from tgpu.store.port import Store
 
+REPEATED_WITHIN_MS = 60_000
+"""A client that lost the answer asks again: the same drain by the same user, so soon after, is that one."""
+
 
 def take_in(picture: Picture, order: NodeOrder, turn: Turn) -> NodesOrdered:
-    """To drain, or no longer to: all of them or none."""
+    """To drain, or no longer to: all of them or none. No longer to drain what is not drained is no error:
+    a client that lost the answer asks again."""
     chosen = _chosen(picture, order)
     if isinstance(chosen, NodesOrdered):
         return chosen
-    drains = order.verb is NodeVerb.DRAIN
-    done = [name for name in chosen if (picture.places[name].node.drain is not None) == drains]
+    if order.verb is NodeVerb.UNDRAIN:
+        for name in chosen:
+            if picture.places[name].node.drain is not None:
+                _set_drain(picture, name, None, turn)
+        return NodesOrdered(tuple(chosen))
+    repeated = [name for name in chosen if _is_repeated(picture.places[name].node, order, picture.now_ms)]
+    done = [name for name in chosen if picture.places[name].node.drain is not None and name not in repeated]
     if done and order.node_ids:
         return _refused("; ".join(_done_already(picture.places[name].node) for name in done))
     due = [name for name in chosen if name not in done]
     if not due:
-        state = "draining already" if drains else "not being drained"
-        return _refused(f"every node with {_in_words(order)} is {state}")
-    drain = Drain(order.by, picture.now_ms, order.reason) if drains else None
+        return _refused(f"every node with {_in_words(order)} is draining already")
     for name in due:
-        node = _with_drain(picture.places[name].node, drain)
-        picture.set_node(node)
-        turn.batch.nodes.append(node)
+        if name not in repeated:
+            _set_drain(picture, name, Drain(order.by, picture.now_ms, order.reason), turn)
     return NodesOrdered(tuple(due))
 
 
@@ -83,14 +88,23 @@ def _in_words(order: NodeOrder) -> str:
     return " and ".join(map(written, order.rules))
 
 
-def _with_drain(node: Node, drain: Drain | None) -> Node:
-    node = replace(node, drain=drain)
-    return node if node.state is NodeState.OFFLINE else replace(node, state=node.state_when_heard)
+def _is_repeated(node: Node, order: NodeOrder, now_ms: int) -> bool:
+    if node.drain is None:
+        return False
+    is_recent = now_ms - node.drain.since_ms <= REPEATED_WITHIN_MS
+    return is_recent and (node.drain.by, node.drain.reason) == (order.by, order.reason)
+
+
+def _set_drain(picture: Picture, name: str, drain: Drain | None, turn: Turn) -> None:
+    node = replace(picture.places[name].node, drain=drain)
+    if node.state is not NodeState.OFFLINE:
+        node = replace(node, state=node.state_when_heard)
+    picture.set_node(node)
+    turn.batch.nodes.append(node)
 
 
 def _done_already(node: Node) -> str:
-    if node.drain is None:
-        return f"{node.node_id} is not being drained"
+    assert node.drain is not None
     why = f" ({node.drain.reason})" if node.drain.reason else ""
     return f"{node.node_id} is draining already, ordered by {node.drain.by}{why}"
 

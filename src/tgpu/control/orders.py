@@ -1,9 +1,11 @@
 """What nodes were told and have not yet confirmed: said again until a report shows it done."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tgpu.control.hub import Hub
+from tgpu.control.secret_values import Bodies, names_secrets, revealed
 from tgpu.core.holdings import Holding
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
@@ -11,6 +13,7 @@ from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.domain.priority import grace_s
 from tgpu.protocol.messages import Launch, Orders, Stop
+from tgpu.store.port import StoreUnavailableError
 
 REPEAT_AFTER_S = 2.0
 
@@ -84,6 +87,16 @@ class OrderBook:
         for attempt_id in attempts:
             self._out.pop(attempt_id, None)
 
+    async def reveal(self, bodies: Bodies) -> None:
+        """Finds the secrets that launches name; without the store these launches wait to be said again."""
+        for orders in self._due.values():
+            naming = [launch for launch in orders.launches if names_secrets(launch)]
+            if naming:
+                with_none = [launch for launch in orders.launches if not names_secrets(launch)]
+                orders.launches = with_none
+                with suppress(StoreUnavailableError):
+                    orders.launches = with_none + await revealed(naming, bodies)
+
     def send(self) -> None:
         """One message per node."""
         due, self._due = self._due, {}
@@ -126,6 +139,7 @@ def launch_order(placed: Placed, spec: JobSpec) -> Launch:
         command=group.command if isinstance(group.command, str) else list(group.command),
         cwd=group.cwd,
         env=group.env,
+        secret_env=group.secret_env,
         devices=placed.devices,
         cpu_milli=group.request.cpu_milli,
         memory_mib=group.request.memory_mib,

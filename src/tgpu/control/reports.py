@@ -113,7 +113,7 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     happening = outcome.happening(how, task)
     turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, outcome.in_words(how, task)))
     if happening is Happening.REQUEUED:
-        picture.add_waiting(replace(task, status=Status.PENDING))
+        picture.add_waiting(replace(task, status=Status.PENDING, burst=False))
     elif happening is Happening.PREEMPTED:
         picture.put_back(task)
     else:

@@ -150,9 +150,11 @@ def _goes_on(started_ms: int, placed: Placed, spec: JobSpec) -> bool:
 
 
 def _take_back(picture: Picture, task: TaskBrief, attempt: Attempt, started_ms: int, turn: Turn) -> None:
+    """One who was held in the meantime had run on the burst."""
+    picture.hours.reserve(task)
     picture.restore(
         Placed(
-            replace(task, status=Status.RUNNING),
+            replace(task, status=Status.RUNNING, burst=task.held),
             attempt.attempt_id,
             attempt.node_id,
             attempt.devices,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from tgpu.control.inbox import NodesOrderGiven
-from tgpu.domain.ids import AttemptId
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import TaskBrief
 from tgpu.domain.node_orders import NodesOrdered
 from tgpu.store.port import Batch
 
@@ -23,6 +24,8 @@ class Turn:
     """Nodes that came back and have orders open: told again."""
     answers: list[tuple[NodesOrderGiven, NodesOrdered]] = field(default_factory=list)
     """What became of administrators' orders: told once it is committed."""
+    waited: dict[TaskId, TaskBrief] = field(default_factory=dict)
+    """Those who are given a node, as they waited: if that is refused, they wait so again."""
     waits: list[tuple[str, float]] = field(default_factory=list)
     """(class, seconds) of each task that began to run."""
     completions: list[tuple[str, float]] = field(default_factory=list)

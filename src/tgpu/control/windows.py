@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tgpu.core.picture import Picture, Window
-from tgpu.core.rules import holds
+from tgpu.domain.label_rules import holds
 from tgpu.store.cluster_port import WindowRow
 
 

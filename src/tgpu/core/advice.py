@@ -8,7 +8,7 @@ from tgpu.core.changes import Change, changes
 from tgpu.core.giving_way import Yielding, would_yield
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
-from tgpu.core.standing import held_before
+from tgpu.core.quota_reasons import begin_before, held_before
 from tgpu.core.wording import duration, names
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.priority import TERMS, PriorityClass
@@ -33,6 +33,8 @@ def advice(outlook: Outlook, ground: Ground, found: Match, tasks: list[TaskBrief
         return None  # a part of it has its room already, and waits for who is leaving it
     if task.held and held_before(ground, task) is not None:
         return None  # nobody held passes that one, whatever it asks for
+    if begin_before(ground, tasks) is not None:
+        return None  # nor does anybody of its tenant who is limited alike
     for change in islice(changes(ground, found, tasks), MOST_TRIED):
         where = _starts(ground, tasks, change)
         if where is not None:
@@ -49,7 +51,7 @@ def _of_higher_class(outlook: Outlook, tasks: list[TaskBrief]) -> Advice | None:
         where = _starts(outlook.ground(TERMS[priority_class].rank, task.task_id), tasks, change)
         if where is not None:
             return _advice(task, change, where)
-    if task.held:
+    if task.held or not outlook.ground(0, task.task_id).may_begin(tasks):
         return None  # whether its quota admits it then, only the planner's own queue tells
     for priority_class, change in zip(higher, changes_of_class, strict=True):
         found = would_yield(outlook, task, TERMS[priority_class].rank)
@@ -92,7 +94,7 @@ def _starts(ground: Ground, tasks: list[TaskBrief], change: Change) -> list[str]
     if any(_value(task, change.field) != _value(tasks[0], change.field) for task in tasks):
         return None
     changed = [_changed(task, change.field, change.instead) for task in tasks]
-    return ground.places_for(changed) if ground.is_admitted(changed) else None
+    return ground.places_for(changed) if ground.is_admitted(changed) and ground.may_begin(changed) else None
 
 
 def _advice(task: TaskBrief, change: Change, where: list[str]) -> Advice:

@@ -9,7 +9,7 @@ from tgpu.core.kernel.shapes import NEVER, NOWHERE, Ints, Kinds, Nodes, Small, S
 from tgpu.core.paper import Paper, Reserved
 from tgpu.core.picture import Window
 from tgpu.core.plan import Reservation
-from tgpu.core.starting import place_gang
+from tgpu.core.starting import admit, place_gang
 from tgpu.core.units import Unit, member_kinds, sleeps
 from tgpu.domain.node import Node
 from tgpu.domain.tenant import lineage
@@ -105,13 +105,18 @@ class Backfill:
             self._take_licences(unit)
         else:
             self._heads.append((rank, unit.task.request.pool))
+        self._take_turn(unit)
+
+    def _take_turn(self, unit: Unit) -> None:
+        """What it takes of its quotas is not left for those behind it: they would be in its way."""
+        admit(self._paper, unit)
         self._paper.waiting.taken[list(unit.members)] = True
 
     def keep_licences(self, unit: Unit, rank: int) -> None:
         """Instead of a place, for one who lacks only these: those that are free."""
         self._take_licences(unit)
         self._heads.append((rank, unit.task.request.pool))
-        self._paper.waiting.taken[list(unit.members)] = True
+        self._take_turn(unit)
 
     def _take_licences(self, unit: Unit) -> None:
         need = self._paper.kinds.cluster_need[member_kinds(self._paper, unit)].sum(axis=0)

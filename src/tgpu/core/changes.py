@@ -10,10 +10,12 @@ from tgpu.core.columns.kind_columns import wants_gpu
 from tgpu.core.kernel.shapes import NEVER, WHOLE, Flags, Small
 from tgpu.core.obstacles import Match, nodes_tainted
 from tgpu.core.outlook import Ground
+from tgpu.core.quota_reasons import hours_left_s
 from tgpu.core.rules import not_tolerated
 from tgpu.core.wording import duration, limit_before, number, size, whole_gib
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.label_rules import written
+from tgpu.domain.quota import GENERIC
 
 _MOST_OF_A_SORT = 3
 """Selectors, rules, taints, moments: more of one sort are not tried."""
@@ -33,6 +35,7 @@ def changes(ground: Ground, found: Match, tasks: list[TaskBrief]) -> Iterator[Ch
     yield from _smaller_amounts(ground, found)
     yield from _fewer_licences(ground, found, len(tasks))
     yield from _shorter(ground, found)
+    yield from _fewer_gpu_hours(ground, tasks)
     yield from _less_choosy(found.task.request)
     yield from _more_tolerant(ground, found)
     if found.task.request.pool is not None:
@@ -138,6 +141,12 @@ def _shorter(ground: Ground, found: Match) -> Iterator[Change]:
             yield Change("time_limit_s", limit_s, words, by_backfill=reserved)
 
 
+def _fewer_gpu_hours(ground: Ground, tasks: list[TaskBrief]) -> Iterator[Change]:
+    limit_s = hours_left_s(ground, tasks)
+    if limit_s is not None:
+        yield Change("time_limit_s", limit_s, f"with --time {duration(limit_s)}")
+
+
 def _less_choosy(request: Request) -> Iterator[Change]:
     if request.gpu_type is not None:
         yield Change("gpu_type", None, f"without --gpu-type {request.gpu_type}")
@@ -191,9 +200,21 @@ def _devices(ground: Ground, found: Match) -> tuple[Small, Small]:
 def _headroom(ground: Ground, found: Match, column: int) -> int:
     """What the quota of a held task leaves, from its tenant to the root."""
     least, row, tree = NEVER, ground.row_of(found.task), ground.paper.tree
-    while found.task.held and row >= 0:
-        limit = int(tree.limit[row, column])
+    counted = _quota_column(ground, column)
+    while found.task.held and counted is not None and row >= 0:
+        limit = int(tree.limit[row, counted])
         if limit >= 0:
-            least = min(least, limit - int(tree.admitted[row, column]))
+            least = min(least, limit - int(tree.admitted[row, counted]))
         row = int(tree.parent[row])
     return max(0, least)
+
+
+def _quota_column(ground: Ground, column: int) -> int | None:
+    """Where quotas count what nodes, or tenants, have in that column; None if none does."""
+    dimensions, names = ground.paper.table.dimensions, ground.paper.table.quotas.names
+    if column < BASIC:
+        return column
+    if column == dimensions.gpu:
+        return BASIC
+    name = f"{GENERIC}{dimensions.generic[column - BASIC]}"
+    return BASIC + 1 + names.index(name) if name in names else None

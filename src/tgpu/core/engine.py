@@ -37,8 +37,8 @@ HOT = frozenset(
     {
         "has_room", "enough_devices", "score", "opinion", "tightest", "part_of_gpus", "catch_up",
         "renew_block", "first_best", "next_row", "comes_first", "sift_down", "charge", "charge_use", "settle",
-        "share", "next_open", "licensed", "note_change", "write_down", "amounts_of_kind", "stays",
-        "may_be_on", "may_be_admitted", "admit_if_held",
+        "share", "next_open", "licensed", "note_change", "write_down", "stays", "may_be_on",
+        "is_passed_over", "count_start",
     }
 )  # fmt: skip
 """Called for every placement: a call with so many arrays costs more than what these do."""

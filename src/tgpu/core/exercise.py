@@ -10,7 +10,8 @@ from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Limits, Tenant
+from tgpu.domain.quota import JobLimits, Limits
+from tgpu.domain.tenant import Tenant
 
 _POLICY = Policy(
     PoolPolicy(),
@@ -40,7 +41,7 @@ def _decide(picture: Picture, engine: Engine, *, whole: bool = False) -> None:
     made = plan(picture, _POLICY, whole=whole, engine=engine)
     for start in list(made.starts):
         task = picture.remove_waiting(start.task_id)
-        picture.place(task, start.task_id.attempt(1), start.node_id, start.devices)
+        picture.place(task, start.task_id.attempt(1), start.node_id, start.devices, start.admission)
     picture.settle(made)
 
 
@@ -51,7 +52,9 @@ def _end_all(picture: Picture) -> None:
 
 def _cluster() -> Picture:
     picture = Picture(_POLICY)
-    picture.set_tenant(Tenant("a", limits=Limits(gpu_milli=4000)))
+    picture.set_tenant(
+        Tenant("a", limits=Limits(gpu_milli=10_000), job_limits=JobLimits(running=99, gpu_ms=10**9))
+    )
     devices = tuple(Device(index, f"gpu{index}", "A", 1000, numa_node=0, island=0) for index in range(2))
     for name, pool in (("n1", "f"), ("n2", "s"), ("n3", "x")):
         capacity = Capacity(8000, 8000, 8000, devices)

@@ -10,11 +10,12 @@ from tgpu.core.giving_way import nobody_yields
 from tgpu.core.holders import holders
 from tgpu.core.kept import kept, licences
 from tgpu.core.never import never_fits
-from tgpu.core.obstacles import away, match, missing_now, tainted
+from tgpu.core.obstacles import away, barred, match, missing_now, tainted
 from tgpu.core.outlook import Outlook, head_of, members_of
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
-from tgpu.core.standing import backoff, claim, line, preempt_for, quota
+from tgpu.core.quota_reasons import quota
+from tgpu.core.standing import backoff, claim, line, preempt_for
 from tgpu.core.wording import clock
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
@@ -92,11 +93,11 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     reasons = _never(picture, tasks)
     never = bool(reasons)
     asleep, eligible_ms = backoff(outlook, tasks)
-    blocked = quota(ground, tasks)
+    blocked, room_by = quota(ground, tasks)
     lacking = [*missing_now(ground, found), *licences(ground, tasks)] if not never else []
     reasons += lacking
     if not never:
-        reasons += [*away(picture, ground, found), *tainted(ground, found)]
+        reasons += [*away(picture, ground, found), *tainted(ground, found), *barred(ground, found)]
         reasons += kept(outlook, ground, found) if task.gang is None else []
     reasons += [*blocked, *asleep]
     if task.gang is not None and not never:
@@ -115,6 +116,8 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
         estimate = not_before(
             outlook, ground, task, eligible_ms, position
         )  # the last: a gang is reserved room on paper
+    elif blocked and not never and not short:
+        estimate = room_by
     why = _answer(task, reasons, position, estimate, holders(ground, found, short))
     return replace(why, advice=helps)
 
@@ -143,4 +146,7 @@ def _placed_summary(placed: Placed) -> str:
     if placed.stop_cause is Cause.PREEMPTED:
         then = "waits again" if placed.task.requeue else "has then failed, for it is not to be tried again"
         return f"is being stopped {where}: it gives way to a task of a higher class, and {then}"
-    return f"runs {where}" if placed.started_ms is not None else f"is being started {where}"
+    verb = "runs" if placed.started_ms is not None else "is being started"
+    if placed.task.burst:
+        return f"{verb} {where}, beyond its tenant's quota: it is the first to give way"
+    return f"{verb} {where}"

@@ -19,7 +19,7 @@ MOST_NODES = 8
 """With more of them, the compiled way is shorter."""
 
 
-def express(picture: Picture, policy: Policy) -> Plan | None:
+def express(picture: Picture, policy: Policy, most_starts: int | None = None) -> Plan | None:
     """What `plan` would decide, or None: it is not that simple."""
     table = picture.table
     name = _only_queue(picture)
@@ -28,10 +28,12 @@ def express(picture: Picture, policy: Policy) -> Plan | None:
     kind = _only_kind(table, name)
     if kind is None:
         return None
-    starts = _fill(table, name, kind)
+    starts = _fill(table, name, kind, most_starts)
     verdict, faults = table.verdict.blocked_ms.copy(), table.faults
     if len(starts) == len(table.waiting.queues[name]):
         return Plan(picture.version, tuple(starts), faults=faults, verdict=verdict)
+    if len(starts) == most_starts:
+        return Plan(picture.version, tuple(starts), faults=faults, more=True, verdict=verdict)
     verdict[name.rank :, kind] = table.waiting.shortest_ms[name.rank, kind]
     deferred = ((name.rank, kind),)
     return Plan(picture.version, tuple(starts), faults=faults, verdict=verdict, deferred=deferred)
@@ -50,15 +52,16 @@ def _only_kind(table: Table, name: QueueName) -> int | None:
     waiting, queue = table.waiting, table.waiting.queues[name]
     kind = int(waiting.kind[queue.slots[0]])
     alike = waiting.count[name.rank, kind] == len(queue) and table.kinds.scorer[kind] == TIGHTEST
-    return kind if alike and not len(table.cluster_free) and not waiting.any_held else None
+    asks_quota = waiting.any_held or table.quotas.limits_begin
+    return kind if alike and not len(table.cluster_free) and not asks_quota else None
 
 
-def _fill(table: Table, name: QueueName, kind: int) -> list[Start]:
+def _fill(table: Table, name: QueueName, kind: int, most_starts: int | None) -> list[Start]:
     kinds, layouts = table.kinds.arrays(), table.nodes.layouts()
     nodes = own_nodes(table.nodes.arrays())
     suiting = _suiting(kind, nodes, kinds)
     starts: list[Start] = []
-    for slot in table.waiting.queues[name].slots:
+    for slot in table.waiting.queues[name].slots[:most_starts]:
         node = _best(kind, suiting, nodes, kinds)
         if node == NOWHERE:
             break

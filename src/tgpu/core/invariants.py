@@ -1,6 +1,7 @@
 """What must always hold, in one place: used by the committer, the simulator and the tests alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tgpu.core.columns.dimensions import Dimensions, dimensions_of
 from tgpu.core.columns.kind_columns import wants_gpu
@@ -8,7 +9,11 @@ from tgpu.core.columns.table import milli_of
 from tgpu.core.holdings import Holding, holdings_on
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture, Place
+from tgpu.domain.charges import charged_gpu_milli, charged_of
+from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import Status
+from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, Amounts, Standing
+from tgpu.domain.tenant import Tenant, is_within
 
 _BASIC = ("cpu_milli", "memory_mib", "disk_mib")
 
@@ -92,6 +97,69 @@ def _torn_gangs(picture: Picture) -> list[str]:
         if any(picture.waiting[task_id].attempts == 0 for task_id in state.waiting):
             found.append(f"{placed.attempt_id}: its gang was started in part")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A live task, as quotas see it."""
+
+    tenant_id: str
+    request: Request
+    standing: Standing
+    has_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overcharge:
+    tenant_id: str
+    dimension: str
+    """One of `BASIC`, a name, or `running`; after `burst ` what is used with the burst."""
+    by: int
+
+
+def overcharges(tenants: Iterable[Tenant], living: Sequence[Charged]) -> list[Overcharge]:
+    """No tenant, at any level, admits beyond its limits, nor beyond one and a half times these with the
+    burst, nor runs more tasks than it may. All of it breaks the promise, unless a limit was lowered
+    afterwards, a tenant moved there, or what was lost came back."""
+    found = []
+    for tenant in tenants:
+        used, burst = charges(tenant, living)
+        for name, limit in _limits_of(tenant):
+            with_burst = BURST_DEN * (used.of(name) + burst.of(name)) - BURST_NUM * limit
+            found.append(Overcharge(tenant.tenant_id, name, used.of(name) - limit))
+            found.append(Overcharge(tenant.tenant_id, f"burst {name}", -(-with_burst // BURST_DEN)))
+        most = tenant.job_limits.running
+        running = sum(task.has_node and is_within(task.tenant_id, tenant.tenant_id) for task in living)
+        if most is not None:
+            found.append(Overcharge(tenant.tenant_id, "running", running - most))
+    return [over for over in found if over.by > 0]
+
+
+def charges(tenant: Tenant, living: Iterable[Charged]) -> tuple[Amounts, Amounts]:
+    """What it is charged for, and what of it to the burst, by it and everybody below: added up."""
+    sums = {standing: dict.fromkeys((*BASIC, *dict(tenant.limits.named)), 0) for standing in Standing}
+    for task in living:
+        if is_within(task.tenant_id, tenant.tenant_id):
+            for name in sums[task.standing]:
+                sums[task.standing][name] += _charge(task.request, name)
+    return _amounts(sums[Standing.CHARGED]), _amounts(sums[Standing.BURST])
+
+
+def _charge(request: Request, name: str) -> int:
+    if name == "gpu_milli":
+        return charged_gpu_milli(request)
+    return int(getattr(request, name)) if name in BASIC else charged_of(request, name)
+
+
+def _amounts(sums: Mapping[str, int]) -> Amounts:
+    named = sorted((name, amount) for name, amount in sums.items() if name not in BASIC and amount)
+    cpu, memory, disk, gpu = (sums[name] for name in BASIC)
+    return Amounts(cpu, memory, disk, gpu, tuple(named))
+
+
+def _limits_of(tenant: Tenant) -> list[tuple[str, int]]:
+    basic = [(name, getattr(tenant.limits, name)) for name in BASIC]
+    return [(name, most) for name, most in (*basic, *tenant.limits.named) if most is not None]
 
 
 def _in_two_states(picture: Picture) -> list[str]:

@@ -80,7 +80,8 @@ def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) ->
     nodes = [place.node for place in picture.places.values()]
     has = max(_gpus_that_suit(request, node) for node in nodes)
     if wants_gpu(request) and has < _gpus_wanted(request):
-        return f"it asks for {gpus_asked(request)}, the largest node has {_or_smaller(request, nodes, has)}"
+        text = f"it asks for {gpus_asked(request)}, the largest node has {_or_smaller(request, nodes, has)}"
+        return text + _without_barred(request, nodes)
     codes, sentences = dict.fromkeys(reason.code for reason in found), []
     for code in codes:
         largest = (
@@ -103,6 +104,19 @@ def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
     if not anyway:
         return "0"
     return f"{has}: no GPU has more than {size_in_words(max(device.memory_mib for device in anyway))}"
+
+
+def _without_barred(request: Request, nodes: Iterable[Node]) -> str:
+    """GPUs that it would have to ask for by name are worth a word, too."""
+    models = [
+        name
+        for name in request.gpu_types_barred
+        if any(name in device.model.lower() for node in nodes for device in node.capacity.devices)
+    ]
+    if not models:
+        return ""
+    named = " or ".join(f"--gpu-type {model}" for model in models)
+    return f"; its tenant has a limit on {' and '.join(models)} GPUs: ask for them with {named}"
 
 
 def _any_size(request: Request) -> Request:

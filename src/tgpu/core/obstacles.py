@@ -14,6 +14,8 @@ from tgpu.core.rules import not_tolerated
 from tgpu.core.wording import amount_of, bare_amount, gpus, gpus_asked, names, number
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.quota import GPU_MODEL
+from tgpu.domain.tenant import lineage
 from tgpu.domain.views import Reason
 
 ALONE = -2
@@ -202,6 +204,33 @@ def nodes_tainted(ground: Ground, found: Match) -> Ints:
     bold = replace(found.task, request=replace(found.task.request, tolerations=("*",)))
     suits = ground.suits(ground.kind_of(bold))
     return np.flatnonzero(suits & ~found.suits & ground.paper.nodes.takes)
+
+
+def barred(ground: Ground, found: Match) -> list[Reason]:
+    """Models that a limit of its tenant's keeps it off, where nodes with such GPUs would do otherwise."""
+    request = found.task.request
+    if not request.gpu_types_barred:
+        return []
+    bold = replace(found.task, request=replace(request, gpu_types_barred=()))
+    nodes = np.flatnonzero(ground.suits(ground.kind_of(bold)) & ground.paper.nodes.takes)
+    devices = [d for row in nodes.tolist() for d in ground.paper.table.nodes.nodes[row].capacity.devices]
+    models = [
+        name for name in request.gpu_types_barred if any(name in device.model.lower() for device in devices)
+    ]
+    return [_barred(ground.paper.picture, found.task, model) for model in models]
+
+
+def _barred(picture: Picture, task: TaskBrief, model: str) -> Reason:
+    limited = [name for name in lineage(task.tenant_id) if _limits(picture, name, model)]
+    whose = f"tenant {limited[-1]} has" if limited else "when it was submitted its tenant had"
+    text = f"{whose} a limit on {model} GPUs: name the type with --gpu-type {model} to use them"
+    data: dict[str, object] = {"gpu_type": model}
+    return Reason("gpu-type-limit", text, data | ({"tenant_id": limited[-1]} if limited else {}))
+
+
+def _limits(picture: Picture, tenant_id: str, model: str) -> bool:
+    tenant = picture.tenants.get(tenant_id)
+    return tenant is not None and f"{GPU_MODEL}{model}" in dict(tenant.limits.named)
 
 
 def _of_nodes(

@@ -16,13 +16,14 @@ from tgpu.core.kernel.shapes import NEVER, Flags, Ints, Kinds, Small, Special
 from tgpu.core.outside import with_outside_scorers
 from tgpu.core.paper import Paper
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Admission, Plan, Reservation, Start
+from tgpu.core.plan import Plan, Reservation, Start
 from tgpu.core.planner import is_settled, plan
 from tgpu.core.policy import Policy
 from tgpu.core.units import Unit, domains, room_for, unit_at
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.priority import TERMS, grace_s
+from tgpu.domain.quota import Admission
 
 
 class Outlook:
@@ -150,14 +151,29 @@ class Ground:
         """Whether the quota has room for those that are held; on the burst, if their class may."""
         if not tasks[0].held:
             return True
-        paper = self.paper
-        total, one = paper.new_amounts(), paper.new_amounts()
-        for task in tasks:
-            paper.engine.amounts_of_kind(self.kind_of(task), paper.kinds, one)
-            total += one
-        row, may_burst = self.row_of(tasks[0]), TERMS[tasks[0].priority_class].may_burst
-        ways = (False, True) if may_burst else (False,)
+        paper, total = self.paper, self.asked(tasks)
+        row, ways = self.row_of(tasks[0]), (False, True) if self.may_burst(tasks[0]) else (False,)
         return any(paper.engine.admitted(row, total, paper.tree, burst) for burst in ways)
+
+    def may_burst(self, task: TaskBrief) -> bool:
+        of_class = TERMS[task.priority_class].may_burst
+        return of_class and self.paper.table.quotas.may_burst(task.tenant_id)
+
+    def may_begin(self, tasks: Sequence[TaskBrief]) -> bool:
+        """Whether their tenants may run so many tasks more, and use so many GPU-hours."""
+        return self.short_of(tasks) < 0
+
+    def short_of(self, tasks: Sequence[TaskBrief]) -> int:
+        """See the kernel's."""
+        paper = self.paper
+        gpu_ms = sum(paper.policy.gpu_ms(task) for task in tasks)
+        return int(paper.engine.short_of(self.row_of(tasks[0]), len(tasks), gpu_ms, paper.tree))
+
+    def asked(self, tasks: Sequence[TaskBrief]) -> Ints:
+        """What these ask their quotas for."""
+        kinds = [self.kind_of(task) for task in tasks]
+        total: Ints = self.paper.kinds.quota[kinds].sum(axis=0)
+        return total
 
     def places_for(self, tasks: Sequence[TaskBrief], *, reserved: bool = True) -> list[str] | None:
         """Where these find room now, all of them together; None if they do not.
@@ -232,18 +248,22 @@ def _carry_out(paper: Paper, made: Plan) -> None:
             kind, node, devices = _give(paper, start.task_id, start.node_id, start.devices)
             slot = paper.table.waiting.slot_of[start.task_id]
             paper.engine.write_down(slot, kind, node, devices, 0, paper.started)
-            if start.admission is not Admission.CHARGED:
-                amounts = paper.new_amounts()
-                paper.engine.amounts_of_kind(kind, paper.kinds, amounts)
-                burst = start.admission is Admission.BURST
-                paper.engine.admit(paper.tenant_row(slot), amounts, paper.tree, burst)
+            _count(paper, slot, kind, burst=start.admission is Admission.BURST)
     for preempt in made.preempts:
         for claim in preempt.claims:
-            _give(paper, claim.task_id, claim.node_id, claim.devices)
+            kind, _, _ = _give(paper, claim.task_id, claim.node_id, claim.devices)
+            _count(paper, paper.table.waiting.slot_of[claim.task_id], kind)
         for victim in preempt.victims:
             columns = paper.table.attempts
             same = columns.live & (columns.job == victim.job_id) & (columns.task == victim.task_index)
             paper.stopping[int(np.argmax(same))] = gone_by_ms(paper.picture, victim.task_id)
+
+
+def _count(paper: Paper, slot: int, kind: int, *, burst: bool = False) -> None:
+    row, gpu_ms = paper.tenant_row(slot), paper.policy.gpu_ms(paper.table.waiting.task(slot))
+    if paper.waiting.held[slot]:
+        paper.engine.admit(row, paper.kinds.quota[kind], paper.tree, burst)
+    paper.engine.begin(row, 1, gpu_ms, paper.tree)
 
 
 def _give(paper: Paper, task_id: TaskId, node_id: str, indices: tuple[int, ...]) -> tuple[int, int, int]:

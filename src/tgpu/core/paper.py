@@ -33,8 +33,9 @@ class Paper:
         self.kinds = table.kinds.arrays()
         self.layouts = table.nodes.layouts()
         self.nodes = own_nodes(table.nodes.arrays())
-        total = np.concatenate([table.nodes.total(), table.cluster_total])
-        self.tree = table.tenants.tree(total, picture.now_ms)
+        self.tree = table.tree(picture.now_ms)
+        self.short: Ints = np.full(len(table.tenants.row_of), NEVER, dtype=np.int64)
+        """See `Stream.short`: in all classes."""
         self.waiting = table.waiting.arrays()
         self.cluster_free = table.cluster_free.copy()
         self.special = _no_special(self.nodes)
@@ -76,6 +77,9 @@ class Paper:
 
     def new_amounts(self) -> Ints:
         return np.zeros(self.table.dimensions.of_tenants, dtype=np.int64)
+
+    def new_quota(self) -> Ints:
+        return np.zeros(self.tree.limit.shape[1], dtype=np.int64)
 
     def note_change(self, row: int) -> None:
         self.engine.note_change(row, self.index)

@@ -5,74 +5,28 @@ changes a picture; `plan` tries on paper.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tgpu.core import edge
 from tgpu.core.columns.table import Table
 from tgpu.core.gang_book import GangBook
+from tgpu.core.gpu_hours import GpuHours
 from tgpu.core.moments import Moments
+from tgpu.core.placed import Place, Placed, Window
 from tgpu.core.plan import Claim, Plan, Preempt, Reservation
 from tgpu.core.policy import Left, Policy
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, NodeState, Status
 from tgpu.domain.node import Node
-from tgpu.domain.priority import BURST_RANK, TERMS, grace_s
+from tgpu.domain.priority import grace_s
+from tgpu.domain.quota import Admission
 from tgpu.domain.tenant import Tenant, lineage
+
+__all__ = ["Picture", "Place", "Placed", "Window"]
 
 AGE_EVERY_MS = 60_000
 MOST_BACKOFF_S = 600
-
-
-@dataclass(slots=True)
-class Placed:
-    """A task that holds resources: its attempt, where it is, and how far it has come."""
-
-    task: TaskBrief
-    attempt_id: AttemptId
-    node_id: str
-    devices: tuple[int, ...]
-    """Device indices, as the node names them."""
-    state: AttemptState
-    started_ms: int | None = None
-    assigned_ms: int = 0
-    stop_cause: Cause | None = None
-    """Why it was told to stop, if it was."""
-    stop_by_ms: int | None = None
-    """When it is gone at the latest, then."""
-
-    @property
-    def since_ms(self) -> int:
-        return self.assigned_ms if self.started_ms is None else self.started_ms
-
-    @property
-    def rank(self) -> int:
-        return BURST_RANK if self.task.burst else TERMS[self.task.priority_class].rank
-
-
-@dataclass(slots=True)
-class Place:
-    """A node in the picture."""
-
-    node: Node
-    reachable: bool = False
-    """Whether its agent is connected: nothing new is sent where nobody listens."""
-    attempts: dict[AttemptId, Placed] = field(default_factory=dict)
-
-    @property
-    def takes_tasks(self) -> bool:
-        return self.reachable and self.node.state is NodeState.READY
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Nodes that are kept for somebody, or for maintenance, from one moment to another."""
-
-    node_ids: frozenset[str]
-    from_ms: int
-    until_ms: int
-    tenant_id: str | None = None
-    """Who may use them, with everybody below; None: nobody."""
 
 
 class Picture:
@@ -93,7 +47,8 @@ class Picture:
         self.reservations: tuple[Reservation, ...] = ()
         self.windows: tuple[Window, ...] = ()
         self.gangs = GangBook()
-        self.table = Table(policy)
+        self.hours = GpuHours(policy)
+        self.table = Table(policy, self.hours)
         """The same facts as arrays: what plans are made on."""
 
     @property
@@ -189,6 +144,7 @@ class Picture:
         edge.check_tenant(tenant, self.tenants)
         self.version += 1
         self.tenants[tenant.tenant_id] = tenant
+        self.hours.set(tenant)
         self.table.set_tenant(tenant)
 
     def _know_tenant(self, tenant_id: str) -> None:
@@ -265,9 +221,22 @@ class Picture:
 
     # Placed tasks
 
-    def place(self, task: TaskBrief, attempt_id: AttemptId, node_id: str, devices: tuple[int, ...]) -> Placed:
-        """The task has been given this node and these devices (its attempt is assigned)."""
+    def place(
+        self,
+        task: TaskBrief,
+        attempt_id: AttemptId,
+        node_id: str,
+        devices: tuple[int, ...],
+        admission: Admission = Admission.CHARGED,
+    ) -> Placed:
+        """The task has been given this node and these devices (its attempt is assigned). If it was held, its
+        tenant is charged for it from now on, or it is on the burst for as long as it has this attempt."""
         task = task.moved(Status.SCHEDULED, attempt_id.number)
+        if admission is Admission.NOW:
+            task = replace(task, held=False)
+        elif admission is Admission.BURST:
+            task = replace(task, burst=True)
+        self.hours.reserve(task)
         return self.restore(
             Placed(task, attempt_id, node_id, devices, AttemptState.ASSIGNED, assigned_ms=self._now_ms)
         )
@@ -309,6 +278,7 @@ class Picture:
         del self.places[placed.node_id].attempts[placed.attempt_id]
         if placed.task.gang is not None:
             self.gangs.left(placed.task)
+        self.hours.settle(placed, self._now_ms)
         self.table.release(task_id, self._now_ms)
         return placed
 
@@ -327,6 +297,7 @@ class Picture:
             if task.gang is not None:
                 self.table.unqueue_gang(self.gangs.of(claim.task_id.job_id))
             self.claims[claim.task_id] = claim
+            self.hours.promise(task, 1)
             self.table.claim(claim, self.places[claim.node_id].node, self._now_ms)
 
     def fulfil(self, task_ids: Collection[TaskId]) -> None:
@@ -335,8 +306,7 @@ class Picture:
             if any(claim.task_id in task_ids for claim in preempt.claims):
                 self.preempts.remove(preempt)
                 for claim in preempt.claims:
-                    del self.claims[claim.task_id]
-                    self.table.unclaim(claim.task_id, self._now_ms)
+                    self._give_back(claim)
 
     def give_up_claims(self, node_id: str) -> None:
         """The node takes no tasks: who had a claim there waits like everybody else."""
@@ -352,10 +322,14 @@ class Picture:
     def _dissolve(self, preempt: Preempt) -> None:
         self.preempts.remove(preempt)
         for claim in preempt.claims:
-            del self.claims[claim.task_id]
-            self.table.unclaim(claim.task_id, self._now_ms)
+            self._give_back(claim)
         for claim in preempt.claims:
             self._queue(claim.task_id)
+
+    def _give_back(self, claim: Claim) -> None:
+        del self.claims[claim.task_id]
+        self.hours.promise(self.waiting[claim.task_id], -1)
+        self.table.unclaim(claim.task_id, self._now_ms)
 
     def settle(self, made: Plan) -> None:
         """The plan has been carried out: who it found no room for need not be asked again soon."""
@@ -378,7 +352,7 @@ class Picture:
         waiting, holdings = (*self.waiting.values(), *newcomers), self.table.holdings.values()
         requests = [*(task.request for task in waiting), *(holding.request for holding in holdings)]
         requests += [placed.task.request for placed in self.placed.values()]
-        self.table = Table(self.policy)
+        self.table = Table(self.policy, self.hours)
         self.table.lay_out([place.node for place in self.places.values()], requests)
         self.table.set_nodes([(place.node, place.reachable) for place in self.places.values()])
         for holding in holdings:

@@ -2,21 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tgpu.core.kernel.shapes import Ints
 from tgpu.domain.ids import AttemptId, TaskId
-
-
-class Admission(StrEnum):
-    """How a task stands with its tenant's quota when it starts."""
-
-    CHARGED = "charged"
-    """Since its submission."""
-    NOW = "now"
-    """It was held, and the quota has room for it now."""
-    BURST = "burst"
-    """It was held, and runs on the burst while nobody else can use the room."""
+from tgpu.domain.quota import Admission
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from tgpu.core.kernel.filling import DONE, GANG, NO_LICENCE
 from tgpu.core.kernel.shapes import NEVER, Stream
 from tgpu.core.outside import with_outside_scorers
 from tgpu.core.paper import Paper, nothing_blocked
+from tgpu.core.pauses import Pauses
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan, Reservation
 from tgpu.core.policy import Policy
 from tgpu.core.preemption import Preemption
-from tgpu.core.starting import ADMITTED, CHARGED, lacks_only_licences, may_start, start
+from tgpu.core.starting import ADMITTED, CHARGED, lacks_only_licences, may_be_admitted, may_begin, start
 from tgpu.core.starts import Starts
 from tgpu.core.streams import line_up, stream_of
 from tgpu.core.units import Unit, sleeps, unit_at
@@ -25,16 +26,30 @@ from tgpu.core.verdicts import cured
 from tgpu.domain.priority import BURST_RANK, TERMS, PriorityClass
 
 
-def plan(picture: Picture, policy: Policy, *, whole: bool = False, engine: Engine = PLAIN) -> Plan:
-    """Decide what can be decided. `whole`: look at everybody, not only at what an event may have cured."""
-    made = None if whole else express(picture, policy)
-    return made or Cycle(picture, policy, whole, with_outside_scorers(engine, picture, policy)).run()
+def plan(
+    picture: Picture,
+    policy: Policy,
+    *,
+    whole: bool = False,
+    engine: Engine = PLAIN,
+    most_starts: int | None = None,
+) -> Plan:
+    """Decide what can be decided. `whole`: look at everybody, not only at what an event may have cured.
+
+    `most_starts`: end once there are about so many; the next plan goes on from there.
+    """
+    made = None if whole else express(picture, policy, most_starts)
+    if made is not None:
+        return made
+    return Cycle(picture, policy, whole, with_outside_scorers(engine, picture, policy), most_starts).run()
 
 
 class Cycle:
     """One cycle on paper."""
 
-    def __init__(self, picture: Picture, policy: Policy, whole: bool, engine: Engine) -> None:
+    def __init__(
+        self, picture: Picture, policy: Policy, whole: bool, engine: Engine, most_starts: int | None
+    ) -> None:
         self._picture, self._policy = picture, policy
         self._whole = whole or picture.table.verdict.all_open
         self._paper = Paper(picture, policy, engine)
@@ -47,11 +62,17 @@ class Cycle:
         """(class, kind) of those whose reservation is nobody's concern yet."""
         self._asleep: list[tuple[int, Unit]] = []
         """(class, unit) of those who sleep and have no place for the time after."""
+        self._pauses = Pauses(self._paper, most_starts)
+        self._unserved: list[Reservation] = []
+        """Promises to classes that the plan did not come to, kept for the next one."""
 
     def run(self) -> Plan:
         # 0. Who was waiting for victims to leave.
         self._start_claims()
         for rank in self._ranks():
+            if self._pauses.enough:
+                self._put_off_holders(rank)
+                continue
             self._paper.enter_class(rank)
             # 1. Gangs that lost a task, before anything new.
             self._repair_gangs(rank)
@@ -90,7 +111,9 @@ class Cycle:
     def _repair_gangs(self, rank: int) -> None:
         for gang in self._picture.gangs.damaged():
             unit = unit_at(self._paper, self._paper.table.waiting.slot_of[min(gang.waiting)])
-            if TERMS[unit.task.priority_class].rank == rank and self._can_be_repaired(gang):
+            if TERMS[unit.task.priority_class].rank != rank or not self._can_be_repaired(gang):
+                continue
+            if self._quota_allows(unit):
                 self._try(unit, rank, self._promised(unit))
 
     def _can_be_repaired(self, gang: GangState) -> bool:
@@ -110,10 +133,19 @@ class Cycle:
             if TERMS[unit.task.priority_class].rank != rank or not self._is_free(unit):
                 continue
             if self._still_holds(unit, rank, reservation):
-                in_the_way = self._anybody_open(rank, BURST_RANK) or self._anybody_held
+                in_the_way = self._anybody_open(rank, BURST_RANK) or self._anybody_held or self._anybody_due
                 self._backfill.keep(unit, rank, reservation, in_the_way=in_the_way)
             else:
                 self._try(unit, rank, reservation)
+
+    def _put_off_holders(self, rank: int) -> None:
+        """Those above them may have taken their places: the next plan asks anew."""
+        waiting = self._paper.table.waiting
+        for reservation in self._picture.reservations:
+            slot = waiting.slot_of[min(reservation.task_ids)]
+            if TERMS[waiting.task(slot).priority_class].rank == rank:
+                self._unserved.append(reservation)
+                self._blocked_ms[rank, self._paper.waiting.kind[slot]] = NEVER
 
     def _promised(self, unit: Unit) -> Reservation | None:
         task_id = unit.task.task_id
@@ -121,9 +153,12 @@ class Cycle:
 
     def _is_free(self, unit: Unit) -> bool:
         """Not decided yet, not held back by its quota, and whole: a damaged gang was looked at before."""
-        if self._paper.waiting.taken[unit.slot] or not may_start(self._paper, unit):
+        if self._paper.waiting.taken[unit.slot] or not self._quota_allows(unit):
             return False
         return unit.gang is None or (unit.gang.complete and not unit.gang.running)
+
+    def _quota_allows(self, unit: Unit) -> bool:
+        return may_begin(self._paper, unit) and may_be_admitted(self._paper, unit)
 
     def _still_holds(self, unit: Unit, rank: int, reservation: Reservation) -> bool:
         """Nothing was cured for it, and nobody has touched its nodes in this plan."""
@@ -139,15 +174,20 @@ class Cycle:
 
     def _fill(self, rank: int, order: str) -> None:
         """Compiled as long as tasks fit; who needs a closer look is looked at here."""
-        if not self._anybody_open(rank, rank + 1):
+        stream = stream_of(self._paper, rank, order) if self._anybody_open(rank, rank + 1) else None
+        if stream is None:
             return
-        stream = stream_of(self._paper, rank, order)
-        while stream is not None:
+        self._pauses.mark(stream)
+        while not self._pauses.enough:
             why, slot, queue = self._run_kernel(stream, rank)
             if why == DONE:
                 break
+            if self._pauses.lift(slot):
+                continue
             unit = unit_at(self._paper, slot)
-            if why == GANG and not may_start(self._paper, unit):
+            if why == GANG and not may_begin(self._paper, unit):
+                continue
+            if why == GANG and not may_be_admitted(self._paper, unit):
                 stream.held_stop[queue] = True
                 continue
             self._look_closer(why, unit, rank)
@@ -242,6 +282,14 @@ class Cycle:
     def _anybody_held(self) -> bool:
         return bool(self._paper.waiting.held.any())
 
+    @cached_property
+    def _anybody_due(self) -> bool:
+        """Who is tried in every plan: gangs that lost a task, and those whose promised moment has come."""
+        now_ms = self._picture.now_ms
+        return any(self._picture.gangs.damaged()) or any(
+            reservation.at_ms <= now_ms for reservation in self._picture.reservations
+        )
+
     def _burst(self) -> None:
         if not self._anybody_held:
             return
@@ -256,14 +304,19 @@ class Cycle:
                     self._fill_burst(stream, terms.rank)
 
     def _fill_burst(self, stream: Stream, rank: int) -> None:
-        while True:
+        self._pauses.mark(stream)
+        while not self._pauses.enough:
             why, slot, queue = self._run_kernel(stream, rank)
             if why == DONE:
                 return
+            if self._pauses.lift(slot):
+                continue
             unit = unit_at(self._paper, slot)
             if sleeps(self._paper, unit):
                 self._paper.waiting.taken[list(unit.members)] = True
-            elif why == GANG and not may_start(self._paper, unit, burst=True):
+            elif why == GANG and not may_begin(self._paper, unit):
+                continue
+            elif why == GANG and not may_be_admitted(self._paper, unit, burst=True):
                 stream.held_stop[queue] = True
             elif why == GANG and start(self._paper, unit, burst=True):
                 line_up(self._paper, stream)
@@ -284,9 +337,9 @@ class Cycle:
             version=self._picture.version,
             starts=Starts(self._paper),
             preempts=tuple(self._preemption.preempts),
-            reservations=tuple(reservation for _, _, reservation in self._backfill.given),
+            reservations=(*(reservation for _, _, reservation in self._backfill.given), *self._unserved),
             faults=self._paper.table.faults,
-            more=bool(self._preemption.put_off),
+            more=bool(self._preemption.put_off) or self._pauses.enough,
             verdict=self._blocked_ms,
             deferred=tuple(self._deferred),
         )

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tgpu.core.rules import RULES, Rule
+from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.node import Node
+from tgpu.domain.priority import grace_s
 
 ORDERS = ("drf", "fair-tree", "priority", "fifo")
 SCORERS = ("tightest", "spread", "fragmentation")
@@ -89,6 +91,13 @@ class Policy:
     def duration_s(self, task: TaskBrief) -> int:
         """Its time limit, or its pool's default."""
         return self.of(task.request.pool).default_limit_s if task.time_limit_s is None else task.time_limit_s
+
+    def gpu_ms(self, task: TaskBrief) -> int:
+        """What it takes of GPU-hours if it runs as long as it may: thousandths of a GPU times seconds."""
+        milli = charged_gpu_milli(task.request)
+        if not milli:
+            return 0
+        return milli * (self.duration_s(task) + grace_s(task.priority_class, task.grace_s))
 
     @property
     def order_names(self) -> tuple[str, ...]:

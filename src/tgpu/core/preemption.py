@@ -12,7 +12,7 @@ from tgpu.core.plan import Claim, Preempt
 from tgpu.core.starting import admit
 from tgpu.core.units import Unit, domains, member_kinds, room_for
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.priority import grace_s
+from tgpu.domain.priority import BURST_RANK, grace_s
 
 MOST_SEARCHES = 32
 """In one plan; then it says that there is more to decide."""
@@ -27,6 +27,10 @@ class _Field:
     unit_tasks: Small
     unit_cost: Ints
     unit_stoppable: Flags
+
+    @property
+    def any_burst(self) -> bool:
+        return bool((self.attempts.rank == BURST_RANK).any())
 
 
 @dataclass(slots=True)
@@ -125,8 +129,10 @@ class Preemption:
     def _place(
         self, search: _Search, kind: int, rank: int, unit: Unit, room: Small
     ) -> tuple[int, int] | None:
-        """Where it fits, else where it fits once the cheapest victims are gone."""
+        """Where it fits, else where it does once the cheapest victims are gone, those on the burst first."""
         node = self._fits(search, kind, unit, room) if unit.gang is not None else NOWHERE
+        if node == NOWHERE and self._field.any_burst and rank < BURST_RANK - 1:
+            node = self._with_victims(search, kind, BURST_RANK - 1)
         if node == NOWHERE:
             node = self._with_victims(search, kind, rank)
         if node == NOWHERE:
@@ -208,14 +214,12 @@ class Preemption:
         """The room is the unit's from now on; it is in debt until the victims have gone."""
         paper = self._paper
         claims = []
-        amounts = paper.new_amounts()
         for slot, kind, (node, devices) in zip(unit.members, kinds.tolist(), search.spots, strict=True):
             give(paper.nodes, paper.kinds, kind, node, devices)
             paper.cluster_free -= paper.kinds.cluster_need[kind]
             paper.note_change(node)
             paper.waiting.taken[slot] = True
-            paper.engine.amounts_of_kind(kind, paper.kinds, amounts)
-            amounts[paper.table.dimensions.gpu] = gpu_taken(paper, kind, node, devices)
+            amounts = paper.table.charge_of(kind, gpu_taken(paper, kind, node, devices))
             paper.engine.charge_use(paper.tenant_row(slot), amounts, 1, paper.tree)
             task_id = paper.table.waiting.task(slot).task_id
             names = paper.table.nodes.names

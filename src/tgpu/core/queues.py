@@ -47,6 +47,5 @@ def _heads(picture: Picture) -> dict[tuple[str, int], int]:
 def _weighted_shares(picture: Picture) -> dict[str, float]:
     """Of every tenant with everybody below it, by the tree that plans are made with."""
     table = picture.table
-    total = np.concatenate([table.nodes.total(), table.cluster_total])
-    tree = table.tenants.tree(total, picture.now_ms)
+    tree = table.tree(picture.now_ms)
     return {name: float(PLAIN.share(row, tree)) for name, row in table.tenants.top_row.items()}

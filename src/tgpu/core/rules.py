@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tgpu.domain.job import LabelOp, LabelRule, Request
+from tgpu.domain.label_rules import holds
 from tgpu.domain.node import Device, Node
 from tgpu.domain.views import Reason
 
@@ -66,37 +67,14 @@ def device_suits(device: Device, request: Request) -> bool:
         device.healthy
         and (request.gpu_type is None or request.gpu_type.lower() in device.model.lower())
         and device.memory_mib >= request.gpu_memory_mib
+        and not is_barred(device, request)
     )
 
 
-def holds(rule: LabelRule, label: str | None) -> bool:
-    match rule.op:
-        case LabelOp.EXISTS:
-            return label is not None
-        case LabelOp.ABSENT:
-            return label is None
-        case LabelOp.IN:
-            return label in rule.values
-        case LabelOp.NOT_IN:
-            return label not in rule.values
-        case _:
-            return _compares(rule, label)
-
-
-def _compares(rule: LabelRule, label: str | None) -> bool:
-    try:
-        has, asked = float(label or ""), float(rule.values[0])
-    except ValueError:
-        return False  # a label that is no number is neither more nor less
-    match rule.op:
-        case LabelOp.ABOVE:
-            return has > asked
-        case LabelOp.BELOW:
-            return has < asked
-        case LabelOp.AT_LEAST:
-            return has >= asked
-        case _:
-            return has <= asked
+def is_barred(device: Device, request: Request) -> bool:
+    """Whether a limit of its tenant's keeps it off such devices, as it did not ask for them by name."""
+    model = device.model.lower()
+    return any(barred in model for barred in request.gpu_types_barred)
 
 
 _SIGNS = {LabelOp.ABOVE: ">", LabelOp.BELOW: "<", LabelOp.AT_LEAST: ">=", LabelOp.AT_MOST: "<="}

@@ -1,21 +1,20 @@
-"""Where a task stands: with its quota, in the line, and with those who are being stopped for it."""
+"""Where a task stands: in the line, and with those who are being stopped for it."""
 
 import numpy as np
 
 from tgpu.core.columns.waiting_columns import EVERYBODY, QueueName
 from tgpu.core.kernel.shapes import Stream
 from tgpu.core.kernel.turns import comes_first
-from tgpu.core.outlook import Ground, Outlook, gone_by_ms, head_of, members_of
+from tgpu.core.outlook import Ground, Outlook, gone_by_ms
 from tgpu.core.plan import Preempt
+from tgpu.core.quota_reasons import tenant_at
 from tgpu.core.streams import stream_of
-from tgpu.core.wording import are, bare_amount, number, ordinal
+from tgpu.core.wording import are, number, ordinal
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import Status
 from tgpu.domain.priority import TERMS
 from tgpu.domain.views import Reason
-
-_UNITS = (("CPUs", 1000), ("memory", 1), ("disk", 1))
-
 
 # Who is being stopped for it
 
@@ -43,87 +42,18 @@ def claim(outlook: Outlook, task_id: TaskId, preempt: Preempt) -> tuple[Reason, 
 
 
 def backoff(outlook: Outlook, tasks: list[TaskBrief]) -> tuple[list[Reason], int]:
-    """After a preemption; with the moment from which on it may start (0: any)."""
+    """After a preemption, or when the store did not take its start; with the moment from which on it may
+    start (0: any)."""
     now_ms = outlook.picture.now_ms
     eligible_ms = max(task.eligible_ms for task in tasks)
     if eligible_ms <= now_ms:
         return [], 0
     wait_s = -(-(eligible_ms - now_ms) // 1000)
+    preempted = any(task.status is Status.PREEMPTED for task in tasks)
     text = f"was preempted; it may start again in {wait_s} s"
+    if not preempted:
+        text = f"its quota had no room after all when it was to start; it is tried again in {wait_s} s"
     return [Reason("backoff", text, {"eligible_in_s": wait_s})], eligible_ms
-
-
-# Quota
-
-
-def quota(ground: Ground, tasks: list[TaskBrief]) -> list[Reason]:
-    """What holds it: a limit on the way to the root, or somebody held before it in its queue."""
-    task = tasks[0]
-    if not task.held:
-        return []
-    if not ground.is_admitted(tasks):
-        return [_limit(ground, tasks)]
-    other = held_before(ground, task)
-    if other is None:
-        return []
-    text = f"held: job {other.task_id.job_id} comes before it, and the quota has no room for that one yet"
-    return [Reason("quota", text, {"job_id": other.task_id.job_id})]
-
-
-def held_before(ground: Ground, task: TaskBrief) -> TaskBrief | None:
-    """The first before it in its queue whom the quota does not admit: nobody held passes that one."""
-    waiting = ground.paper.table.waiting
-    picture = ground.paper.picture
-    slot = waiting.slot_of[head_of(picture, task)]
-    name = waiting.queue_of(slot)
-    if name is None:
-        return None
-    slots = waiting.queues[name].slots[: waiting.queues[name].before(slot)]
-    slots = slots[waiting.held[slots]]
-    asked: set[tuple[int, int]] = set()
-    for other in slots.tolist():
-        kind = (int(waiting.kind[other]), int(waiting.tenant[other]))
-        if kind not in asked and not ground.is_admitted(members_of(picture, waiting.task(other))):
-            return waiting.task(other)
-        asked.add(kind)
-    return None
-
-
-def _limit(ground: Ground, tasks: list[TaskBrief]) -> Reason:
-    paper = ground.paper
-    tree, dimensions = paper.tree, paper.table.dimensions
-    total, one = paper.new_amounts(), paper.new_amounts()
-    for task in tasks:
-        paper.engine.amounts_of_kind(ground.kind_of(task), paper.kinds, one)
-        total += one
-    row = ground.row_of(tasks[0])
-    while row >= 0:
-        limit, asked = tree.limit[row], tree.admitted[row] + total
-        over = (limit >= 0) & (total > 0) & ((asked > limit) | (2 * (asked + tree.burst[row]) > 3 * limit))
-        if over.any():
-            break
-        row = int(tree.parent[row])
-    assert row >= 0, "some limit has no room"
-    column = int(np.argmax(over))
-    label, unit = ("GPUs", 1000) if column == dimensions.gpu else _UNITS[column]
-    exact = [int(amounts[column]) for amounts in (limit, tree.admitted[row], tree.burst[row], total)]
-    most, used, _, needs = (amount / unit for amount in exact)
-    said = [bare_amount(column, amount) if unit == 1 else number(amount / unit) for amount in exact]
-    tenant_id = tenant_at(ground, row)
-    on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
-    of = f"{label} {are(used)}" if unit > 1 else f"of {label} is"
-    text = (
-        f"held by the quota of tenant {tenant_id}: {said[1]} of {said[0]} {of} admitted{on_burst}, "
-        f"and it needs {said[3]}"
-    )
-    data = {"tenant_id": tenant_id, "resource": label, "limit": most, "used": used, "needs": needs}
-    return Reason("quota", text, data)
-
-
-def tenant_at(ground: Ground, row: int) -> str:
-    """Whose row it is; of a row for somebody's own tasks, the name of that one."""
-    names = {of_row: name for name, of_row in ground.paper.table.tenants.top_row.items()}
-    return names[row] if row in names else names[int(ground.paper.tree.parent[row])]
 
 
 # The line

@@ -22,7 +22,22 @@ def start(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
     return started
 
 
-def may_start(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
+def may_begin(paper: Paper, unit: Unit) -> bool:
+    """False if some tenant from root to leaf would run too many tasks, or use too many GPU-hours. Then others
+    of its tenant who take as much are passed over, too."""
+    if not paper.table.quotas.limits_begin:
+        return True
+    number, gpu_ms = int(paper.waiting.tenant[unit.slot]), _gpu_ms(paper, unit)
+    if gpu_ms >= paper.short[number]:
+        return False
+    short = paper.engine.short_of(paper.tenant_row(unit.slot), len(unit.members), gpu_ms, paper.tree)
+    if short < 0:
+        return True
+    paper.short[number] = min(int(paper.short[number]), int(short))
+    return False
+
+
+def may_be_admitted(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
     """False if it is held, and some quota from root to leaf has no room for it."""
     if not paper.waiting.held[unit.slot]:
         return True
@@ -30,18 +45,22 @@ def may_start(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
 
 
 def admit(paper: Paper, unit: Unit, *, burst: bool = False) -> None:
-    """The quota knows of it from now on, if it was held."""
+    """It begins, and its quota knows of it from now on."""
+    row = paper.tenant_row(unit.slot)
     if paper.waiting.held[unit.slot]:
-        paper.engine.admit(paper.tenant_row(unit.slot), asked(paper, unit), paper.tree, burst)
+        paper.engine.admit(row, asked(paper, unit), paper.tree, burst)
+    if paper.table.quotas.limits_begin:
+        paper.engine.begin(row, len(unit.members), _gpu_ms(paper, unit), paper.tree)
 
 
 def asked(paper: Paper, unit: Unit) -> Ints:
     """What all of it asks its quota for."""
-    total, one = paper.new_amounts(), paper.new_amounts()
-    for kind in member_kinds(paper, unit).tolist():
-        paper.engine.amounts_of_kind(kind, paper.kinds, one)
-        total += one
+    total: Ints = paper.kinds.quota[member_kinds(paper, unit)].sum(axis=0)
     return total
+
+
+def _gpu_ms(paper: Paper, unit: Unit) -> int:
+    return sum(paper.policy.gpu_ms(paper.table.waiting.task(slot)) for slot in unit.members)
 
 
 def _start_one(paper: Paper, slot: int, admission: int) -> bool:

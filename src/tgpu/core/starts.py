@@ -5,8 +5,9 @@ from typing import overload
 
 from tgpu.core.backfill import indices_of
 from tgpu.core.paper import Paper
-from tgpu.core.plan import Admission, Start
+from tgpu.core.plan import Start
 from tgpu.domain.ids import TaskId
+from tgpu.domain.quota import Admission
 
 _ADMISSION = (Admission.CHARGED, Admission.NOW, Admission.BURST)
 

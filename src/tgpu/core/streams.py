@@ -17,7 +17,7 @@ def stream_of(paper: Paper, rank: int, order: str, *, burst: bool = False) -> St
     for tenant, queue in queues.items():
         slots = queue.slots
         if burst:
-            slots = slots[paper.waiting.held[slots] & ~paper.waiting.taken[slots]]
+            slots = _who_may_burst(paper, slots)
         runs.append(slots)
         tenants.append(tenant)
     ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
@@ -41,9 +41,19 @@ def stream_of(paper: Paper, rank: int, order: str, *, burst: bool = False) -> St
         flat,
         order == "fair-tree",
         burst,
+        paper.table.quotas.limits_begin,
+        paper.short,
     )
     line_up(paper, stream)
     return stream
+
+
+def _who_may_burst(paper: Paper, slots: Small) -> Small:
+    slots = slots[paper.waiting.held[slots] & ~paper.waiting.taken[slots]]
+    _, firsts, back = np.unique(paper.waiting.tenant[slots], return_index=True, return_inverse=True)
+    tasks = [paper.table.waiting.task(slot) for slot in slots[firsts].tolist()]
+    may = np.array([paper.table.quotas.may_burst(task.tenant_id) for task in tasks], dtype=np.bool_)
+    return slots[may[back]]
 
 
 def line_up(paper: Paper, stream: Stream) -> None:

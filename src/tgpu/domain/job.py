@@ -55,6 +55,9 @@ class Request:
     """Named resources, sorted by name: of the node, or of the cluster (licences) where it has such a name."""
     gpu_memory_mib: int = 0
     """With `gpu_milli`: the least memory each device must have. Without: this much of one shared device."""
+    gpu_types_barred: tuple[str, ...] = ()
+    """Models that it may not have, written small, as parts of their names: its tenant's quota counts them,
+    and the job did not ask for them by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Group:
     tasks: int = 1
     cwd: str = "/"
     env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: Mapping[str, str] = field(default_factory=dict)
+    """Variables by where their values are found when it starts: `store:NAME`, or `file:PATH` on its node."""
 
 
 class OnReturn(StrEnum):
@@ -177,6 +182,8 @@ class Exit:
     ended_ms: int = 0
     cpu_ms: int = 0
     peak_memory_mib: int = 0
+    gpu_ms: int | None = None
+    """Busy milliseconds of its devices, added up; None if nobody measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +219,8 @@ class Job:
     ended_ms: int | None = None
     cancel_by: str | None = None
     """Who asked for it to be cancelled, once somebody has."""
+    held: bool = False
+    """It waits until its tenant's quota admits it."""
 
     @property
     def task_id(self) -> TaskId:

@@ -106,3 +106,34 @@ def _number(name: str, text: str) -> str:
             f"{name} must compare with a number, such as `gpu-memory >= 40`; got {text[:_LONGEST_SHOWN]!r}"
         )
     return label(name, text)
+
+
+def holds(rule: LabelRule, value: str | None) -> bool:
+    """Whether a node that has this label, or none of that key, is as the rule says."""
+    match rule.op:
+        case LabelOp.EXISTS:
+            return value is not None
+        case LabelOp.ABSENT:
+            return value is None
+        case LabelOp.IN:
+            return value in rule.values
+        case LabelOp.NOT_IN:
+            return value not in rule.values
+        case _:
+            return _compares(rule, value)
+
+
+def _compares(rule: LabelRule, value: str | None) -> bool:
+    try:
+        has, asked = float(value or ""), float(rule.values[0])
+    except ValueError:
+        return False  # a label that is no number is neither more nor less
+    match rule.op:
+        case LabelOp.ABOVE:
+            return has > asked
+        case LabelOp.BELOW:
+            return has < asked
+        case LabelOp.AT_LEAST:
+            return has >= asked
+        case _:
+            return has <= asked

@@ -1,49 +1,42 @@
-"""Who shares the machines: tenants in a tree, each with a weight and a quota."""
+"""Who shares the machines: tenants in a tree, each with a weight, a quota and terms for its jobs."""
 
 import re
 from dataclasses import dataclass, field
+
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import Amounts, JobLimits, JobUse, Limits, OverQuota, Period
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}(/[a-z0-9][a-z0-9_-]{0,62}){0,7}")
 DEFAULT_TENANT = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
-    """The four dimensions that a quota counts, in exact units."""
+class Terms:
+    """What holds for a tenant's jobs; `None`: as its tier says, else as its parent's terms do."""
 
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    disk_mib: int = 0
-    gpu_milli: int = 0
-
-    def plus(self, other: "Amounts") -> "Amounts":
-        return Amounts(
-            self.cpu_milli + other.cpu_milli,
-            self.memory_mib + other.memory_mib,
-            self.disk_mib + other.disk_mib,
-            self.gpu_milli + other.gpu_milli,
-        )
-
-    def minus(self, other: "Amounts") -> "Amounts":
-        return self.plus(Amounts(-other.cpu_milli, -other.memory_mib, -other.disk_mib, -other.gpu_milli))
+    tier: str | None = None
+    """A named set of terms from the settings."""
+    default_class: PriorityClass | None = None
+    classes: frozenset[PriorityClass] | None = None
+    """Those that its jobs may be of."""
+    default_limit_s: int | None = None
+    """The time limit of a job that does not say."""
+    most_limit_s: int | None = None
+    """The longest time limit; a job must have one."""
+    over_quota: OverQuota | None = None
+    may_burst: bool | None = None
+    """Whether classes that may burst do so here."""
+    archived: bool = False
+    """It, and everybody below it, takes no new jobs; what there is goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that may be admitted at once; `None` is without limit."""
+class Budget:
+    """What a tenant means to spend in a period: nothing is stopped by it, but somebody is told."""
 
-    cpu_milli: int | None = None
-    memory_mib: int | None = None
-    disk_mib: int | None = None
-    gpu_milli: int | None = None
-
-    def exceeded_by(self, used: Amounts) -> str | None:
-        """The first dimension in which `used` is too much, if any."""
-        for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"):
-            limit = getattr(self, name)
-            if limit is not None and getattr(used, name) > limit:
-                return name
-        return None
+    gpu_ms: int
+    """Thousandths of a GPU times seconds."""
+    period: Period = Period.MONTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,14 @@ class Tenant:
     weight: int = 1
     limits: Limits = field(default_factory=Limits)
     used: Amounts = field(default_factory=Amounts)
+    """Charged to the quota, by it and everybody below it. `named` only where there is such a limit."""
     version: int = 1
+    job_limits: JobLimits = field(default_factory=JobLimits)
+    job_use: JobUse = field(default_factory=JobUse)
+    burst: Amounts = field(default_factory=Amounts)
+    """Charged to the burst."""
+    terms: Terms = field(default_factory=Terms)
+    budget: Budget | None = None
 
     @property
     def parent_id(self) -> str | None:
@@ -70,3 +70,8 @@ def lineage(tenant_id: str) -> tuple[str, ...]:
     """Root first: `a/b/c` → (`a`, `a/b`, `a/b/c`)."""
     parts = tenant_id.split("/")
     return tuple("/".join(parts[: depth + 1]) for depth in range(len(parts)))
+
+
+def is_within(tenant_id: str, top_id: str) -> bool:
+    """Whether it is `top_id` or below it."""
+    return tenant_id == top_id or tenant_id.startswith(f"{top_id}/")

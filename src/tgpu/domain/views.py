@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.node import Node
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.tenant import Amounts
+from tgpu.domain.quota import Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ class QueueView:
     """The tenant's dominant share, divided by its weight: the smallest is served first."""
     dominant_share: float = 0.0
     """The largest part that the tenant, with all below it, has of anything on ready and draining nodes."""
+    head_reasons: tuple[Reason, ...] = ()
+    """Why the first of them waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,11 @@ class Metrics:
             "Differences found between the picture in memory and the database, and mended.",
             registry=registry,
         )
+        self._ledger = Counter(
+            "tgpu_ledger_differences",
+            "Numbers of the quotas' ledger that had to be put right.",
+            registry=registry,
+        )
         self._wait = Histogram(
             "tgpu_wait_seconds",
             "From submission to start.",
@@ -95,6 +100,7 @@ class Metrics:
         self._alert = Gauge(
             "tgpu_alert", "1 while something is wrong that does not mend itself.", ["name"], registry=registry
         )
+        self._leads = Gauge("tgpu_leads", "1 on the server that leads, 0 on the others.", registry=registry)
         self._node_up = Gauge("tgpu_node_up", "1 while the node is ready.", ["node"], registry=registry)
         labels = ["node", "resource"]
         self._capacity = Gauge("tgpu_capacity", "What a node has to give.", labels, registry=registry)
@@ -125,6 +131,9 @@ class Metrics:
 
     def count_drift(self, number: int) -> None:
         self._drift.inc(number)
+
+    def count_ledger_differences(self, number: int) -> None:
+        self._ledger.inc(number)
 
     def note_alert(self, name: str, *, on: bool) -> None:
         self._alert.labels(name).set(on)
@@ -163,13 +172,23 @@ class Metrics:
             "decision_s": self._decisions.summary(),
         }
 
+    def of_a_follower(self) -> bytes:
+        """What this server has seen happen. What is true of the cluster is told by its leader alone, so that
+        sums over all servers count it once."""
+        self._leads.set(0)
+        for gauge in self._filled_on_demand():
+            gauge.clear()
+        return generate_latest(self.registry)
+
     def exposition(
         self,
         by_status: Mapping[Status, int],
         live_by_user: Mapping[tuple[str, Status], int],
         nodes: Sequence[NodeView],
     ) -> bytes:
-        """Everything in Prometheus' text format, the gauges filled with what was just read."""
+        """Everything in Prometheus' text format, as the leader has it: the gauges filled with what was just
+        read."""
+        self._leads.set(1)
         for gauge in self._filled_on_demand():
             gauge.clear()
         for status in Status:

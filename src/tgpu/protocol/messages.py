@@ -38,8 +38,9 @@ class NodeUse(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu_milli: int = 0
     memory_mib: int = 0
-    gpu_percent: tuple[int, ...] = ()
-    gpu_memory_mib: tuple[int, ...] = ()
+    gpu_percent: tuple[int | None, ...] = ()
+    """Of each device that is offered; None of one that does not tell."""
+    gpu_memory_mib: tuple[int | None, ...] = ()
 
 
 # Agent → server
@@ -62,6 +63,16 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """What this node was given when it joined; not needed on the server's own machine."""
     clock_ms: int = 0
     """What the node's clock says now: the times in its reports are read by it."""
+
+
+class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
+    """The answer to a greeting with an older epoch than this node has obeyed: it obeys none of it. The server
+    was deposed, and finds out by itself; or its store was put back from a copy, and nobody told it."""
+
+    node_id: str
+    epoch: int
+    """The newest that this node has obeyed."""
+    key: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
@@ -135,6 +146,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: int
     once: bool = False
     """It lives at most once: frozen while no server is heard."""
+    secret_env: Mapping[str, str] = {}
+    """Variables whose values the node finds: `file:PATH`. With any other word before the colon there is no
+    such secret, and the task cannot start."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,5 +192,5 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     why: str
 
 
-FromAgent = Hello | Heartbeat | Report | LogChunk
+FromAgent = Hello | KnowsNewer | Heartbeat | Report | LogChunk
 FromServer = Greeting | Elsewhere | Heard | Orders | Acknowledge | ReadLog | Refused

@@ -79,11 +79,16 @@ class Cgroups:
                 return
 
     def close(self) -> None:
-        """Leaves nothing behind, unless a task still runs."""
+        """Leaves nothing behind, unless a task still runs: a group that is not empty cannot be removed."""
         try:
-            os.rmdir(self.base)
+            left = [entry.path for entry in os.scandir(self.base) if entry.is_dir()]
         except OSError:
             return
+        for path in (*left, self.base):
+            try:
+                os.rmdir(path)
+            except OSError:
+                continue
 
 
 def detect(cluster_id: str, proc: str = "/proc/self") -> Cgroups | None:
@@ -105,6 +110,7 @@ def detect(cluster_id: str, proc: str = "/proc/self") -> Cgroups | None:
             continue
         if os.access(f"{base}/cgroup.procs", os.W_OK):
             return Cgroups(base)
+        Cgroups(base).close()
     return None
 
 

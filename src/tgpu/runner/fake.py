@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ class FakeMachine:
 
     def start(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._claimed:
+            if spec.attempt not in self.tasks:
+                self._tell(AttemptEnded(spec.attempt, HAD_BEFORE))
             return
         self._claimed.add(spec.attempt)
         behaviour = self._behave(spec)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tgpu.domain.job import Exit
 from tgpu.runner.journal import Claim
-from tgpu.runner.port import AttemptEnded, AttemptStarted, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, RunnerEvent
 
 
 @dataclass(slots=True)
@@ -59,6 +59,11 @@ class Known:
         del self.attempts[attempt]
         self.forgotten[attempt] = now
         return True
+
+    def was_asked_for(self, attempt: str) -> None:
+        """Whoever launches what is forgotten would wait for ever for something to come of it."""
+        if attempt in self.forgotten:
+            self.on_event(AttemptEnded(attempt, HAD_BEFORE))
 
     def refuse_no_longer(self, before: float) -> list[str]:
         """Takes out those that were forgotten before then."""

@@ -17,7 +17,10 @@ _TELL_TIMEOUT_S = 1  # a hung agent may not hold up a supervisor; it will find t
 class Order:
     """One attempt to run."""
 
-    __slots__ = ("argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "once", "time_limit_s", "user")
+    __slots__ = (
+        "argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "once", "secret_env", "time_limit_s",
+        "user",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
         self,
@@ -30,6 +33,7 @@ class Order:
         grace_s: int,
         log_cap_bytes: int,
         once: int,
+        secret_env: dict[str, str],
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -40,6 +44,7 @@ class Order:
         self.grace_s = grace_s
         self.log_cap_bytes = log_cap_bytes
         self.once = bool(once)
+        self.secret_env = secret_env
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -72,12 +77,13 @@ class Place:
         (self.generation,) = marshal.loads(message[_HEAD:])  # noqa: S302  only the agent writes these
         self.journal = os.open(f"exits.{self.generation}", os.O_WRONLY | os.O_APPEND)
 
-    def tell(self, message: bytes) -> None:
-        """If nobody listens, the next agent reads the records."""
+    def tell(self, message: bytes) -> bool:
+        """If nobody listens, which is False, the next agent reads the records."""
         try:
             self._socket.sendto(message, records.SOCKET)
         except OSError:
-            return
+            return False
+        return True
 
 
 def frame(kind: bytes, *content: str | int | list[str] | dict[str, str] | None) -> bytes:

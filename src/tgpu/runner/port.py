@@ -1,7 +1,7 @@
 """The one way to start, stop and find again what runs on this node."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tgpu.domain.job import Exit
@@ -23,6 +23,8 @@ class LaunchSpec:
     """The most that each of stdout and stderr may keep on disk; the oldest goes first."""
     once: bool = False
     """It lives at most once: it runs only while `heard` moves."""
+    secret_env: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are read when it starts, as its user: `file:PATH`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class AttemptEnded:
 
 
 RunnerEvent = AttemptStarted | AttemptEnded
+
+HAD_BEFORE = Exit(
+    Cause.NODE_LOST, detail="the node has had an attempt of this name before, which is over and forgotten"
+)
+"""The end of one that is launched under a name that was used: nothing ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Runner(Protocol):
         ...
 
     def launch(self, spec: LaunchSpec) -> None:
-        """Returns at once. What cannot be started ends with Cause.COULD_NOT_START."""
+        """Returns at once. What cannot be started ends with Cause.COULD_NOT_START; what was forgotten, and
+        may not run again, with HAD_BEFORE."""
         ...
 
     def stop(self, attempt: str, cause: Cause, detail: str) -> None:

@@ -25,7 +25,11 @@ from tgpu.runner.upkeep import Upkeep
 
 DATAGRAM_MAX = 8192
 READ_AT_ONCE = 64
-RESTART_AGAIN_S = 1.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 30.0
+"""Between two spawners that die young: something is wrong that a new one does not cure."""
+GROWN_UP_S = 10.0
+"""A spawner that lived so long could start: the next one is started at once."""
 
 
 class ProcessRunner:
@@ -48,6 +52,7 @@ class ProcessRunner:
         self._boot = _boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spawner: warm.Spawner | None = None
+        self._pause_s = 0.0
         self._socket: socket.socket | None = None
         self._closed = True
 
@@ -102,6 +107,7 @@ class ProcessRunner:
 
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._known or not is_attempt(spec.attempt):
+            self._known.was_asked_for(spec.attempt)
             return
         order = frame(
             LAUNCH,
@@ -114,6 +120,7 @@ class ProcessRunner:
             spec.grace_s,
             spec.log_cap_bytes,
             spec.once,
+            dict(spec.secret_env),
         )
         tracked = self._known.attempts[spec.attempt] = Tracked(set(), order)
         self._send_again(tracked)
@@ -222,17 +229,27 @@ class ProcessRunner:
     def _on_spawner_death(self, spawner: warm.Spawner) -> None:
         if not self._closed and spawner is self._spawner:
             self._spawner = None
-            logger("runner").warning("spawner-died", pid=spawner.process.pid)
             self._go(self._restart_spawner(spawner))
 
     async def _restart_spawner(self, dead: warm.Spawner) -> None:
+        """At once if it is the first that died; the more of them die young, the later."""
+        if self._loop.time() - dead.born >= GROWN_UP_S:
+            self._pause_s = 0.0
         await dead.close()
+        logger("runner").warning(
+            "spawner-died",
+            pid=dead.process.pid,
+            status=dead.process.returncode,
+            said=dead.last_words(),
+            again_in_s=self._pause_s,
+        )
         while self._spawner is None:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
             try:
                 await self._start_spawner(await warm.take_lock(self._folder))
             except (OSError, warm.LockTakenError) as error:
-                logger("runner").error("no-spawner", error=str(error))
-                await asyncio.sleep(RESTART_AGAIN_S)
+                logger("runner").error("no-spawner", error=str(error), again_in_s=self._pause_s)
 
     def _go(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)

@@ -115,6 +115,7 @@ class Supervisor:
         try:
             if place.own is not None and place.own.name == order.user and not order.once:
                 place.own.complete(order.env)
+                task.reveal(order.env, order.secret_env)
                 self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
             else:
                 self.main = self._fork(*ends)
@@ -136,7 +137,7 @@ class Supervisor:
             os.dup2(err_end, 2)
             account = task.Account(order.user)
             account.complete(order.env)
-            task.become(order.argv, order.env, order.cwd, account, self.pid)
+            task.become(order.argv, order.env, order.cwd, account, self.pid, order.secret_env)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])
@@ -240,7 +241,8 @@ class Supervisor:
                 time.sleep(next(waits, RETRY_S[-1]))
         self.ending.remove_cgroup()
         self.desk.say_free()  # before the agent hears of the end and sends the next order
-        self.place.tell(line)
+        if not self.place.tell(line) and self.place.cgroups is not None:
+            self.place.cgroups.close()  # the agent went before its last task: nobody else cleans up
 
     def _exit_line(self) -> bytes:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)

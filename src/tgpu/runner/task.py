@@ -14,6 +14,7 @@ _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
 _prctl = CDLL(None).prctl
 ROOT = 0
+_SECRET_MAX = 64 * 1024
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 IGNORED = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
@@ -96,7 +97,14 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, out_end: int, err_end:
     raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
 
 
-def become(argv: list[str], env: dict[str, str], cwd: str, account: Account, supervisor: int) -> None:
+def become(  # noqa: PLR0917  as an order has it
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+    account: Account,
+    supervisor: int,
+    secret_env: dict[str, str],
+) -> None:
     """Turns this freshly forked process into the other user's program; returns only by a Refusal."""
     os.setsid()
     for number in IGNORED:
@@ -107,6 +115,7 @@ def become(argv: list[str], env: dict[str, str], cwd: str, account: Account, sup
     _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which would clear it
     if os.getppid() != supervisor:
         raise Refusal("its supervisor is gone")
+    reveal(env, secret_env)
     enter(cwd)
     reason = ""
     for path in candidates(argv, env):
@@ -115,6 +124,33 @@ def become(argv: list[str], env: dict[str, str], cwd: str, account: Account, sup
         except (OSError, ValueError) as error:
             reason = why(error, path) or reason
     raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
+
+
+def reveal(env: dict[str, str], secret_env: dict[str, str]) -> None:
+    """Reads what the task's variables are to have; by now this process is the task's user."""
+    for variable, reference in secret_env.items():
+        kind, _, name = reference.partition(":")
+        if kind != "file":
+            raise Refusal(f"there is no secret {name!r} any more; set it again: tgpu secret set {name}")
+        env[variable] = os.fsdecode(_secret(variable, name))
+
+
+def _secret(variable: str, path: str) -> bytes:
+    """Without the line end at its end."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise Refusal(f"cannot read {path} for {variable}: {reason}") from None
+    try:
+        data = os.read(file, _SECRET_MAX + 1)
+    except OSError as error:
+        raise Refusal(f"cannot read {path} for {variable}: {error.strerror}") from None
+    finally:
+        os.close(file)
+    if len(data) > _SECRET_MAX or b"\0" in data:
+        raise Refusal(f"{path} for {variable} is no secret: at most 64 KiB without NUL")
+    return data.removesuffix(b"\n")
 
 
 def enter(cwd: str) -> None:

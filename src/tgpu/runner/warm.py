@@ -18,6 +18,8 @@ LOCK_PATIENCE_S = 2.0
 """How long the spawner of an agent that has died may take to end by itself."""
 LOCK_LIMIT_S = 10.0
 LOG_MAX_BYTES = 1 << 20
+LAST_WORDS = 2000
+"""So many bytes of what a spawner said before it died are told."""
 _ROOT = Path(__file__).parents[2]
 _CODE = "import sys; sys.path.append({root!r}); from tgpu.runner.spawner import main; main({pipe}, {lock})"
 
@@ -59,8 +61,13 @@ def _end_holder(lock: int) -> None:
 class Spawner(asyncio.Protocol):
     """A running spawner. It must be given its place and a journal before its first order."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", on_death: Callable[["Spawner"], None]) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", log: Path, said: int, on_death: Callable[["Spawner"], None]
+    ) -> None:
+        """`said`: how long the log was before it began."""
         self.process = process
+        self.born = asyncio.get_running_loop().time()
+        self._log, self._said = log, said
         self._on_death = on_death
         self._transport: asyncio.WriteTransport | None = None
 
@@ -72,6 +79,7 @@ class Spawner(asyncio.Protocol):
         too_long = log.exists() and log.stat().st_size > LOG_MAX_BYTES
         code = _CODE.format(root=str(_ROOT), pipe=theirs.fileno(), lock=lock)
         with theirs, log.open("wb" if too_long else "ab") as errors:
+            said = errors.tell()
             process = subprocess.Popen(  # noqa: ASYNC220  it returns when the child has been executed
                 [sys.executable, "-I", "-S", "-E", "-X", "no_debug_ranges", "-c", code],
                 stdin=subprocess.DEVNULL,
@@ -83,7 +91,7 @@ class Spawner(asyncio.Protocol):
         os.close(lock)
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
-        _, spawner = await loop.create_unix_connection(lambda: cls(process, on_death), sock=ours)
+        _, spawner = await loop.create_unix_connection(lambda: cls(process, log, said, on_death), sock=ours)
         return spawner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,6 +105,16 @@ class Spawner(asyncio.Protocol):
         """What the spawner does not get because it dies is sent again to the next one."""
         if self._transport is not None:
             self._transport.write(frame)
+
+    def last_words(self) -> str:
+        """The last that it, or a supervisor of it, said; empty if nothing."""
+        try:
+            with self._log.open("rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(self._said, end - LAST_WORDS))
+                return log.read().decode(errors="replace").strip()
+        except OSError:
+            return ""
 
     async def close(self) -> None:
         """It ends when it has read everything."""

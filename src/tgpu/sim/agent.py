@@ -88,14 +88,19 @@ class _Guide:
     def __init__(self) -> None:
         self.url: str | None = None
         self.called: str | None = None
+        self._followed: set[str] = set()
 
     def welcomed(self, servers: tuple[str, ...]) -> None:
         del servers
         self.url = self.called
+        self._followed.clear()
 
-    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:
         del servers
         self.url = leader
+        is_new = leader is not None and leader not in self._followed
+        self._followed |= {leader} if leader is not None else set()
+        return is_new
 
     def silent(self) -> None:
         self.url = None

@@ -14,6 +14,7 @@ from tgpu.sim.checkers import everyone
 from tgpu.sim.faults import Faults
 from tgpu.sim.loop import SimLoop, StuckError
 from tgpu.sim.machine import Machine
+from tgpu.sim.tenants import Administrator
 from tgpu.sim.trace import Trace
 from tgpu.sim.workload import User
 from tgpu.sim.world import World
@@ -88,15 +89,16 @@ async def _story(world: World, random: Random) -> None:
         )
         for name in ("ada", "bob", "cyd")[: random.randint(1, 3)]
     ]
-    faults = Faults(world, random)
+    faults, admin = Faults(world, random), Administrator(random, world, world.trace)
     living = [asyncio.ensure_future(user.live(random.randint(3, 12), busy_s)) for user in users]
+    living.append(asyncio.ensure_future(admin.live(random.choice((1, 3, 8)), busy_s)))
     weather = faults.cuts if cuts else random.choice((faults.storm, faults.storm, faults.lose_a_node))
     trouble = asyncio.ensure_future(weather(busy_s))
     looking = asyncio.ensure_future(_look(world))
     await asyncio.wait([trouble, looking], return_when=asyncio.FIRST_COMPLETED)
     world.facts.gone.clear()
     faults.stop()
-    resting = asyncio.ensure_future(_come_to_rest(world, living))
+    resting = asyncio.ensure_future(_come_to_rest(world, living, admin))
     await asyncio.wait([resting, looking], return_when=asyncio.FIRST_COMPLETED)
     if not world.facts.found:
         world.facts.look(at_rest=True)
@@ -109,11 +111,13 @@ async def _look(world: World) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def _come_to_rest(world: World, living: "Sequence[asyncio.Future[None]]") -> None:
+async def _come_to_rest(world: World, living: "Sequence[asyncio.Future[None]]", admin: Administrator) -> None:
+    await asyncio.wait(living)
+    await admin.lift_limits()
     deadline = world.loop.time() + PATIENCE_S
     quiet_since = world.loop.time()
     while world.loop.time() < deadline:
-        if not (all(user.done() for user in living) and _is_at_rest(world)):
+        if not _is_at_rest(world):
             quiet_since = world.loop.time() + LOOK_S
         elif world.loop.time() - quiet_since >= REST_S:
             return

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.port import AttemptEnded, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, LaunchSpec, LogPart, RunnerEvent
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.machine import Machine
 
@@ -40,7 +40,10 @@ class SimRunner:
         self._machine.tell = None
 
     def launch(self, spec: LaunchSpec) -> None:
-        if spec.attempt not in self._known and spec.attempt not in self._machine.forgotten:
+        if spec.attempt in self._machine.forgotten:
+            assert self._on_event is not None
+            self._on_event(AttemptEnded(spec.attempt, HAD_BEFORE))
+        elif spec.attempt not in self._known:
             self._known[spec.attempt] = False
             self._machine.order(spec)
 

@@ -152,8 +152,8 @@ class _Heard:
 
 
 class _Watch:
-    """The observer: of all that is measured, only drift is a fact here, and only the leader's: one that
-    was deposed in its sleep rightly finds the world changed."""
+    """The observer: of all that is measured, only what was found wrong is a fact here, and drift only the
+    leader's: one that was deposed in its sleep rightly finds the world changed."""
 
     def __init__(self, facts: Facts, name: str) -> None:
         self._facts = facts
@@ -174,6 +174,9 @@ class _Watch:
     def count_placements(self, number: int) -> None: ...
 
     def note_alert(self, name: str, *, on: bool) -> None: ...
+
+    def count_ledger_differences(self, number: int) -> None:
+        self._facts.ledger_differences += number
 
     def count_drift(self, number: int) -> None:
         if self._facts.leader == self._name:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
+from tgpu.domain.quota import Admission
 from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts
 from tgpu.sim.loop import INCARNATION
@@ -53,6 +54,10 @@ class SimStore(MemoryStore):
         for event in receipt.events:
             told = " ".join(f"{name}={value}" for name, value in event.data.items())
             self._trace.add("store", f"epoch {epoch}: job {event.job_id} {event.kind} {told}")
+        for change in batch.assigned:
+            done = "refused" if change in receipt.refused else f"admitted: {change.admission}"
+            if change.admission is not Admission.CHARGED or change in receipt.refused:
+                self._trace.add("store", f"epoch {epoch}: job {change.attempt_id.job_id} is {done}")
         self._facts.committed(epoch, batch, receipt)
         return receipt
 

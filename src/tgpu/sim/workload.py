@@ -1,33 +1,20 @@
 """What users do: submit, in bulk too, and cancel, twice too and too late; and ask again until answered."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any, Protocol, TypeVar
 
 from tgpu.domain.job import Group, JobSpec, OnReturn, Request
 from tgpu.domain.node import Capacity
 from tgpu.domain.priority import PriorityClass
 from tgpu.sim.behaviour import Behaviour
 from tgpu.sim.chance import happens
+from tgpu.sim.door import Door
 from tgpu.sim.facts import Facts
-from tgpu.sim.store import SimStore
+from tgpu.sim.tenants import TENANTS
 from tgpu.sim.trace import Trace
-from tgpu.store.port import IdempotencyKey, QuotaExceededError
-
-T = TypeVar("T")
-LIMITED = "lab"
-"""A tenant whose quota is small enough to be met."""
-TENANTS = ("default", LIMITED, f"{LIMITED}/one", "team")
-MOST_WEIGHT = 5
-
-
-class Door(Protocol):
-    async def ask(self, question: Callable[[SimStore], Coroutine[Any, Any, T]]) -> T:
-        """Asks again until somebody answers; a refusal is an answer and is raised."""
-        ...
-
-    def now_ms(self) -> int: ...
+from tgpu.store.port import IdempotencyKey, UnknownTenantError
+from tgpu.store.quota_port import QuotaExceededError
 
 
 class User:
@@ -54,8 +41,6 @@ class User:
             await asyncio.sleep(self._random.uniform(0, 2 * for_s / acts))
             if self._mine and happens(self._random, 0.25):
                 await self._cancel(self._mine)
-            elif happens(self._random, 0.1):
-                await self._weigh()
             else:
                 await self._submit(f"{self._name}-{number}")
 
@@ -66,8 +51,11 @@ class User:
         once = IdempotencyKey(self._name, key, key)
         try:
             submitted = await self._door.ask(lambda store: store.submit(specs, at_ms, once))
-        except QuotaExceededError:
-            self._trace.add(self._name, f"{key} is beyond the quota")
+        except QuotaExceededError as error:
+            self._trace.add(self._name, f"{key} is refused: {error}")
+            return
+        except UnknownTenantError:
+            self._trace.add(self._name, f"{key} is for a tenant that was moved")
             return
         self._trace.add(self._name, f"{key} is acknowledged as {submitted.job_ids}")
         self._mine += submitted.job_ids
@@ -75,12 +63,6 @@ class User:
         if happens(self._random, 0.2):  # some change their mind at once
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)
-
-    async def _weigh(self) -> None:
-        """What a tenant is worth changes while its jobs wait and run."""
-        tenant_id, weight = self._random.choice(TENANTS), self._random.randint(1, MOST_WEIGHT)
-        self._trace.add(self._name, f"gives tenant {tenant_id} the weight {weight}")
-        await self._door.ask(lambda store: store.update_tenant(tenant_id, weight=weight))
 
     async def _cancel(self, job_ids: Sequence[int]) -> None:
         chosen = self._random.sample(job_ids, min(len(job_ids), self._random.choice((1, 1, 3))))

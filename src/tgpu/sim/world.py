@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from tgpu.core.picture import Picture
 from tgpu.domain.node import Capacity, Device
-from tgpu.domain.tenant import Limits, Tenant
 from tgpu.sim.agent import AgentProcess
 from tgpu.sim.chance import happens
 from tgpu.sim.facts import Facts
@@ -17,8 +16,8 @@ from tgpu.sim.network import Mood, Network
 from tgpu.sim.server import ServerProcess
 from tgpu.sim.store import SimStore
 from tgpu.sim.stream import Server
+from tgpu.sim.tenants import found
 from tgpu.sim.trace import Trace
-from tgpu.sim.workload import LIMITED, MOST_WEIGHT, TENANTS
 from tgpu.store.port import StoreUnavailableError
 
 T = TypeVar("T")
@@ -47,14 +46,7 @@ class World:
         self._lives = 0
 
     async def begin(self) -> None:
-        roomy = Limits(cpu_milli=random_limit(self._random), gpu_milli=random_limit(self._random))
-        await self.store.create_tenant(Tenant(LIMITED, limits=roomy))
-        for tenant_id in TENANTS:
-            weight = self._random.randint(1, MOST_WEIGHT)
-            if tenant_id in self.store.state.tenants:
-                await self.store.update_tenant(tenant_id, weight=weight)
-            else:
-                await self.store.create_tenant(Tenant(tenant_id, weight=weight))
+        await found(self.store, self._random)
         self.ensure_servers()
         for machine in self.machines:
             self.start_agent(machine)
@@ -172,7 +164,3 @@ def capacity(random: Random, number: int) -> Capacity:
         for index in range(random.choice((0, 1, 2, 4)))
     )
     return Capacity(cpu_milli=random.choice((2000, 8000)), memory_mib=16384, disk_mib=0, devices=devices)
-
-
-def random_limit(random: Random) -> int | None:
-    return random.choice((None, 8000, 20000))

@@ -3,12 +3,15 @@ kept for whom, and the secrets that all servers share.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
 from tgpu.domain.job import LabelRule
 from tgpu.store.refusals import StoreError
+
+REPEATED_WITHIN_MS = 60_000
+"""A client that lost the answer asks again so shortly after."""
 
 
 class UnknownJoinTokenError(StoreError):
@@ -25,9 +28,9 @@ class JoinTokenUsedError(StoreError):
 
 class NodeInUseError(StoreError):
     def __init__(self, node_id: str, attempts: int) -> None:
+        held = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         super().__init__(
-            f"node {node_id} still holds {attempts} attempts: drain it and wait until they have ended, or"
-            " stop them"
+            f"node {node_id} still holds {held}: drain it and wait until nothing runs there, or cancel that"
         )
         self.node_id, self.attempts = node_id, attempts
 
@@ -110,6 +113,19 @@ class WindowRow:
     """Who may use them by name."""
     cancelled: bool = False
 
+    def repeats(self, earlier: "WindowRow") -> bool:
+        """Whether a client that lost the answer asked for the same once more."""
+        if earlier.cancelled or self.created_ms - earlier.created_ms > REPEATED_WITHIN_MS:
+            return False
+        both_from_now = (self.from_ms, earlier.from_ms) == (self.created_ms, earlier.created_ms)
+        alike = replace(
+            earlier,
+            window_id=self.window_id,
+            created_ms=self.created_ms,
+            from_ms=self.from_ms if both_from_now else earlier.from_ms,
+        )
+        return alike == self
+
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
@@ -179,6 +195,10 @@ class ClusterStore(Protocol):
         JoinTokenExpiredError, JoinTokenUsedError."""
         ...
 
+    async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:
+        """Gives this key to a node that has none. Whether the node's key is this one now."""
+        ...
+
     async def node_key_digest(self, node_id: str) -> str | None: ...
 
     async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
@@ -197,7 +217,7 @@ class ClusterStore(Protocol):
     # Windows.
 
     async def create_window(self, window: WindowRow) -> WindowRow:
-        """Gives it the next id."""
+        """Gives it the next id. If it repeats an earlier one, that one is returned instead."""
         ...
 
     async def windows(self) -> list[WindowRow]:

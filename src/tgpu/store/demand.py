@@ -1,9 +1,11 @@
-"""What work asks of each tenant it concerns: its own and every one above."""
+"""What a job's task asks of its tenants' quotas."""
 
-from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
+from tgpu.domain.charges import asks_for_model, charged_gpu_milli, charged_of
 from tgpu.domain.job import JobSpec, Request
-from tgpu.domain.tenant import Amounts, lineage
+from tgpu.domain.quota import GPU_MODEL, Amounts
 
 
 def the_request(spec: JobSpec) -> Request:
@@ -12,23 +14,60 @@ def the_request(spec: JobSpec) -> Request:
     return group.request
 
 
-def demand_by_tenant(work: Iterable[tuple[str, Request]]) -> dict[str, Amounts]:
-    """The sums for (tenant, request) pairs, a parent before its children.
+def charge_of(request: Request, names: tuple[str, ...] = ()) -> dict[str, int]:
+    """By dimension, without those that it asks nothing of; `names` are limits that a tenant has beyond the
+    four that all have."""
+    charge = {
+        "cpu_milli": request.cpu_milli,
+        "memory_mib": request.memory_mib,
+        "disk_mib": request.disk_mib,
+        "gpu_milli": charged_gpu_milli(request),
+    }
+    for name in names:
+        charge[name] = charged_of(request, name)
+    return {dimension: amount for dimension, amount in charge.items() if amount}
 
-    A request by GPU memory alone adds no GPUs: how much of one it takes depends on the device that it gets,
-    and the quota is charged before that is known.
-    """
-    own: dict[str, tuple[int, int, int, int]] = {}
-    for tenant_id, request in work:
-        cpu, memory, disk, gpu = own.get(tenant_id, (0, 0, 0, 0))
-        own[tenant_id] = (
-            cpu + request.cpu_milli,
-            memory + request.memory_mib,
-            disk + request.disk_mib,
-            gpu + request.gpu_milli,
-        )
-    total: dict[str, Amounts] = {}
-    for tenant_id, sums in own.items():
-        for ancestor in lineage(tenant_id):
-            total[ancestor] = total.get(ancestor, Amounts()).plus(Amounts(*sums))
-    return dict(sorted(total.items()))
+
+def amounts_of(charges: dict[str, int]) -> Amounts:
+    """The same, as it is shown."""
+    basic = {name: charges.get(name, 0) for name in _BASIC}
+    named = sorted((name, amount) for name, amount in charges.items() if amount and name not in _BASIC)
+    return Amounts(**basic, named=tuple(named))
+
+
+_BASIC = frozenset({"cpu_milli", "memory_mib", "disk_mib", "gpu_milli"})
+
+
+def within_limits(request: Request, names: frozenset[str]) -> Request:
+    """As the task is to be kept: GPUs of a model that its tenants limit are given to who asks for them by
+    name, and to nobody else."""
+    if not names or not charged_gpu_milli(request):
+        return request
+    models = (name.removeprefix(GPU_MODEL) for name in names if name.startswith(GPU_MODEL))
+    barred = tuple(sorted(model for model in models if not asks_for_model(request, model)))
+    return replace(request, gpu_types_barred=barred) if barred else request
+
+
+class Run(NamedTuple):
+    """From when to when an attempt had its GPUs; one that never began had them never."""
+
+    started_ms: int | None
+    ended_ms: int
+
+    def gpu_ms(self, request: Request, since_ms: int = 0) -> int:
+        """Thousandths of a GPU times seconds, after some moment."""
+        if self.started_ms is None:
+            return 0
+        ran_ms = max(0, self.ended_ms - max(self.started_ms, since_ms))
+        return charged_gpu_milli(request) * ran_ms // 1000
+
+
+NEVER_RAN = Run(None, 0)
+
+
+def whole_run_gpu_ms(request: Request, time_limit_s: int | None) -> int | None:
+    """If it runs as long as it may; None if nothing bounds that."""
+    gpu_milli = charged_gpu_milli(request)
+    if not gpu_milli:
+        return 0
+    return None if time_limit_s is None else gpu_milli * time_limit_s

@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from tgpu.store.port import StoreUnavailableError
+from tgpu.store.refusals import StoreError
 from tgpu.store.sql.session import Session
 
 _MOST_AT_ONCE = 1000
@@ -29,7 +30,8 @@ T = TypeVar("T")
 
 
 Together = Callable[[Session, Sequence[Any]], Sequence[Any]]
-"""Does the work of several callers: takes their items, gives their answers, or raises for all of them."""
+"""Does the work of several callers: takes their items, gives their answers, or raises for all of them. An
+answer that is a refusal is raised for its caller, and concerns nobody else."""
 
 
 class Savepoints(Protocol):
@@ -194,7 +196,7 @@ class GroupCommit:
             piece.error.__cause__ = error
 
     def _run_as_one(self, pieces: list[_Piece]) -> None:
-        """Without savepoints: if somebody is refused, the whole transaction is undone."""
+        """Without savepoints: if it fails for somebody, the whole transaction is undone."""
         session = self._driver.begin()
         try:
             self._run_together(session, pieces)
@@ -202,7 +204,10 @@ class GroupCommit:
             if self._driver.is_trouble(error):
                 raise
             raise _WorkError(error) from error
-        self._driver.commit(wakes=any(piece.wakes for piece in pieces))
+        if all(piece.error is not None for piece in pieces):
+            self._driver.roll_back()  # who was refused has changed nothing
+        else:
+            self._driver.commit(wakes=any(piece.wakes for piece in pieces if piece.error is None))
 
     def _run_apart(self, pieces: list[_Piece], savepoints: Savepoints) -> None:
         """Each kind in a savepoint, and if somebody in it is refused, each piece."""
@@ -219,7 +224,9 @@ class GroupCommit:
             pieces[0].error = error
             return
         for piece in pieces:
-            piece.error = self._run_in_savepoint(session, [piece], savepoints)
+            error = self._run_in_savepoint(session, [piece], savepoints)
+            if error is not None:
+                piece.error = error
 
     def _run_in_savepoint(
         self, session: Session, pieces: list[_Piece], savepoints: Savepoints
@@ -240,7 +247,8 @@ class GroupCommit:
         session.wrote_events = False
         results = pieces[0].together(session, [piece.item for piece in pieces])
         for piece, result in zip(pieces, results, strict=True):
-            piece.result, piece.error, piece.wrote_events = result, None, session.wrote_events
+            piece.error = result if isinstance(result, StoreError) else None
+            piece.result, piece.wrote_events = result, session.wrote_events
 
     def _answer(self, pieces: list[_Piece]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Piece]] = defaultdict(list)

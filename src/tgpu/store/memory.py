@@ -7,17 +7,18 @@ outlasts its callers.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import Limits, Tenant
 from tgpu.store.lost import Origin
+from tgpu.store.memory_access import MemoryAccess
 from tgpu.store.memory_cluster import MemoryCluster, loop_ms
 from tgpu.store.memory_progress import commit
-from tgpu.store.memory_state import State, brief_of, is_wanted
+from tgpu.store.memory_quota import MemoryQuota
+from tgpu.store.memory_state import State, is_wanted
+from tgpu.store.memory_usage import MemoryUsage
 from tgpu.store.port import (
     Batch,
     Changes,
@@ -27,18 +28,19 @@ from tgpu.store.port import (
     LiveSummary,
     Paging,
     Receipt,
+    Seen,
     Submitted,
-    Token,
     World,
 )
 
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryCluster):
+class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
     def __init__(self, cluster_id: str = "memory", clock_ms: Callable[[], int] = loop_ms) -> None:
         """`clock_ms` is what leases and announcements run by."""
-        super().__init__(State(), clock_ms)
+        MemoryCluster.__init__(self, State(), clock_ms)
+        MemoryAccess.__init__(self, self._state)
         self._cluster_id = cluster_id
         self._wakes: list[Callable[[], None]] = []
         self._event_wakes: list[Callable[[], None]] = []
@@ -59,21 +61,25 @@ class MemoryStore(MemoryCluster):
         self._event_wakes.clear()
 
     async def submit(
-        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+        self,
+        specs: Sequence[JobSpec],
+        at_ms: int,
+        key: IdempotencyKey | None = None,
+        token_id: int | None = None,
     ) -> Submitted:
-        return await self._once(lambda: self._state.submit(specs, at_ms, key), wakes=True)
+        return await self._once(lambda: self._state.submit(specs, at_ms, key, token_id), wakes=True)
 
     async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
         return await self._once(lambda: self._state.request_cancel(job_ids, by, at_ms), wakes=True)
 
     async def job(self, job_id: int) -> Job | None:
-        return await self._once(lambda: self._state.jobs.get(job_id))
+        return await self._once(lambda: self._state.job(job_id))
 
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
         def page() -> list[Job]:
             wanted = (job for job in self._state.jobs.values() if is_wanted(job, where, paging))
             in_order = sorted(wanted, key=lambda job: job.job_id, reverse=not paging.oldest_first)
-            return in_order[: paging.limit]
+            return [self._state.shown(job) for job in in_order[: paging.limit]]
 
         return await self._once(page)
 
@@ -98,7 +104,7 @@ class MemoryStore(MemoryCluster):
         self, after_seq: int = 0, limit: int = 1000, job_id: int | None = None, user: str | None = None
     ) -> list[Event]:
         def following() -> list[Event]:
-            newer = self._state.events[max(after_seq, 0) :]
+            newer = self._state.events_after(after_seq)
             wanted = [
                 event for event in newer if job_id in (None, event.job_id) and user in (None, event.user)
             ]
@@ -107,12 +113,14 @@ class MemoryStore(MemoryCluster):
         return await self._once(following)
 
     async def last_seq(self) -> int:
-        return await self._once(lambda: len(self._state.events))
+        return await self._once(lambda: self._state.last_seq)
 
-    async def counts(self) -> Counts:
+    async def counts(self, seen: Seen | None = None) -> Counts:
         def count() -> Counts:
             counts = Counts({}, {})
             for job in self._state.jobs.values():
+                if seen is not None and not seen.has(job.spec.user, job.spec.tenant_id):
+                    continue
                 counts.by_status[job.status] = counts.by_status.get(job.status, 0) + 1
                 if not job.status.is_final:
                     of_user = (job.spec.user, job.status)
@@ -127,53 +135,6 @@ class MemoryStore(MemoryCluster):
     def _nodes(self) -> list[Node]:
         return [node for _, node in sorted(self._state.nodes.items())]
 
-    async def tenants(self) -> list[Tenant]:
-        return await self._once(lambda: [tenant for _, tenant in sorted(self._state.tenants.items())])
-
-    async def tenant(self, tenant_id: str) -> Tenant | None:
-        return await self._once(lambda: self._state.tenants.get(tenant_id))
-
-    async def create_tenant(self, tenant: Tenant) -> Tenant:
-        return await self._once(lambda: self._state.create_tenant(tenant), wakes=True)
-
-    async def update_tenant(
-        self,
-        tenant_id: str,
-        *,
-        weight: int | None = None,
-        limits: Limits | None = None,
-        if_version: int | None = None,
-    ) -> Tenant:
-        return await self._once(
-            lambda: self._state.rewrite_tenant(tenant_id, weight, limits, if_version), wakes=True
-        )
-
-    async def create_token(self, token: Token) -> Token:
-        def create() -> Token:
-            created = replace(token, token_id=len(self._state.tokens) + 1)
-            self._state.tokens[created.token_id] = created
-            return created
-
-        return await self._once(create)
-
-    async def tokens(self) -> list[Token]:
-        return await self._once(lambda: list(self._state.tokens.values()))
-
-    async def token_by_digest(self, digest: str) -> Token | None:
-        return await self._once(
-            lambda: next((token for token in self._state.tokens.values() if token.digest == digest), None)
-        )
-
-    async def revoke_token(self, token_id: int) -> bool:
-        def revoke() -> bool:
-            token = self._state.tokens.get(token_id)
-            if token is None or token.revoked:
-                return False
-            self._state.tokens[token_id] = replace(token, revoked=True)
-            return True
-
-        return await self._once(revoke)
-
     async def claim(self) -> int:
         def claim() -> int:
             self._state.epoch += 1
@@ -185,9 +146,9 @@ class MemoryStore(MemoryCluster):
         def everything() -> World:
             live = [self._state.jobs[job_id] for job_id in sorted(self._state.live)]
             return World(
-                seq=len(self._state.events),
+                seq=self._state.last_seq,
                 nodes=self._nodes(),
-                tasks=[brief_of(job) for job in live],
+                tasks=[self._state.brief(job) for job in live],
                 attempts=list(self._state.live_attempts()),
                 tenants=self._state.terms(),
                 windows=[window for window in self._state.windows.values() if not window.cancelled],

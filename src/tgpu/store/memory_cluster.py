@@ -149,6 +149,9 @@ class MemoryCluster(ABC):
 
         return await self._once(enrol)
 
+    async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:  # noqa: ARG002  as the port
+        return await self._once(lambda: self._cluster.node_keys.setdefault(node_id, key_digest) == key_digest)
+
     async def node_key_digest(self, node_id: str) -> str | None:
         return await self._once(lambda: self._cluster.node_keys.get(node_id))
 
@@ -184,7 +187,10 @@ class MemoryCluster(ABC):
 
     async def create_window(self, window: WindowRow) -> WindowRow:
         def create() -> WindowRow:
-            return self._state.put_window(replace(window, window_id=len(self._state.windows) + 1))
+            windows = self._state.windows
+            made = replace(window, window_id=len(windows) + 1)
+            earlier = next((known for known in windows.values() if made.repeats(known)), None)
+            return earlier or self._state.put_window(made)
 
         return await self._once(create, wakes=True)
 

@@ -1,6 +1,7 @@
 """What a memory store remembers, and what users may ask of it."""
 
 import string
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,10 +9,14 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Happening, Status, task_after
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import DEFAULT_TENANT, Amounts, Limits, Tenant
+from tgpu.domain.quota import Standing
+from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within
+from tgpu.domain.usage import Usage
 from tgpu.store import event_data
+from tgpu.store.acceptance import accept
+from tgpu.store.access_port import Token
 from tgpu.store.cluster_port import WindowRow
-from tgpu.store.demand import demand_by_tenant, the_request
+from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.port import (
     Changes,
     IdempotencyConflictError,
@@ -19,13 +24,9 @@ from tgpu.store.port import (
     JobFilter,
     LiveSummary,
     Paging,
-    QuotaExceededError,
-    StaleVersionError,
     Submitted,
-    TenantExistsError,
-    Token,
-    UnknownTenantError,
 )
+from tgpu.store.tenancy import without_use
 
 # As SQLite's lower(): letters beyond ASCII are left as they are.
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -36,13 +37,21 @@ class State:
     epoch: int = 0
     restored: bool = False
     jobs: dict[int, Job] = field(default_factory=dict)
+    tasks: dict[int, MemoryTask] = field(default_factory=dict)
+    """By job, the rest of its one task."""
     live: set[int] = field(default_factory=set)
     attempts: dict[int, list[Attempt]] = field(default_factory=dict)
     """By job, the attempt with number n at index n - 1."""
     holding: set[AttemptId] = field(default_factory=set)
     """The attempts that are live."""
+    usage: dict[AttemptId, Usage] = field(default_factory=dict)
+    """Of attempts that hold nothing any more."""
     events: list[Event] = field(default_factory=list)
-    """The event with number n at index n - 1."""
+    """In the order of their numbers."""
+    last_seq: int = 0
+    """The newest number; some are no event's."""
+    rearranged_seq: int = 0
+    """The number that was used up when tenants were last moved or removed."""
     nodes: dict[str, Node] = field(default_factory=dict)
     tenants: dict[str, Tenant] = field(default_factory=lambda: {DEFAULT_TENANT: Tenant(DEFAULT_TENANT)})
     tenant_changes: dict[str, int] = field(default_factory=lambda: {DEFAULT_TENANT: 1})
@@ -55,48 +64,62 @@ class State:
     """By user and key: the body's digest and the job ids that were answered."""
 
     def record(self, at_ms: int, kind: str, job: Job, task_index: int | None, data: event_data.Data) -> Event:
-        event = Event(len(self.events) + 1, at_ms, kind, job.job_id, task_index, data, job.spec.user)
+        self.last_seq += 1
+        event = Event(self.last_seq, at_ms, kind, job.job_id, task_index, data, job.spec.user)
         self.events.append(event)
         return event
 
-    def submit(self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None) -> Submitted:
+    def events_after(self, seq: int, limit: int | None = None) -> list[Event]:
+        first = bisect_right(self.events, seq, key=lambda event: event.seq)
+        return self.events[first : None if limit is None else first + limit]
+
+    def submit(
+        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None, token_id: int | None
+    ) -> Submitted:
         if key is not None and (key.user, key.key) in self.answers:
-            body_digest, job_ids = self.answers[key.user, key.key]
-            if body_digest != key.body_digest:
-                raise IdempotencyConflictError(
-                    f"the key {key.key!r} was used for another request: give this one a key of its own"
-                )
-            return Submitted(list(job_ids), replayed=True)
-        demand = demand_by_tenant((spec.tenant_id, the_request(spec)) for spec in specs)
-        self.tenants.update(
-            {tenant_id: self._charged(tenant_id, asked) for tenant_id, asked in demand.items()}
-        )
+            return self._replayed(key)
+        ledger = self.ledger()
+        jobs = accept(ledger.book, specs, ledger.cap(token_id), ledger.shown)
+        ledger.write()
         job_ids = list(range(len(self.jobs) + 1, len(self.jobs) + 1 + len(specs)))
-        for job_id, spec in zip(job_ids, specs, strict=True):
+        for job_id, (spec, request, standing) in zip(job_ids, jobs, strict=True):
             job = Job(job_id, spec, task_after(None, Happening.SUBMITTED), at_ms)
             self.jobs[job_id] = job
+            self.tasks[job_id] = MemoryTask(request, standing, at_ms, token_id=token_id)
             self.live.add(job_id)
             self.record(at_ms, Happening.SUBMITTED.value, job, 0, event_data.on_submitted(spec))
         if key is not None:
             self.answers[key.user, key.key] = (key.body_digest, list(job_ids))
-        return Submitted(job_ids)
+        return Submitted(job_ids, held=self._held(job_ids))
 
-    def _charged(self, tenant_id: str, asked: Amounts) -> Tenant:
-        tenant = self.tenants.get(tenant_id)
-        if tenant is None:
-            raise UnknownTenantError(tenant_id)
-        used = tenant.used.plus(asked)
-        if (dimension := tenant.limits.exceeded_by(used)) is not None:
-            raise QuotaExceededError(tenant, dimension, asked)
-        return replace(tenant, used=used)
+    def _replayed(self, key: IdempotencyKey) -> Submitted:
+        body_digest, job_ids = self.answers[key.user, key.key]
+        if body_digest != key.body_digest:
+            raise IdempotencyConflictError(
+                f"the key {key.key!r} was used for another request: give this one a key of its own"
+            )
+        return Submitted(list(job_ids), replayed=True, held=self._held(job_ids))
 
-    def release(self, spec: JobSpec) -> None:
-        for tenant_id, freed in demand_by_tenant([(spec.tenant_id, the_request(spec))]).items():
-            tenant = self.tenants[tenant_id]
-            self.tenants[tenant_id] = replace(tenant, used=tenant.used.minus(freed))
+    def job(self, job_id: int) -> Job | None:
+        found = self.jobs.get(job_id)
+        return None if found is None else self.shown(found)
+
+    def shown(self, job: Job) -> Job:
+        """With how it stands with its tenant's quota, which its task knows."""
+        return replace(job, held=True) if self._held([job.job_id]) and job.status.waits else job
+
+    def _held(self, job_ids: Sequence[int]) -> frozenset[int]:
+        return frozenset(
+            job_id
+            for job_id in job_ids
+            if job_id in self.live and self.tasks[job_id].standing is Standing.HELD
+        )
+
+    def ledger(self) -> MemoryBook:
+        return MemoryBook(self.tenants, self.tokens)
 
     def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
-        before = [self.jobs.get(job_id) for job_id in job_ids]
+        before = [self.job(job_id) for job_id in job_ids]
         for job_id in job_ids:
             if job_id in self.live and self.jobs[job_id].cancel_by is None:
                 job = self.jobs[job_id] = replace(self.jobs[job_id], cancel_by=by)
@@ -130,11 +153,11 @@ class State:
             self.holding.discard(attempt.attempt_id)
 
     def changes(self, after_seq: int, limit: int) -> Changes:
-        scanned = self.events[after_seq : after_seq + limit]
+        scanned = self.events_after(after_seq, limit)
         fresh = [self.jobs[event.job_id] for event in scanned if event.kind == Happening.SUBMITTED]
         return Changes(
             seq=scanned[-1].seq if scanned else after_seq,
-            submitted=[brief_of(job) for job in fresh if job.status.waits],
+            submitted=[self.brief(job) for job in fresh if job.status.waits],
             cancels=[
                 (event.job_id, str(event.data["by"]))
                 for event in scanned
@@ -147,63 +170,39 @@ class State:
                 for window_id, window in self.windows.items()
                 if self.window_changes[window_id] > after_seq
             ],
+            rearranged=self.rearranged_seq > after_seq,
+        )
+
+    def brief(self, job: Job) -> TaskBrief:
+        spec, task = job.spec, self.tasks[job.job_id]
+        return TaskBrief(
+            job.task_id,
+            job.status,
+            task.request,
+            spec.user,
+            spec.tenant_id,
+            spec.name,
+            spec.priority_class,
+            spec.priority,
+            job.submitted_ms,
+            job.attempts,
+            spec.time_limit_s,
+            spec.max_wait_s,
+            spec.requeue,
+            spec.grace_s,
+            job.cancel_by,
+            held=task.standing is not Standing.CHARGED,
+            burst=task.standing is Standing.BURST,
         )
 
     def put_window(self, window: WindowRow) -> WindowRow:
         self.windows[window.window_id] = window
-        self.window_changes[window.window_id] = len(self.events) + 1
+        self.window_changes[window.window_id] = self.last_seq + 1
         return window
 
     def terms(self) -> list[Tenant]:
         """Every tenant, without what it uses."""
-        return [replace(tenant, used=Amounts()) for _, tenant in sorted(self.tenants.items())]
-
-    def create_tenant(self, tenant: Tenant) -> Tenant:
-        if tenant.parent_id is not None and tenant.parent_id not in self.tenants:
-            raise UnknownTenantError(tenant.parent_id)
-        if tenant.tenant_id in self.tenants:
-            raise TenantExistsError(f"there is a tenant {tenant.tenant_id!r} already")
-        self.tenants[tenant.tenant_id] = Tenant(tenant.tenant_id, tenant.weight, tenant.limits)
-        self.tenant_changes[tenant.tenant_id] = len(self.events) + 1
-        return self.tenants[tenant.tenant_id]
-
-    def rewrite_tenant(
-        self, tenant_id: str, weight: int | None, limits: Limits | None, if_version: int | None
-    ) -> Tenant:
-        tenant = self.tenants.get(tenant_id)
-        if tenant is None:
-            raise UnknownTenantError(tenant_id)
-        if if_version not in (None, tenant.version):
-            raise StaleVersionError(tenant.version)
-        self.tenants[tenant_id] = replace(
-            tenant,
-            weight=tenant.weight if weight is None else weight,
-            limits=tenant.limits if limits is None else limits,
-            version=tenant.version + 1,
-        )
-        self.tenant_changes[tenant_id] = len(self.events) + 1
-        return self.tenants[tenant_id]
-
-
-def brief_of(job: Job) -> TaskBrief:
-    spec = job.spec
-    return TaskBrief(
-        job.task_id,
-        job.status,
-        the_request(spec),
-        spec.user,
-        spec.tenant_id,
-        spec.name,
-        spec.priority_class,
-        spec.priority,
-        job.submitted_ms,
-        job.attempts,
-        spec.time_limit_s,
-        spec.max_wait_s,
-        spec.requeue,
-        spec.grace_s,
-        job.cancel_by,
-    )
+        return [without_use(tenant) for _, tenant in sorted(self.tenants.items())]
 
 
 def is_wanted(job: Job, where: JobFilter, paging: Paging) -> bool:
@@ -213,6 +212,9 @@ def is_wanted(job: Job, where: JobFilter, paging: Paging) -> bool:
         and (not where.statuses or job.status in where.statuses)
         and (not where.users or spec.user in where.users)
         and where.tenant_id in (None, spec.tenant_id)
+        and (where.within is None or is_within(spec.tenant_id, where.within))
+        and (where.seen is None or where.seen.has(spec.user, spec.tenant_id))
+        and (where.ran is None or where.ran.has(job))
         and (where.name_contains is None or _folded(where.name_contains) in _folded(spec.name))
         and (not where.id_ranges or any(low <= job.job_id <= high for low, high in where.id_ranges))
         and (where.submitted_from_ms is None or job.submitted_ms >= where.submitted_from_ms)

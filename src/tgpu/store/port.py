@@ -13,10 +13,15 @@ from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import Amounts, Limits, Tenant
+from tgpu.domain.quota import Admission
+from tgpu.domain.tenant import Tenant
+from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
+from tgpu.store.quota_port import QuotaStore
+from tgpu.store.ran import Ran
 from tgpu.store.refusals import StoreError
+from tgpu.store.usage_port import UsageStore
 
 
 class UnknownTenantError(StoreError):
@@ -29,20 +34,16 @@ class TenantExistsError(StoreError):
     pass
 
 
+class ArchivedTenantError(StoreError):
+    """It takes no new jobs."""
+
+
 class StaleVersionError(StoreError):
     """Somebody else changed the row first: read it again, then decide."""
 
     def __init__(self, current: int) -> None:
         super().__init__(f"the version is {current} by now")
         self.current = current
-
-
-class QuotaExceededError(StoreError):
-    """The whole submission is refused, with the numbers that say why."""
-
-    def __init__(self, tenant: Tenant, dimension: str, asked: Amounts) -> None:
-        super().__init__(f"tenant {tenant.tenant_id} would exceed its quota of {dimension}")
-        self.tenant, self.dimension, self.asked = tenant, dimension, asked
 
 
 class IdempotencyConflictError(StoreError):
@@ -74,6 +75,21 @@ class IdempotencyKey:
 class Submitted:
     job_ids: list[int]
     replayed: bool = False
+    held: frozenset[int] = frozenset()
+    """Those of them that wait for their tenant's quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whose jobs somebody may know of."""
+
+    user: str | None
+    """Their own, wherever those are; None: only those of the tenants."""
+    tenants: frozenset[str]
+    """Of each of these, and not of others below it."""
+
+    def has(self, user: str, tenant_id: str) -> bool:
+        return user == self.user or tenant_id in self.tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,10 @@ class JobFilter:
     submitted_from_ms: int | None = None
     submitted_until_ms: int | None = None
     ended_from_ms: int | None = None
+    seen: Seen | None = None
+    within: str | None = None
+    """Of this tenant, and of everybody below it."""
+    ran: Ran | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +131,8 @@ class World:
     """The live ones only: those that hold something, also for a task that goes on with another attempt (their
     `stop_cause` is `superseded`) or is over."""
     tenants: list[Tenant] = field(default_factory=list)
-    """All of them, with weight and limits; what they use is left at zero, for it changes with every task."""
+    """All of them. What they use is as of now for GPU-hours, and else left at zero: it follows from the
+    tasks."""
     windows: list[WindowRow] = field(default_factory=list)
     """All that were not cancelled, past ones too."""
     restored: bool = False
@@ -142,6 +163,8 @@ class Changes:
     first task of such a tenant, and again while `seq` stands still."""
     windows: list[WindowRow] = field(default_factory=list)
     """Those that were created or cancelled, again while `seq` stands still."""
+    rearranged: bool = False
+    """A tenant was moved or removed: only a fresh `load` tells how things stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +174,10 @@ class Assigned:
     attempt_id: AttemptId
     node_id: str
     devices: tuple[int, ...]
+    admission: Admission = Admission.CHARGED
+    reserve_gpu_ms: int = 0
+    """What it takes of its tenant's GPU-hours if it runs as long as it may: thousandths of a GPU times
+    seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,20 +278,6 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A key for callers over TCP; only its digest is kept."""
-
-    token_id: int
-    user: str
-    role: str
-    digest: str
-    note: str
-    created_ms: int
-    expires_ms: int | None
-    revoked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
     """How many jobs there are, by status, and live ones by user and status."""
 
@@ -272,7 +285,7 @@ class Counts:
     live_by_user: dict[tuple[str, Status], int]
 
 
-class Store(ClusterStore, Protocol):
+class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
     """Every method is one transaction; what it returned has happened, durably."""
 
     @property
@@ -281,9 +294,9 @@ class Store(ClusterStore, Protocol):
         ...
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        """`wake` is called on the event loop after every `submit` and `request_cancel`, and whenever a tenant
-        or a window was created or changed, by whichever server, and once whenever something may have been
-        missed."""
+        """`wake` is called on the event loop after every `submit` and `request_cancel`, whenever a tenant or
+        a window was created or changed, and whenever who may do what has changed (members, tokens), by
+        whichever server, and once whenever something may have been missed."""
         ...
 
     def subscribe_events(self, wake: Callable[[], None]) -> None:
@@ -295,10 +308,18 @@ class Store(ClusterStore, Protocol):
     # What users ask for: written by the API.
 
     async def submit(
-        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+        self,
+        specs: Sequence[JobSpec],
+        at_ms: int,
+        key: IdempotencyKey | None = None,
+        token_id: int | None = None,
     ) -> Submitted:
-        """All or none. Charges the quotas from root to leaf. Raises QuotaExceededError, UnknownTenantError,
-        IdempotencyConflictError."""
+        """All or none. Charges the quotas from root to leaf, and the caps of the token. Where what is over a
+        quota is queued (`Terms.over_quota`, of the nearest tenant that says), jobs are held instead, and
+        charged when they start; a job that is more than a whole limit is refused there, too. A job of a class
+        that may burst, over the quota of a tenant that may, is held if 1.5 times the limit has room for it.
+        A tenant that is archived, or below one that is, takes none. Raises QuotaExceededError,
+        TokenSpentError, UnknownTenantError, ArchivedTenantError, IdempotencyConflictError."""
         ...
 
     async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
@@ -326,40 +347,11 @@ class Store(ClusterStore, Protocol):
 
     async def last_seq(self) -> int: ...
 
-    async def counts(self) -> Counts: ...
+    async def counts(self, seen: Seen | None = None) -> Counts:
+        """Of everybody's jobs, or of those that somebody may know of."""
+        ...
 
     async def nodes(self) -> list[Node]: ...
-
-    # Tenants and tokens.
-
-    async def tenants(self) -> list[Tenant]: ...
-
-    async def tenant(self, tenant_id: str) -> Tenant | None: ...
-
-    async def create_tenant(self, tenant: Tenant) -> Tenant:
-        """Raises TenantExistsError, or UnknownTenantError if its parent is missing."""
-        ...
-
-    async def update_tenant(
-        self,
-        tenant_id: str,
-        *,
-        weight: int | None = None,
-        limits: Limits | None = None,
-        if_version: int | None = None,
-    ) -> Tenant:
-        """Raises UnknownTenantError or StaleVersionError."""
-        ...
-
-    async def create_token(self, token: Token) -> Token:
-        """Gives it the next id."""
-        ...
-
-    async def tokens(self) -> list[Token]: ...
-
-    async def token_by_digest(self, digest: str) -> Token | None: ...
-
-    async def revoke_token(self, token_id: int) -> bool: ...
 
     # What was decided and what was reported: written by the control loop.
 
@@ -379,13 +371,16 @@ class Store(ClusterStore, Protocol):
     async def commit(self, epoch: int, batch: Batch) -> Receipt:
         """Takes each change that the tables of `domain.lifecycle` and the current rows allow, refuses the
         others one by one, writes an event for each one taken. An assignment is refused if its task does not
-        wait, if somebody asked to cancel it, or if the number is not the next.
+        wait, if somebody asked to cancel it, if the number is not the next, or if some quota from root to
+        leaf has no room for it: for running tasks, for GPU-hours, and, if it was held, for what it reserves.
+        It is charged in the same transaction.
 
         A task goes on with one attempt. One that was superseded is the task's no more: it can only be gone.
         One that was lost can return, be gone, or end its task for good; a task that is over has none that
         returns. An attempt is superseded only if its task is over or has another one, live or lost.
 
-        Releases quota once, when a task reaches a final state, whatever attempts it leaves behind. Raises
+        Releases quota once, when a task reaches a final state, whatever attempts it leaves behind; what it
+        had on the burst and the unused part of its GPU-hours already when it leaves its attempt. Raises
         DeposedError if somebody has a newer epoch: a lease that ran out deposes nobody while nobody else has
         won."""
         ...

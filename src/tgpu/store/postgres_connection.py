@@ -17,19 +17,21 @@ _PROBE_S, _PROBES = 5, 3
 MIGRATING = {
     "default_transaction_isolation": "read committed",  # each statement sees what was committed before it
 }
-WRITING = {
-    **MIGRATING,
-    # A plan that was made while a table was small would scan it when it is large: a writer goes by keys only.
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-}
+# A plan that was made while a table was small would scan it when it is large.
+_BY_KEYS_ONLY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+WRITING = {**MIGRATING, **_BY_KEYS_ONLY}
 READING = {
     "default_transaction_isolation": "repeatable read",
     "default_transaction_read_only": "on",
     # What is asked for differs from time to time, and with it the best way to find it.
     "plan_cache_mode": "force_custom_plan",
     "idle_in_transaction_session_timeout": "60s",  # it holds no locks, and may have much to unpack
+}
+FOLLOWING = {
+    **READING,
+    **_BY_KEYS_ONLY,
+    # The same few statements in every turn, each for a handful of rows: to plan them would take longer.
+    "plan_cache_mode": "force_generic_plan",
 }
 
 

@@ -1,12 +1,13 @@
 """How transactions on PostgreSQL are begun, ended and undone, by a writer among others and by a reader.
 
 Rows are locked in one order by everybody: the lease, the epoch (`meta`), nodes, jobs by id, tasks and
-attempts, tenants root before leaf, and last `counters`, which numbers the events and is held until the
-commit: so the feed is in the order of commits, and nobody who reads it can pass over an event that is not
-visible yet.
+attempts, tenants root before leaf, tokens, and last `counters`, which numbers the events and is held until
+the commit: so the feed is in the order of commits, and nobody who reads it can pass over an event that is not
+visible yet. Whoever changes the tree of tenants holds `meta` alone: no commit is under way then, and jobs may
+be written after tenants.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -110,8 +111,10 @@ class PostgresDriver:
 
 
 class PostgresReader:
-    def __init__(self, address: PostgresAddress, patience: Patience) -> None:
-        self._line = Line(address, patience.of_a_reader(), READING, "tgpu reader")
+    def __init__(
+        self, address: PostgresAddress, patience: Patience, settings: Mapping[str, str] = READING
+    ) -> None:
+        self._line = Line(address, patience.of_a_reader(), settings, "tgpu reader")
 
     def read(self, work: Callable[[Session], T]) -> T:
         was_open = self._line.is_open

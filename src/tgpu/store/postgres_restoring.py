@@ -9,10 +9,11 @@ from tgpu.store.postgres_connection import MIGRATING, connect
 from tgpu.store.postgres_errors import cannot_open
 from tgpu.store.postgres_schema import OPENING_LOCK, make_ready
 from tgpu.store.postgres_session import PostgresSession
-from tgpu.store.sql import lease, restoring
+from tgpu.store.sql import facts, lease, restoring
+from tgpu.store.sql.session import Session
 
 
-def mark_restored(url: str, at_ms: int) -> int:
+def mark_restored(url: str) -> int:
     """Its epoch from now on. Raises StoreUnusableError (as while a server leads), StoreUnavailableError."""
     address = PostgresAddress.parse(url)
     make_ready(address, Patience(), "")
@@ -26,7 +27,8 @@ def mark_restored(url: str, at_ms: int) -> int:
                 raise StoreUnusableError(
                     f"a server leads on {address.shown}: stop all servers first, then put the database back"
                 )
-            restoring.mark(session, at_ms, None)
+            now_ms = facts.facts(session).clock_ms
+            restoring.mark(session, now_ms, _copied_ms(session), None)
             epoch = restoring.given_out(session).epoch
             session.close()
             connection.commit()
@@ -35,3 +37,9 @@ def mark_restored(url: str, at_ms: int) -> int:
             connection.close()
     except psycopg.Error as error:
         raise cannot_open(error, address) from error
+
+
+def _copied_ms(session: Session) -> int | None:
+    """The earlier of two clocks' words: a server whose clock is ahead writes events of the future."""
+    said = (restoring.newest_event_ms(session), restoring.last_seen_ms(session))
+    return min((at_ms for at_ms in said if at_ms is not None), default=None)

@@ -5,6 +5,7 @@ this is interrupted between the two, nothing is lost: the same command again fin
 begins anew.
 """
 
+import contextlib
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +20,10 @@ from tgpu.store.port import StoreUnavailableError
 from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import MIGRATING, BoundedConnection, connect
 from tgpu.store.postgres_errors import unavailable
-from tgpu.store.postgres_schema import OPENING_LOCK, make_ready
+from tgpu.store.postgres_schema import OPENING_LOCK, look, make_ready
 from tgpu.store.revision import HEAD
-from tgpu.store.sqlite_file import open_file
+from tgpu.store.sqlite_errors import unusable
+from tgpu.store.sqlite_file import connect_to_read, open_file
 from tgpu.store.tables import compatibility, lease, meta, metadata, servers, tenants
 
 _PATIENCE = Patience(idle_in_transaction_s=0, lock_s=60, statement_s=3600, answer_s=3610)
@@ -30,7 +32,7 @@ _NOT_COPIED = {compatibility, lease, servers}
 """What is true of the database itself, and who was there: servers say anew that they are."""
 _FOUNDED = {meta.name, "counters", tenants.name}
 """What a new store has rows in."""
-_NUMBERED = ("tokens", "join_tokens", "windows")
+_NUMBERED = ("tokens", "join_tokens", "windows", "audit", "renames")
 """Whose ids the database gives out."""
 
 Row = tuple[object, ...]
@@ -38,6 +40,10 @@ Row = tuple[object, ...]
 
 class PromotionError(Exception):
     """Nothing was changed; the text says why, and what to do."""
+
+
+class AlreadyMovedError(PromotionError):
+    """By an earlier call, to the same database: all is as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,29 @@ class Promoted:
     epoch: int
     rows: dict[str, int]
     """By table: how many were copied, and found to be the same."""
+
+
+def check(file: Path, url: str) -> None:
+    """Whatever can be known of a promotion beforehand, while a server works on the file; changes nothing.
+    Raises what `promote` would."""
+    address = PostgresAddress.parse(url)
+    if not file.exists():
+        raise PromotionError(f"there is no {file}: this installation keeps nothing in a file")
+    try:
+        with contextlib.closing(connect_to_read(file)) as source:
+            cluster_id, moved_to = source.execute("SELECT cluster_id, moved_to FROM meta").fetchone()
+    except sqlite3.Error as error:
+        raise unusable(error, file) from error
+    has_tables = look(url)[1] is not None
+    try:
+        with connect(address, Patience(), {}, name="tgpu promote") as target:
+            if has_tables:
+                _check_empty(moved_to, target, cluster_id, address)
+            else:
+                _check_founded_nowhere_else(moved_to, address)
+                _check_may_create(target, address)
+    except psycopg.Error as error:
+        raise unavailable(error, address) from error
 
 
 def promote(file: Path, url: str) -> Promoted:
@@ -78,7 +107,8 @@ def _promote(
     source: sqlite3.Connection, target: BoundedConnection, cluster_id: str, address: PostgresAddress
 ) -> Promoted:
     target.execute("SELECT pg_advisory_xact_lock(%s)", (OPENING_LOCK,))
-    _check_empty(source, target, cluster_id, address)
+    (moved_to,) = source.execute("SELECT moved_to FROM meta").fetchone()
+    _check_empty(moved_to, target, cluster_id, address)
     for name in _FOUNDED:
         target.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)))
     tables = [table for table in metadata.sorted_tables if table not in _NOT_COPIED]
@@ -104,28 +134,45 @@ def _promote(
 
 
 def _check_empty(
-    source: sqlite3.Connection, target: BoundedConnection, cluster_id: str, address: PostgresAddress
+    moved_to: str | None, target: BoundedConnection, cluster_id: str, address: PostgresAddress
 ) -> None:
-    (moved_to,) = source.execute("SELECT moved_to FROM meta").fetchone()
     founded = target.execute("SELECT cluster_id FROM meta").fetchone()
     is_same = founded is not None and founded[0] == cluster_id
     used = [table.name for table in metadata.sorted_tables if _is_used(table, target)]
     if used and is_same and moved_to == address.shown:
-        raise PromotionError(f"this installation was moved to {address.shown} already: nothing is left to do")
+        raise AlreadyMovedError(
+            f"this installation was moved to {address.shown} already: nothing is left to do"
+        )
     if used:
         raise PromotionError(
             f"{address.shown} is not empty ({', '.join(used)} have rows): create a database of its own with"
             " createdb, and name that one"
         )
+    _check_founded_nowhere_else(moved_to, address)
+
+
+def _check_founded_nowhere_else(moved_to: str | None, address: PostgresAddress) -> None:
     if moved_to is not None and moved_to != address.shown:
         raise PromotionError(
             f"this installation was moved to {moved_to} before: promote that one's data, not these"
         )
 
 
+def _check_may_create(target: BoundedConnection, address: PostgresAddress) -> None:
+    found = target.execute("SELECT has_schema_privilege(current_schema(), 'CREATE')").fetchone()
+    if found is None or not found[0]:
+        raise PromotionError(
+            f"{address.user or 'this user'} may not make tables in {address.shown}: make it the owner, as"
+            " with createdb --owner, or GRANT CREATE ON SCHEMA public"
+        )
+
+
 def _is_used(table: Table, target: BoundedConnection) -> bool:
     if table in (meta, compatibility, lease) or table.name == "counters":
         return False
+    there = target.execute("SELECT to_regclass(%s) IS NOT NULL", (table.name,)).fetchone()
+    if there is None or not there[0]:
+        return False  # its tables are older than this program
     spared = 1 if table is tenants else 0  # the one that is always there
     counted = target.execute(
         sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT 2) AS few").format(sql.Identifier(table.name))

@@ -31,11 +31,11 @@ class _Own(local):
 
 
 class ReaderPool:
-    def __init__(self, new_reader: Callable[[], Reader]) -> None:
+    def __init__(self, new_reader: Callable[[], Reader], threads: int = _READERS) -> None:
         """`new_reader` is called once in each thread, by its first reading; it may raise
         StoreUnavailableError."""
         self._new_reader = new_reader
-        self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="store-reader")
         self._own = _Own()
         self._opened: list[Reader] = []
         self._closed = False

@@ -60,6 +60,9 @@ class SqlCluster(ABC):
             lambda session: enrolment.enrol(session, token_digest, node_id, key_digest, at_ms)
         )
 
+    async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:
+        return await self._write(lambda session: enrolment.keep_key(session, node_id, key_digest, at_ms))
+
     async def node_key_digest(self, node_id: str) -> str | None:
         return await self._read(lambda session: enrolment.key_of(session, node_id))
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec
 from tgpu.domain.node import Node
-from tgpu.domain.tenant import Limits, Tenant
 from tgpu.store.group_commit import GroupCommit
 from tgpu.store.lost import Origin
 from tgpu.store.port import (
@@ -24,22 +23,26 @@ from tgpu.store.port import (
     LiveSummary,
     Paging,
     Receipt,
+    Seen,
     Submitted,
-    Token,
     World,
 )
 from tgpu.store.reader_pool import ReaderPool
-from tgpu.store.sql import cluster, feed, jobs, progress, submission, tenants, tokens, world
+from tgpu.store.sql import cluster, feed, jobs, progress, submission, world
 from tgpu.store.sql.session import Session
+from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
+from tgpu.store.sql_quota import SqlQuota
+from tgpu.store.sql_usage import SqlUsage
 
 T = TypeVar("T")
 
 
-class SqlStore(SqlCluster):
+class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage):
     """Not to be used after `close`."""
 
     def __init__(self, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:
+        super().__init__()
         self._writer, self._readers, self._cluster_id = writer, readers, cluster_id
 
     @property
@@ -53,6 +56,7 @@ class SqlStore(SqlCluster):
         self._writer.event_wakes.append(wake)
 
     async def close(self) -> None:
+        self._end_following()
         await asyncio.to_thread(self._close)
 
     @abstractmethod
@@ -66,9 +70,13 @@ class SqlStore(SqlCluster):
         return await self._readers.read(work)
 
     async def submit(
-        self, specs: Sequence[JobSpec], at_ms: int, key: IdempotencyKey | None = None
+        self,
+        specs: Sequence[JobSpec],
+        at_ms: int,
+        key: IdempotencyKey | None = None,
+        token_id: int | None = None,
     ) -> Submitted:
-        item = submission.Submission(specs, at_ms, key)
+        item = submission.Submission(specs, at_ms, key, token_id)
         submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
         return submitted
 
@@ -100,44 +108,11 @@ class SqlStore(SqlCluster):
     async def last_seq(self) -> int:
         return await self._read(cluster.last_seq)
 
-    async def counts(self) -> Counts:
-        return await self._read(jobs.counts)
+    async def counts(self, seen: Seen | None = None) -> Counts:
+        return await self._read(lambda session: jobs.counts(session, seen))
 
     async def nodes(self) -> list[Node]:
         return await self._read(cluster.all_nodes)
-
-    async def tenants(self) -> list[Tenant]:
-        return await self._read(tenants.every)
-
-    async def tenant(self, tenant_id: str) -> Tenant | None:
-        return await self._read(lambda session: tenants.one(session, tenant_id))
-
-    async def create_tenant(self, tenant: Tenant) -> Tenant:
-        return await self._write(lambda session: tenants.create(session, tenant), wakes=True)
-
-    async def update_tenant(
-        self,
-        tenant_id: str,
-        *,
-        weight: int | None = None,
-        limits: Limits | None = None,
-        if_version: int | None = None,
-    ) -> Tenant:
-        return await self._write(
-            lambda session: tenants.rewrite(session, tenant_id, weight, limits, if_version), wakes=True
-        )
-
-    async def create_token(self, token: Token) -> Token:
-        return await self._write(lambda session: tokens.create(session, token))
-
-    async def tokens(self) -> list[Token]:
-        return await self._read(tokens.every)
-
-    async def token_by_digest(self, digest: str) -> Token | None:
-        return await self._read(lambda session: tokens.by_digest(session, digest))
-
-    async def revoke_token(self, token_id: int) -> bool:
-        return await self._write(lambda session: tokens.revoke(session, token_id))
 
     async def claim(self) -> int:
         return await self._write(cluster.claim)

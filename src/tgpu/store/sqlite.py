@@ -22,7 +22,9 @@ class SqliteStore(SqlStore):
     @classmethod
     async def open(cls, path: Path, *, cluster_id: str | None = None) -> Self:
         """`cluster_id` is for a new file; made up if it is not given. Raises StoreUnusableError."""
-        return await asyncio.to_thread(cls._open, path, cluster_id or uuid.uuid4().hex)
+        store = await asyncio.to_thread(cls._open, path, cluster_id or uuid.uuid4().hex)
+        await store.let_history_follow()
+        return store
 
     @classmethod
     def _open(cls, path: Path, cluster_id: str) -> Self:

@@ -146,7 +146,7 @@ def _prepare(
         connection.execute("BEGIN IMMEDIATE")
         session = session_on(connection)
         replaced = before[1] if before is not None and before[0] == cluster_id else None
-        restoring.mark(session, at_ms, replaced)
+        restoring.mark(session, at_ms, restoring.newest_event_ms(session), replaced)
         found = restoring.given_out(session)
         session.close()
         connection.execute("COMMIT")

@@ -8,22 +8,19 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
+    false,
     literal,
     text,
 )
 
 from tgpu.domain.lifecycle import FINAL, AttemptState, Status
+from tgpu.domain.quota import Period, Standing
+from tgpu.store.table_metadata import metadata
+from tgpu.store.usage_tables import usage, usage_kinds
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-    }
-)
+__all__ = ["metadata", "usage", "usage_kinds"]  # beside those below: all that there are
 
 # SQLite keeps a table in the order of its key only if the key's type is spelled INTEGER.
 _BigKey = BigInteger().with_variant(Integer, "sqlite")
@@ -32,6 +29,9 @@ _Name = Text().with_variant(Text(collation="C"), "postgresql")
 _ZERO = text("0")
 _EMPTY = text("''")
 _NO_DEVICES = text("'[]'")
+_CHARGED = text(f"'{Standing.CHARGED.value}'")
+_MONTH = text(f"'{Period.MONTH.value}'")
+_FALSE = false()
 
 LIVE_STATUSES = tuple(status for status in Status if status not in FINAL)
 
@@ -43,6 +43,7 @@ meta = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("restored_ms", BigInteger),  # null again once a leader has settled what that brings
     Column("moved_to", Text),  # the database that has taken this one's place: nobody may use it any more
+    Column("rearranged_seq", BigInteger),  # a number that no event has: tenants were moved or removed there
 )
 
 # One row, made by the migrations; one that takes away what older servers need says so here (`revision.py`).
@@ -82,7 +83,8 @@ secrets = Table(
 )
 
 # Numbers are given out by a row, not by the database's own sequences: whoever holds the row is the only one
-# to write events, so the feed's order is the order of commits, without gaps, on every database.
+# to write events, so the feed's order is the order of commits, on every database. Where tenants were moved or
+# removed, a number is no event's.
 counters = Table(
     "counters",
     metadata,
@@ -115,9 +117,12 @@ jobs = Table(
     Column("started_ms", BigInteger),
     Column("ended_ms", BigInteger),
     Column("cancel_by", Text),
-    Column("spec", Text, nullable=False),  # last: a scan for the small columns need not pass it
+    Column("spec", Text, nullable=False),  # behind what is listed: a scan for that need not pass it
+    Column("token_id", Integer),  # the token it was submitted with
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
+    Index("jobs_by_tenant", "tenant_id", "status", "job_id"),
+    Index("jobs_by_end", "ended_ms"),
 )
 
 tasks = Table(
@@ -129,6 +134,9 @@ tasks = Table(
     Column("status", Text, nullable=False),
     Column("attempts", Integer, nullable=False, server_default=_ZERO),
     Column("request", Text, nullable=False),
+    Column("standing", Text, nullable=False, server_default=_CHARGED),  # with its tenant's quota
+    Column("reserved_gpu_ms", BigInteger, nullable=False, server_default=_ZERO),  # of its tenant's GPU-hours
+    Column("waiting_since_ms", BigInteger, nullable=False, server_default=_ZERO),
     ForeignKeyConstraint(["job_id"], ["jobs.job_id"]),
     sqlite_with_rowid=False,
 )
@@ -250,7 +258,64 @@ tenants = Table(
     Column("version", BigInteger, nullable=False),
     # The number of the first event after its weight or limits last changed: what the loop has yet to see.
     Column("next_seq", BigInteger, nullable=False, server_default=_ZERO),
+    Column("cpu_milli_burst", BigInteger, nullable=False, server_default=_ZERO),
+    Column("memory_mib_burst", BigInteger, nullable=False, server_default=_ZERO),
+    Column("disk_mib_burst", BigInteger, nullable=False, server_default=_ZERO),
+    Column("gpu_milli_burst", BigInteger, nullable=False, server_default=_ZERO),
+    Column("running_limit", BigInteger),
+    Column("waiting_limit", BigInteger),
+    Column("running", BigInteger, nullable=False, server_default=_ZERO),
+    Column("waiting", BigInteger, nullable=False, server_default=_ZERO),
+    Column("gpu_ms_limit", BigInteger),
+    Column("gpu_ms_used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("gpu_period", Text, nullable=False, server_default=_MONTH),
+    Column("gpu_period_from_ms", BigInteger, nullable=False, server_default=_ZERO),
+    Column("quota_lines", Integer, nullable=False, server_default=_ZERO),  # how many rows it has there
+    Column("tier", Text),
+    Column("default_class", Text),
+    Column("classes", Text),
+    Column("default_limit_s", BigInteger),
+    Column("most_limit_s", BigInteger),
+    Column("over_quota", Text),
+    Column("may_burst", Boolean),
+    Column("archived", Boolean, nullable=False, server_default=_FALSE),
+    Column("budget_gpu_ms", BigInteger),
+    Column("budget_period", Text, nullable=False, server_default=_MONTH),
     Index("tenants_by_change", "next_seq"),
+)
+
+# Limits that few tenants have: on GPUs of a model, on a named resource. What is used is kept only here, so a
+# new row is made with the sum of what lives. Locked by its tenant's row.
+quota_lines = Table(
+    "quota_lines",
+    metadata,
+    Column("tenant_id", _Name, primary_key=True),
+    Column("name", _Name, primary_key=True),
+    Column("most", BigInteger, nullable=False),
+    Column("used", BigInteger, nullable=False, server_default=_ZERO),
+    Column("burst", BigInteger, nullable=False, server_default=_ZERO),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"]),
+)
+
+# Tenants that were moved, and whose ended jobs have yet to follow: all up to one, the oldest row first.
+renames = Table(
+    "renames",
+    metadata,
+    Column("rename_id", Integer, primary_key=True),
+    Column("old_id", Text, nullable=False),
+    Column("new_id", Text, nullable=False),
+    Column("up_to_job_id", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("user", _Name, primary_key=True),
+    Column("tenant_id", _Name, primary_key=True),  # `*`: everywhere
+    Column("role", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
 )
 
 tokens = Table(
@@ -264,7 +329,40 @@ tokens = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("expires_ms", BigInteger),
     Column("revoked", Boolean, nullable=False),
+    Column("tenant_id", Text),  # good only there and below
+    Column("actions", Text, nullable=False, server_default=_EMPTY),  # good only for these
+    Column("highest_class", Text),
+    Column("jobs_left", BigInteger),
+    Column("gpu_ms_left", BigInteger),
     sqlite_autoincrement=True,
+)
+
+# Only ever added to: the database itself refuses anything else.
+audit = Table(
+    "audit",
+    metadata,
+    Column("audit_id", Integer, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("via", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("token_id", Integer),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Index("audit_by_target", "target", "audit_id"),
+    sqlite_autoincrement=True,
+)
+
+# What jobs name and nobody is shown.
+user_secrets = Table(
+    "user_secrets",
+    metadata,
+    Column("user", _Name, primary_key=True),
+    Column("name", _Name, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
 )
 
 idempotency_keys = Table(

@@ -15,13 +15,13 @@ import uvloop
 from tgpu.agent.inventory import Inventory
 from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
 from tgpu.config.settings import Settings, SettingsError
+from tgpu.domain.node import NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.runner.process import ProcessRunner
-from tgpu.wiring import home, pidfile
+from tgpu.wiring import agent_status, home, pidfile
 from tgpu.wiring.enrolment import EnrolmentError
-from tgpu.wiring.joined_node import JoinedNode
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
 
@@ -34,7 +34,9 @@ def main(settings: Settings, join: str | None = None) -> int:
         home.prepare(settings)
         lock = pidfile.claim(settings.run_dir / "agent.pid", "agent")
         member = membership(settings, join, node_name(settings), chance)
-        uvloop.run(_run(settings, member, chance))
+        uvloop.run(
+            _run(settings if member.joined is None else member.joined.applied(settings), member, chance)
+        )
     except (
         pidfile.AlreadyRunningError,
         home.HomeError,
@@ -50,19 +52,23 @@ def main(settings: Settings, join: str | None = None) -> int:
 
 
 def node_name(settings: Settings) -> str:
-    return settings.node_name or socket.gethostname().split(".")[0] or "localhost"
+    name = settings.node_name or socket.gethostname().split(".")[0] or "localhost"
+    if name in NOT_NODE_NAMES:
+        raise SettingsError(f"a node cannot be called {name}, which is an order: give it another --name")
+    return name
 
 
-def _identity(settings: Settings, joined: JoinedNode | None = None) -> NodeIdentity:
+def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
+    joined = member.joined
     return NodeIdentity(
-        node_id=node_name(settings) if joined is None else joined.node_id,
+        node_id=member.node_id,
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         pool=settings.node_pool if joined is None or joined.pool is None else joined.pool,
         labels={**labels("node_labels", settings.node_labels), HOST_LABEL: socket.gethostname()},
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
         taints=settings.node_taints,
         cluster_id=None if joined is None else joined.cluster_id,
-        key="" if joined is None else joined.key,
+        key=member.key,
     )
 
 
@@ -82,9 +88,9 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         return runner
 
     agent = Agent(
-        identity=_identity(settings, member.joined),
+        identity=identity_of(settings, member),
         dial=member.dial,
-        guide=member.guide,
+        guide=member.dial,
         spread_s=member.spread_s,
         clock_ms=lambda: time.time_ns() // 1_000_000,
         runner_for=runner_for,
@@ -96,7 +102,12 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         random=chance,
     )
     working = asyncio.create_task(agent.run())
-    sweeping = asyncio.create_task(sweep_for_ever(runners, settings.log_keep_days))
+    beside = [
+        asyncio.create_task(sweep_for_ever(runners, settings.log_keep_days)),
+        asyncio.create_task(
+            agent_status.keep_written(settings, member.node_id, agent, lambda: member.dial.called)
+        ),
+    ]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, working.cancel)
@@ -104,5 +115,10 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         await working
     except asyncio.CancelledError:
         logger("agent").info("stopped; what runs here runs on")
+    except AgentRefusedError as error:
+        status = agent_status.status_of(settings, member.node_id, agent, member.dial.called, str(error))
+        agent_status.write(settings, status)
+        raise
     finally:
-        sweeping.cancel()
+        for task in beside:
+            task.cancel()

@@ -67,8 +67,12 @@ class TcpDial:
         self._encrypted = all(url.startswith("https://") for url in servers)
         self._tls = client_context(ca_pem) if self._encrypted else None
         self._leader: str | None = None
-        self._fell_silent: str | None = None
-        """Who led and answers no more: the others may take a moment to notice."""
+        self._silent: set[str] = set()
+        """Who took the call, or was called, and did not answer: it costs seconds to ask again."""
+        self._refused: set[str] = set()
+        """Who could not be called in this round: if it led, the others may take a moment to notice."""
+        self._followed: set[str] = set()
+        """Leaders that were named in this round: two that name each other are not believed for ever."""
         self._called = ""
         self._tried: set[str] = set()
         self._patience_s = FIRST_PATIENCE_S
@@ -81,6 +85,7 @@ class TcpDial:
             link = await self._connect(self._called, listener)
         except OSError as error:
             self._leader = None
+            (self._silent if isinstance(error, TimeoutError) else self._refused).add(self._called)
             self._complain(error)
             raise
         self._patience_s, self._complaint = FIRST_PATIENCE_S, ""
@@ -91,7 +96,7 @@ class TcpDial:
             return self._leader
         left = [url for url in self._servers if url not in self._tried]
         if not left:
-            self._tried.clear()
+            self._begin_round()
             left = list(self._servers)
         return self._random.choice(left)
 
@@ -118,27 +123,50 @@ class TcpDial:
 
     def _complain(self, error: OSError) -> None:
         """Once for each reason, however often it is tried."""
-        why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
+        why = str(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why = (
+                "it is not a server of the cluster that this node has joined, or somebody stands in between "
+                f"({error.verify_message}): check --server, or join that cluster with a token of its own"
+            )
         complaint = f"{self._called}: {why or type(error).__name__}"
         if complaint != self._complaint:
             self._complaint = complaint
             _log.warning("a server cannot be reached", server=self._called, why=why or "no answer")
 
+    @property
+    def called(self) -> str:
+        """Whom it called last."""
+        return self._called
+
     # The guide
 
     def welcomed(self, servers: tuple[str, ...]) -> None:
-        self._leader, self._fell_silent = self._called, None
-        self._tried.clear()
+        self._leader = self._called
+        self._silent.clear()
+        self._begin_round()
         self._learn((self._called, *servers))
 
-    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> None:
-        usable = leader is not None and leader != self._fell_silent and self._may_call(leader)
-        self._leader = leader if usable else None
+    def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:
         self._learn(servers)
+        self._leader = None
+        if leader is None or leader in self._silent | self._refused or not self._may_call(leader):
+            return False
+        self._leader = leader
+        is_new = leader not in self._followed
+        self._followed.add(leader)
+        return is_new
 
     def silent(self) -> None:
-        self._leader, self._fell_silent = None, self._called
-        self._tried = {self._called}
+        self._leader = None
+        self._silent.add(self._called)
+        self._tried.add(self._called)
+
+    def _begin_round(self) -> None:
+        """Everybody was asked, or one of them leads: whoever could not be called may be there again."""
+        self._tried.clear()
+        self._refused.clear()
+        self._followed.clear()
 
     def _learn(self, servers: Sequence[str]) -> None:
         """Those that are away now are kept as well: they may be the ones that are there next time."""

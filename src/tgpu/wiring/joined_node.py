@@ -3,10 +3,26 @@
 import json
 import os
 import stat
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from tgpu.config.settings import SettingsError
+from tgpu.config.settings import KEYS, Settings, SettingsError
+from tgpu.wiring.private_file import write_private
+
+OF_THE_NODE = (
+    "node_pool",
+    "node_labels",
+    "node_taints",
+    "node_cpus",
+    "node_memory",
+    "node_disk",
+    "node_gpus",
+    "node_generic",
+    "simulate_gpus",
+    "simulate_gpu_model",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +36,24 @@ class JoinedNode:
     pool: str | None
     token_digest: str
     """Of the token that let it in: the same one given again means nothing new."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What its flags and settings said of it when it joined: what it offers, and which jobs it is for."""
+
+    def applied(self, settings: Settings) -> Settings:
+        """With what was said at joining, wherever nothing else is said now."""
+        usual = {item.name: item.default for item in KEYS}
+        kept: dict[str, Any] = {n: _as_set(value) for n, value in self.said.items() if n in OF_THE_NODE}
+        return replace(settings, **{n: v for n, v in kept.items() if getattr(settings, n) == usual[n]})
+
+
+def said_of_itself(settings: Settings) -> dict[str, Any]:
+    """All that differs from the defaults."""
+    usual = {item.name: item.default for item in KEYS}
+    return {name: value for name in OF_THE_NODE if (value := getattr(settings, name)) != usual[name]}
+
+
+def _as_set(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def load(path: Path) -> JoinedNode | None:
@@ -41,15 +75,7 @@ def load(path: Path) -> JoinedNode | None:
 
 
 def save(path: Path, node: JoinedNode) -> None:
-    """Whole or not at all, whatever happens meanwhile."""
-    beside = path.with_suffix(".new")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(node), file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_private(path, json.dumps(asdict(node), indent=2))
 
 
 def remember_servers(path: Path, node: JoinedNode, servers: tuple[str, ...]) -> None:

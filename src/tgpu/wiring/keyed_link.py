@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from tgpu.control.clock_skew import NodeClock
 from tgpu.control.hub import Hub, Session
 from tgpu.domain.node import NODE_NAME
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
-from tgpu.protocol.messages import FromAgent, FromServer, Hello, Refused
+from tgpu.protocol.messages import FromAgent, FromServer, Hello, KnowsNewer, Refused
 from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
 from tgpu.wiring.framed import Framed
-from tgpu.wiring.key_ring import KeyRing
 
 PROOF_S = 30.0
 """From the greeting to the hello: a node reads its records and asks for its GPUs before it speaks."""
@@ -20,8 +20,14 @@ MOST_UNSENT = 128 * 1024 * 1024
 _log = logger("link")
 
 
+class Ring(Protocol):
+    async def refusal(self, node_id: str, key: str) -> str | None:
+        """Why this node is not who it says; None if it is. Raises StoreUnavailableError."""
+        ...
+
+
 class KeyedAgentLink(Framed[FromAgent]):
-    def __init__(self, hub: Hub, ring: KeyRing, crowd: Crowd, now_ms: Callable[[], int]) -> None:
+    def __init__(self, hub: Hub, ring: Ring, crowd: Crowd, now_ms: Callable[[], int]) -> None:
         super().__init__(from_agents())
         self._reader.longest = LONGEST_FRAME
         self._hub, self._ring, self._crowd = hub, ring, crowd
@@ -65,7 +71,7 @@ class KeyedAgentLink(Framed[FromAgent]):
     def take(self, message: FromAgent) -> None:
         if self._session is None:
             return
-        if isinstance(message, Hello) and message.node_id != self._node_id:
+        if isinstance(message, Hello | KnowsNewer) and message.node_id != self._node_id:
             if self._node_id is not None or self._proving is not None:
                 raise FramingError("a stream speaks for one node only")
             if not NODE_NAME.fullmatch(message.node_id):
@@ -78,7 +84,7 @@ class KeyedAgentLink(Framed[FromAgent]):
         else:
             raise FramingError(f"a {type(message).__name__} before the hello")
 
-    async def _prove(self, hello: Hello) -> None:
+    async def _prove(self, hello: Hello | KnowsNewer) -> None:
         try:
             why = await self._ring.refusal(hello.node_id, hello.key)
         except StoreUnavailableError:

@@ -1,6 +1,6 @@
-"""The flags of a `tgpu up` that was killed: the next one takes them up again, as if nothing had happened.
+"""The flags of the last `tgpu up`: the next one takes them up again if it was killed, or if tasks run on.
 
-A clean stop forgets them; what is to last stands in the settings file.
+A clean stop with nothing left running forgets them; what is to last stands in the settings file.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tgpu.config.settings import KEYS, Settings
+from tgpu.runner.remains import remains
 from tgpu.wiring.processes import StartError
 
 
@@ -36,12 +37,21 @@ def kept_if_it_starts(settings: Settings, flags: Mapping[str, Any]) -> Iterator[
         raise
 
 
+def forget_if_idle(settings: Settings) -> int:
+    """After a clean stop; returns how many tasks run on. While some do, this stays the machine on which they
+    were placed: with fewer GPUs, or none, they would hold what is not there."""
+    running = len(remains(settings.agent_dir).running)
+    if not running:
+        forget(settings)
+    return running
+
+
 def forget(settings: Settings) -> None:
     _path(settings).unlink(missing_ok=True)
 
 
 def recall(settings: Settings) -> dict[str, Any]:
-    """Nothing if the last stop was a clean one, or if what is there cannot be read."""
+    """Nothing if the last stop was a clean one and left nothing, or if what is there cannot be read."""
     try:
         flags = json.loads(_path(settings).read_text(encoding="utf-8"))
     except (OSError, ValueError):

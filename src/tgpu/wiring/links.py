@@ -17,6 +17,16 @@ _UCRED = struct.Struct("3i")
 _log = logger("link")
 
 
+def is_of_this_home(transport: asyncio.BaseTransport) -> bool:
+    """Whether the other end of a unix socket is the server's own user, or root."""
+    peer = transport.get_extra_info("socket")
+    _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    if uid in (0, os.geteuid()):
+        return True
+    _log.warning("a stranger tried to be an agent", uid=uid)
+    return False
+
+
 class AgentLink(Framed[FromAgent]):
     """The server's end. On a unix socket only the server's own user and root may be agents."""
 
@@ -27,13 +37,10 @@ class AgentLink(Framed[FromAgent]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        peer = transport.get_extra_info("socket")
-        _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-        if uid not in (0, os.geteuid()):
-            _log.warning("a stranger tried to be an agent", uid=uid)
+        if is_of_this_home(transport):
+            self._session = self._hub.opened(self)
+        else:
             transport.close()
-            return
-        self._session = self._hub.opened(self)
 
     def take(self, message: FromAgent) -> None:
         if self._session is not None:
@@ -60,9 +67,9 @@ class UnixDial:
     """Connects an agent to the server on the same machine."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     async def __call__(self, listener: Listener) -> ServerLink:
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: ServerLink(listener), str(self._path))
+        _, link = await loop.create_unix_connection(lambda: ServerLink(listener), str(self.path))
         return link

@@ -65,9 +65,16 @@ async def _or_unanswered(answer: Awaitable[T]) -> T:
 class LiveAnswers:
     """The API's `Live` and `LogReader`."""
 
-    def __init__(self, own: OwnDesk, asking: Asking, leads: Callable[[], bool]) -> None:
-        self._own, self._asking, self._leads = own, asking, leads
+    def __init__(
+        self, own: OwnDesk, asking: Asking, leads: Callable[[], bool], store: Callable[[], Awaitable[object]]
+    ) -> None:
+        """`store`: a question to the store, which fails as it does if that is away."""
+        self._own, self._asking, self._leads, self._store = own, asking, leads, store
         self._fits: dict[Request, float] = {}
+
+    @property
+    def leads(self) -> bool:
+        return self._leads()
 
     async def why(self, job_id: int) -> Why | None:
         answer: Why | None = await self._answer("why", job_id)
@@ -95,7 +102,7 @@ class LiveAnswers:
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         if self._leads():
-            return await _or_no_leader(self._own.never_fits(requests))
+            return await self._or_no_leader(self._own.never_fits(requests))
         now = monotonic()
         if all(self._fits.get(request, 0.0) > now for request in requests):
             return [None] * len(requests)
@@ -126,12 +133,13 @@ class LiveAnswers:
 
     async def _answer(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  as METHODS says
         if self._leads():
-            return await _or_no_leader(getattr(self._own, method)(*arguments))
-        return await _or_no_leader(self._asking.ask(method, *arguments))
+            return await self._or_no_leader(getattr(self._own, method)(*arguments))
+        return await self._or_no_leader(self._asking.ask(method, *arguments))
 
-
-async def _or_no_leader(answer: Awaitable[T]) -> T:
-    try:
-        return await answer
-    except UnansweredError as error:
-        raise NoLeaderError(str(error)) from error
+    async def _or_no_leader(self, answer: Awaitable[T]) -> T:
+        """Nobody can lead while the store is away: then that is said, and not that nobody leads."""
+        try:
+            return await answer
+        except UnansweredError as error:
+            await self._store()
+            raise NoLeaderError(str(error)) from error

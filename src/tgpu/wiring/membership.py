@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from tgpu.agent.channel import Dial, Guide, OneServer
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.observe.logs import logger
 from tgpu.protocol import join_tokens
-from tgpu.wiring import enrolment, joined_node
+from tgpu.wiring import enrolment, joined_node, other_servers
 from tgpu.wiring.dialing import TcpDial
 from tgpu.wiring.enrolment import EnrolmentError
+from tgpu.wiring.home_dial import HomeDial
+from tgpu.wiring.home_node import home_node
 from tgpu.wiring.joined_node import JoinedNode
-from tgpu.wiring.links import UnixDial
 
 SPREAD_S = 1.0
 LOCAL_SPREAD_S = 0.1
@@ -25,11 +25,13 @@ _log = logger("agent")
 class Membership:
     """How the agent reaches its servers, and what it says there of itself."""
 
-    dial: Dial
-    guide: Guide
+    dial: HomeDial | TcpDial
+    """Also the agent's guide."""
     spread_s: float
     jobs_env: Mapping[str, str]
     """By which jobs on this node find the servers."""
+    node_id: str
+    key: str
     joined: JoinedNode | None
 
 
@@ -41,13 +43,19 @@ def membership(settings: Settings, join: str | None, node_id: str, random: Rando
     """Raises SettingsError or EnrolmentError: each says what to do."""
     node = _joined(settings, join, node_id)
     if node is None:
-        env = {"TGPU_SERVER": f"unix://{settings.socket}"}
-        return Membership(UnixDial(settings.agents_socket), OneServer(), LOCAL_SPREAD_S, env, None)
+        return _at_home(settings, node_id, random)
     path = identity_path(settings)
     dial = TcpDial(
         node.servers, node.ca_pem, random, lambda servers: joined_node.remember_servers(path, node, servers)
     )
-    return Membership(dial, dial, SPREAD_S, _jobs_env(settings, node), node)
+    return Membership(dial, SPREAD_S, _jobs_env(settings, node), node.node_id, node.key, node)
+
+
+def _at_home(settings: Settings, node_id: str, random: Random) -> Membership:
+    node = home_node(settings, node_id)
+    dial = HomeDial(settings.agents_socket, lambda: other_servers.read(settings), random)
+    env = {"TGPU_SERVER": f"unix://{settings.socket}"}
+    return Membership(dial, LOCAL_SPREAD_S, env, node.node_id, node.key, None)
 
 
 def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | None:
@@ -60,7 +68,7 @@ def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | 
         if not servers:
             raise EnrolmentError("say which cluster to join: --server https://HOST:7480")
         name = node_id if known is None or settings.node_name else known.node_id
-        known = enrolment.join(servers, token, name)
+        known = replace(enrolment.join(servers, token, name), said=joined_node.said_of_itself(settings))
         joined_node.save(path, known)
         _log.info("joined", cluster_id=known.cluster_id, node_id=known.node_id)
     elif known is not None and said:

@@ -13,12 +13,13 @@ from tgpu.api.peercred import PeerCredProtocol
 from tgpu.observe.logs import logger
 from tgpu.protocol import door
 from tgpu.wiring.addresses import BACKLOG
+from tgpu.wiring.doorman import Doorman
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 
 DECISIVE_S = 10.0
 """How long a connection may take to say what it is, or to send the head of a request."""
 HANDSHAKE_S = 30.0
-"""Longer: ten thousand nodes that come back at once are served one after the other."""
+"""Longer: the node may be as busy as this server."""
 
 LinkFactory = Callable[[], asyncio.Protocol]
 _log = logger("port")
@@ -134,16 +135,19 @@ class ApiServer(uvicorn.Server):
             made = cast("type[OnePortProtocol]", config.http_protocol_class)
             return made(config=config, server_state=self.server_state, app_state=self.lifespan.state)
 
-        self.servers.append(
-            await loop.create_server(
+        async def shake_hands(sock: socket.socket) -> None:
+            await loop.connect_accepted_socket(
                 protocol,
-                sock=self._tcp,
+                sock,
                 ssl=self._tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=HANDSHAKE_S if self._tls else None,
-                ssl_shutdown_timeout=GOODBYE_S if self._tls else None,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=GOODBYE_S,
             )
-        )
+
+        if self._tls is None:
+            self.servers.append(await loop.create_server(protocol, sock=self._tcp, backlog=BACKLOG))
+        else:
+            self.servers.append(Doorman(self._tcp, shake_hands))  # type: ignore[arg-type]  # uvicorn only closes it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._tcp is not None:

@@ -154,7 +154,9 @@ class Asking:
         async with self._dialling:
             leader = self._leader()
             if leader is None:
-                raise UnansweredError("no server leads at the moment: try again shortly")
+                raise UnansweredError(
+                    "no server leads yet, and a new one is being chosen: try again in some seconds"
+                )
             if self._link is None or not self._link.is_open or self._to != leader:
                 self.close()
                 self._link, self._to = await self._dial(leader), leader

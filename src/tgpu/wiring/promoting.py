@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from tgpu.config.settings import Settings
-from tgpu.store.promotion import Promoted, PromotionError, promote
+from tgpu.store.promotion import AlreadyMovedError, Promoted, PromotionError, check, promote
 from tgpu.wiring import last_flags, pidfile, processes
 
 
@@ -14,8 +14,11 @@ def promote_here(
     """What was moved, and whether a server runs on it now. With `stop` the server is stopped first and
     started on the new store afterwards, or on the file again if nothing was moved; jobs run on all the while.
     Raises what `promote` raises, and StartError or StopError."""
+    if settings.store and settings.store == url:
+        raise AlreadyMovedError("this installation keeps its facts there already: nothing is left to do")
     if settings.store:
         raise PromotionError("this installation keeps its facts in a database already: `store` says which")
+    check(settings.database, url)  # while jobs are still served
     running = processes.running(settings).get("server")
     if running is None:
         return promote(settings.database, url), False

@@ -18,6 +18,7 @@ from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
 from tgpu.config.settings import Settings
+from tgpu.control.alerts import SETTINGS_DIFFER
 from tgpu.control.answers import Answers
 from tgpu.control.directory import Directory
 from tgpu.control.hub import Hub
@@ -29,12 +30,14 @@ from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
-from tgpu.wiring import home
+from tgpu.wiring import home, other_servers
+from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
+from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
-from tgpu.wiring.one_port import ApiServer, http_protocol
+from tgpu.wiring.one_port import ApiServer, LinkFactory, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
 from tgpu.wiring.policy_of_settings import policy_of
 from tgpu.wiring.settings_digest import digest_of
@@ -60,7 +63,7 @@ class Server:
         self._policy = policy_of(settings)
         self._hub = Hub(self._inbox, self._policy.cluster_generic)
         self._term: Control | None = None
-        self._kernel = KernelKeeper(settings.kernel, lambda: self._term)
+        self._kernel = KernelKeeper(settings.kernel, lambda: self._term, self._count_nodes)
         store.subscribe(self._inbox.store_changed)
 
     def _begin_term(self, directory: Directory) -> Control:
@@ -73,13 +76,16 @@ class Server:
             now_ms=wall_clock_ms,
             observer=self._metrics,
             publish=self._publish,
-            complaint=lambda: directory.complaint,
+            complaints=lambda: {SETTINGS_DIFFER: directory.complaint},
         )
         self._term.engine = self._kernel.engine
         return self._term
 
     def _end_term(self) -> None:
         self._term = None
+
+    async def _count_nodes(self) -> int:
+        return len(await self._store.nodes())
 
     def _publish(self, events: Sequence[Event]) -> None:
         self._feed.publish(events)
@@ -107,7 +113,7 @@ class Server:
             agents=agent_links(self._hub, self._store, wall_clock_ms),
             peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
         )
-        live = LiveAnswers(desk, asking, lambda: self._term is not None)
+        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
         api = ApiServer(
             _http(self._app(live, entrance, directory), protocol),
             tcp=entrance.listener if entrance else None,
@@ -115,7 +121,7 @@ class Server:
         )
         loop = asyncio.get_running_loop()
         agents = await loop.create_unix_server(
-            lambda: AgentLink(self._hub), sock=home.unix_listener(settings.agents_socket, 0o600)
+            self._home_links(), sock=home.unix_listener(settings.agents_socket, 0o600)
         )
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -140,6 +146,13 @@ class Server:
         for task in done:
             await task
 
+    def _home_links(self) -> LinkFactory:
+        """The ends of streams of the agent beside this server. Elsewhere, somebody has to vouch for it."""
+        if not self._shared:
+            return lambda: AgentLink(self._hub)
+        ring, crowd = HomeRing(self._store, wall_clock_ms), Crowd()
+        return lambda: HomeLink(self._hub, ring, crowd, wall_clock_ms)
+
     def _own_row(self, url: str) -> ServerRow:
         return ServerRow(
             server_id=home.server_id(self._settings),
@@ -154,6 +167,10 @@ class Server:
         duties = [self._kernel.keep()]
         if self._shared:
             duties.append(directory.keep())
+            ca_pem = entrance.ca_pem if entrance else None
+            duties.append(
+                other_servers.keep_written(self._settings, directory.own.url, lambda: directory.urls, ca_pem)
+            )
         if entrance is not None and entrance.tls is not None:
             duties.append(keep_certificate(entrance.tls))
         return duties

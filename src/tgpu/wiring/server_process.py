@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import os
 import sys
 
 import uvloop
 
 from tgpu.config.settings import Settings, SettingsError
+from tgpu.config.settings_file import exposed_password
 from tgpu.core.policy import UnknownPolicyError
 from tgpu.observe.logs import configure, logger
 from tgpu.store.opening import open_store
@@ -27,6 +29,9 @@ def main(settings: Settings) -> int:
     try:
         check_listen(settings.listen, encrypted=settings.encrypted)
         home.prepare(settings)
+        exposed = exposed_password(os.environ, settings.home)
+        if exposed is not None:
+            logger("server").warning(exposed)
         lock = pidfile.claim(settings.run_dir / "server.pid", "server")
         try:
             uvloop.run(serve(settings))

@@ -8,11 +8,16 @@ from tgpu.config.settings import Settings
 SHARED = (
     "policy", "scorer", "default_limit", "reserve", "aging_step", "aging_most", "preemption", "min_run",
     "preemption_backoff", "fair_half_life", "cpu_overcommit", "memory_overcommit", "cluster_generic",
-    "shared_paths", "admins", "others_may", "default_cpus", "default_memory", "heartbeat_s", "node_silent_s",
-    "pools",
+    "shared_paths", "admins", "others_may", "others_see", "tenant_rules", "default_cpus", "default_memory",
+    "heartbeat_s", "node_silent_s", "pools", "tiers", "prices",
 )  # fmt: skip
 
 
 def digest_of(settings: Settings) -> str:
+    """Of each by its name, so that a server can say which differ and nobody can read what they are."""
     values = asdict(settings)
-    return hashlib.sha256(repr([(name, values[name]) for name in SHARED]).encode()).hexdigest()[:16]
+    return " ".join(f"{name}:{_short(repr((name, values[name])))}" for name in sorted(SHARED))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tgpu.config import settings as configuration
+from tgpu.config.described import BY_FLAG
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.wiring import home, last_flags, pidfile, processes, service_unit
 from tgpu.wiring.addresses import check_advertise, check_listen
@@ -36,7 +37,7 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         settings = configuration.load(os.environ, given)
         check_listen(settings.listen, encrypted=settings.encrypted)
         check_advertise(settings)
-        environ = {**os.environ, **_as_environ(given)}
+        environ = {**os.environ, **_as_environ(given), BY_FLAG: ",".join(given)}
         with last_flags.kept_if_it_starts(settings, given):
             if detach:
                 return _detached(settings, environ, alive)
@@ -56,10 +57,11 @@ def install_service_of(service: Service, settings: Settings, given: Mapping[str,
 
 
 def _with_last_flags(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
-    """After a crash the same machine comes back: simulated GPUs do not vanish because a part was killed."""
+    """The same machine comes back: simulated GPUs do not vanish because a part was killed, nor while they are
+    in use."""
     last = {name: value for name, value in last_flags.recall(settings).items() if name not in given}
     if last:
-        print(f"It was not stopped cleanly last time: taking up {last_flags.in_words(last)} again.")
+        print(f"It was killed last time, or tasks run on: taking up {last_flags.in_words(last)} again.")
     return {**last, **given}
 
 
@@ -91,9 +93,16 @@ def down(settings: Settings) -> int:
             return _fail(f"still running after a while: {processes.running(settings)}; try again")
     except processes.StopError as error:
         return _fail(str(error), NOT_PERMITTED)
-    last_flags.forget(settings)
-    print("Stopped. Running jobs run on; `tgpu up` finds them again.")
+    print(_parting("Stopped.", last_flags.forget_if_idle(settings), last_flags.recall(settings)))
     return 0
+
+
+def _parting(stopped: str, running: int, flags: Mapping[str, Any]) -> str:
+    if not running:
+        return f"{stopped} Nothing runs on."
+    tasks = "1 task runs" if running == 1 else f"{running} tasks run"
+    again = f", as the node it is now ({last_flags.in_words(flags)})" if flags else ""
+    return f"{stopped} {tasks} on; `tgpu up` finds them again{again}."
 
 
 def _fail(why: str, code: int = 1) -> int:
@@ -170,7 +179,7 @@ def _attached(
     finally:
         pids = {part: child.pid for part, child in children.items() if child.poll() is None}
         processes.stop(pids, settings)
-        last_flags.forget(settings)
+        last_flags.forget_if_idle(settings)
         pidfile.release(lock)
     return 0
 

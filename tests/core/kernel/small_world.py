@@ -128,7 +128,7 @@ def _kinds(dice: np.random.Generator, nodes: int, there: np.ndarray) -> Kinds:
         exclusive=dice.random(count) < 0.12,
         pinned=pinned,
         cluster_need=np.zeros((count, 1), np.int64),
-        gpu_milli=np.zeros(count, np.int64),
+        quota=np.zeros((count, 4), np.int64),
         scorer=np.zeros(count, np.int32),
     )
 

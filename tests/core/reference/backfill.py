@@ -21,6 +21,7 @@ def moment_and_places(world: World, unit: Unit) -> Found | None:
 
 def reserve(world: World, unit: Unit, found: Found) -> None:
     at_ms, places = found
+    world.kept_for += unit.tasks
     tasks = {task.task_id: task for task in unit.tasks}
     for task_id, node_id, devices in places:
         milli = world.new_holder(tasks[task_id], node_id, devices).gpu_milli

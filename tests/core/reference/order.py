@@ -1,6 +1,5 @@
 """Whose turn is it?"""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tests.core.reference.room import WHOLE, capacity
@@ -11,7 +10,7 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, NodeState, Status
 from tgpu.domain.priority import TERMS
-from tgpu.domain.tenant import Amounts, Tenant, lineage, parent_of
+from tgpu.domain.tenant import Tenant, lineage, parent_of
 
 FAIR = ("drf", "fair-tree")
 
@@ -155,38 +154,3 @@ def the_whole(world: World) -> dict[str, int]:
             for name, amount in (capacity(place.node, world.policy) | {"gpu": WHOLE * healthy}).items():
                 total[name] = total.get(name, 0) + amount
     return total | dict(world.policy.cluster_generic)
-
-
-QUOTA = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
-
-
-def admits(world: World, unit: Unit, *, burst: bool) -> bool:
-    """Whether every quota from root to leaf has room for a held unit."""
-    need = _sum(unit.tasks)
-    for name in lineage(unit.head.tenant_id):
-        tenant = world.picture.tenants[name]
-        admitted = tenant.used.plus(_sum(t for t in world.admitted_here if name in lineage(t.tenant_id)))
-        bursting = _sum(
-            holder.task
-            for holder in world.holders.values()
-            if holder.burst and name in lineage(holder.task.tenant_id)
-        )
-        for field in QUOTA:
-            limit, asked = getattr(tenant.limits, field), getattr(need, field)
-            if limit is None or not asked:
-                continue
-            if not burst and getattr(admitted, field) + asked > limit:
-                return False
-            if 2 * (getattr(admitted, field) + getattr(bursting, field) + asked) > 3 * limit:
-                return False
-    return True
-
-
-def _sum(tasks: Iterable[TaskBrief]) -> Amounts:
-    """As quotas count: by GPU memory alone no GPUs."""
-    total = Amounts()
-    for task in tasks:
-        request = task.request
-        need = Amounts(request.cpu_milli, request.memory_mib, request.disk_mib, request.gpu_milli)
-        total = total.plus(need)
-    return total

@@ -12,7 +12,7 @@ from tgpu.core.plan import Claim, Preempt
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import AttemptState
-from tgpu.domain.priority import TERMS
+from tgpu.domain.priority import BURST_RANK, TERMS
 
 Victims = tuple[Holder, ...]
 
@@ -50,12 +50,21 @@ def _make_room(trial: World, unit: Unit, task: TaskBrief, names: list[str], vict
 def _cheapest(
     trial: World, unit: Unit, task: TaskBrief, names: list[str]
 ) -> tuple[Victims, str, tuple[int, ...]] | None:
+    """Of those on the burst alone, if that is enough; else of all."""
+    on_burst = _cheapest_of(trial, unit, task, names, BURST_RANK)
+    return on_burst or _cheapest_of(trial, unit, task, names, 0)
+
+
+def _cheapest_of(
+    trial: World, unit: Unit, task: TaskBrief, names: list[str], least_rank: int
+) -> tuple[Victims, str, tuple[int, ...]] | None:
     """The fewest tasks, then the least lost, then the smaller node, then the smaller attempts."""
     found = []
     for node_id in names:
         if is_full_of(trial, unit, node_id):
             continue
-        for stopped in _sets(_stoppable(trial, unit, node_id)):
+        possible = _stoppable(trial, unit, node_id)
+        for stopped in _sets([each for each in possible if min(one.rank for one in each) >= least_rank]):
             rest = trial.copy()
             for holder in stopped:
                 del rest.holders[holder.task.task_id]

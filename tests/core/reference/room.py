@@ -49,6 +49,8 @@ def part_of(device: Device, request: Request) -> int:
         return 0
     if request.gpu_type is not None and request.gpu_type.lower() not in device.model.lower():
         return 0
+    if any(barred in device.model.lower() for barred in request.gpu_types_barred):
+        return 0
     if request.gpu_milli:
         return min(request.gpu_milli, WHOLE)
     return -(-request.gpu_memory_mib * WHOLE // device.memory_mib)

@@ -70,7 +70,10 @@ class World:
     extras: dict[str, Extra] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
     """Licences kept for somebody who lacks only those."""
-    admitted_here: list[TaskBrief] = field(default_factory=list)
+    kept_for: list[TaskBrief] = field(default_factory=list)
+    """Who has a reservation, or keeps licences: its quotas count it as if it had started."""
+    short: dict[str, int] = field(default_factory=dict)
+    """By tenant: who takes so much of the GPU-hours, or more, does not begin."""
     blocked: dict[object, int] = field(default_factory=dict)
     """The shortest duration of each kind that had no room."""
     slots_taken: list[tuple[int, str | None]] = field(default_factory=list)
@@ -151,8 +154,6 @@ def world_of(picture: Picture, policy: Policy) -> World:
         task = picture.waiting[claim.task_id]
         devices = world.positions(claim.node_id, claim.devices)
         world.holders[claim.task_id] = world.new_holder(task, claim.node_id, devices, end_ms=None)
-        if task.held:
-            world.admitted_here.append(task)
     return world
 
 

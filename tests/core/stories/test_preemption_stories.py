@@ -227,6 +227,13 @@ def test_burst_gives_way_before_everybody_else_and_to_everybody() -> None:
     assert plan(picture, PRIORITY).preempts == (preempt([8], claim(1, "n1", 0)),)
 
 
+def test_burst_gives_way_first_even_if_fewer_others_would_do() -> None:
+    bursting = [low(7, 0, limit_s=9999, burst=True), low(8, 1, limit_s=9999, burst=True)]
+    plain = (task(9, asks(gpus=2), LOW, time_limit_s=10), "n1", (2, 3))
+    picture = picture_of([node(gpus=4)], [task(1, asks(gpus=2), HIGH)], [*bursting, plain])
+    assert plan(picture, PRIORITY).preempts == (preempt([7, 8], claim(1, "n1", 0, 1)),)
+
+
 def members(*requests: Request) -> list[TaskBrief]:
     return gang(1, requests, HIGH)
 

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
-from tgpu.core.invariants import violations
+from tgpu.core.invariants import Charged, overcharges, violations
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Event, Job, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Status
 from tgpu.domain.node import Node
+from tgpu.domain.priority import TERMS
+from tgpu.domain.quota import Standing
 from tgpu.store.port import JobFilter, Paging, Store
 from tgpu.store.postgres import PostgresStore
 
@@ -36,7 +39,8 @@ class Story:
                 cursor = page[-1].job_id
             while more := await store.events(self.events[-1].seq if self.events else 0, 1000):
                 self.events += more
-            self.used = {tenant.tenant_id: tenant.used for tenant in await store.tenants()}
+            self.tenants = await store.tenants()
+            self.used = {tenant.tenant_id: tenant.used for tenant in self.tenants}
         finally:
             await store.close()
 
@@ -61,6 +65,27 @@ class Story:
             elif event.kind in LEAVES and alone in picture.placed:
                 picture.release(alone)
         return found + [f"{task_id} still holds something" for task_id in picture.placed]
+
+    def broken_quotas(self) -> list[str]:
+        """Limits, at every step. What may burst is left out: events do not say whether it was charged."""
+        found: list[str] = []
+        living: dict[int, Charged] = {}
+        for event in self.events:
+            spec = self.jobs[event.job_id].spec
+            if TERMS[spec.priority_class].may_burst:
+                continue
+            if event.kind == "submitted":
+                request = spec.groups[0].request
+                living[event.job_id] = Charged(spec.tenant_id, request, Standing.CHARGED, has_node=False)
+            elif event.kind in FINAL:
+                living.pop(event.job_id, None)
+            elif event.kind in {"assigned", "returned", *LEAVES} and event.job_id in living:
+                has_node = event.kind in {"assigned", "returned"}
+                living[event.job_id] = replace(living[event.job_id], has_node=has_node)
+            found += [
+                f"after {event.seq}: {over}" for over in overcharges(self.tenants, list(living.values()))
+            ]
+        return found
 
     def _placed(self, event: Event, task_id: TaskId) -> Placed:
         spec = self.jobs[event.job_id].spec

@@ -31,6 +31,7 @@ def test_a_thousand_jobs_in_a_storm(cluster: Cluster, postgres: PostgresServer, 
     assert {job.status for job in story.jobs.values()} == {Status.COMPLETED}
     assert story.ends() == dict.fromkeys(range(1, JOBS + ONCE + 1), 1)
     assert story.broken_promises() == []
+    assert story.broken_quotas() == []
     assert all(used == type(used)() for used in story.used.values()), "all quota was given back, once"
     overlapped = (cluster.files / "together").read_text().split() if together(cluster) else []
     once = {job_id for job_id, job in story.jobs.items() if job.spec.once}

@@ -1,43 +1,14 @@
 """Each part of a cluster is killed, stopped or cut off: jobs notice nothing, or run elsewhere in time."""
 
 import signal
-import threading
 import time
-from typing import Self
 
+from tests.end_to_end.cluster.submitting import Submitting
 from tests.end_to_end.cluster.whole_cluster import SILENT_S, Cluster
 from tests.postgres_server import PostgresServer
 
 LEADS_WITHIN_S = 10.0
 RUNS_ELSEWHERE_WITHIN_S = 2 * SILENT_S + LEADS_WITHIN_S
-
-
-class Submitting:
-    """Submits a short job every tenth of a second, through these servers in turn, and keeps what failed."""
-
-    def __init__(self, cluster: Cluster, at: list[int]) -> None:
-        self._cluster, self._at = cluster, at
-        self.jobs: list[int] = []
-        self.failures: list[str] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_failure: object) -> None:
-        self._over.set()
-        self._thread.join(60)
-
-    def _go_on(self) -> None:
-        while not self._over.wait(0.1):
-            at = self._at[len(self.jobs) % len(self._at)]
-            done = self._cluster.tgpu("submit", "--quiet", "--", "true", at=at, check=False)
-            if done.returncode:
-                self.failures.append(done.stderr)
-            else:
-                self.jobs.append(int(done.stdout.split()[-1]))
 
 
 def test_the_leader_is_killed(cluster: Cluster) -> None:

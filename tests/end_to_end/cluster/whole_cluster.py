@@ -18,6 +18,7 @@ from tests.end_to_end.whole_tgpu import Installation, send, strays
 TGPU = str(Path(sys.executable).with_name("tgpu"))
 HEARTBEAT_S = 1.0
 SILENT_S = 5.0
+QUICK = {"TGPU_HEARTBEAT_S": str(HEARTBEAT_S), "TGPU_NODE_SILENT_S": str(SILENT_S)}
 
 
 class Part:
@@ -61,12 +62,15 @@ class Part:
 class Cluster:
     """Servers behind a proxy each, agents that know all proxies, one database."""
 
-    def __init__(self, base: Path, store_url: str, *, servers: int = 3, agents: int = 3) -> None:
+    def __init__(
+        self, base: Path, store_url: str, *, servers: int = 3, agents: int = 3, timers: dict[str, str] = QUICK
+    ) -> None:
+        """`timers`: settings of heartbeats and losses; empty: those that users get."""
         self.base, self.files = base, base / "files"
         self.files.mkdir()
         ports = free_ports(servers)
         self.proxies = [Proxy(port) for port in ports]
-        self._timers = {"TGPU_HEARTBEAT_S": str(HEARTBEAT_S), "TGPU_NODE_SILENT_S": str(SILENT_S)}
+        self._timers = timers
         self.servers = [
             Part(
                 base,

@@ -25,7 +25,9 @@ class Gpus(Protocol):
 
     def devices(self) -> tuple[Device, ...]: ...
 
-    def use(self, indices: Sequence[int]) -> list[GpuUse]: ...
+    def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
+        """None of a device that does not tell."""
+        ...
 
 
 class UnseenGpus:
@@ -37,8 +39,8 @@ class UnseenGpus:
     def devices(self) -> tuple[Device, ...]:
         return self._devices
 
-    def use(self, indices: Sequence[int]) -> list[GpuUse]:
-        return [GpuUse(0, 0) for _ in indices]
+    def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
+        return [None for _ in indices]
 
 
 def simulated(count: int, model: str) -> UnseenGpus:
@@ -63,7 +65,7 @@ class NvmlGpus:
         island = islands(self._links)
         return tuple(replace(device, island=island.get(device.index)) for device in found)
 
-    def use(self, indices: Sequence[int]) -> list[GpuUse]:
+    def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
         return [self._use(index) for index in indices]
 
     def _device(self, index: int) -> Device:
@@ -92,14 +94,14 @@ class NvmlGpus:
             return None
         return node if node >= 0 else None
 
-    def _use(self, index: int) -> GpuUse:
+    def _use(self, index: int) -> GpuUse | None:
         nvml = self._nvml
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             percent = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
             return GpuUse(percent, nvml.nvmlDeviceGetMemoryInfo(handle).used // MIB)
         except nvml.NVMLError:
-            return GpuUse(0, 0)
+            return None
 
 
 class SmiGpus:
@@ -112,10 +114,14 @@ class SmiGpus:
             found.append(device if memory.isdigit() else _ill(device, f"nvidia-smi says {memory}"))
         return tuple(found)
 
-    def use(self, indices: Sequence[int]) -> list[GpuUse]:
+    def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
         rows = _smi("index,utilization.gpu,memory.used")
-        said = {int(index): GpuUse(_digits(percent), _digits(memory)) for index, percent, memory in rows}
-        return [said.get(index, GpuUse(0, 0)) for index in indices]
+        said = {
+            int(index): GpuUse(int(percent), int(memory))
+            for index, percent, memory in rows
+            if percent.isdigit() and memory.isdigit()
+        }
+        return [said.get(index) for index in indices]
 
 
 def find_gpus() -> Gpus:
@@ -143,10 +149,6 @@ def _smi(fields: str) -> list[list[str]]:
 
 def _ill(device: Device, note: str) -> Device:
     return replace(device, healthy=False, note=note)
-
-
-def _digits(text: str) -> int:
-    return int(text) if text.isdigit() else 0
 
 
 def _text(value: str | bytes) -> str:

@@ -42,8 +42,8 @@ class Inventory:
         return NodeUse(
             cpu_milli=round(psutil.cpu_percent(interval=None) * 10 * (psutil.cpu_count() or 1)),
             memory_mib=(memory.total - memory.available) // host.MIB,
-            gpu_percent=tuple(use.percent for use in gpus),
-            gpu_memory_mib=tuple(use.memory_mib for use in gpus),
+            gpu_percent=tuple(None if use is None else use.percent for use in gpus),
+            gpu_memory_mib=tuple(None if use is None else use.memory_mib for use in gpus),
         )
 
     def _size(self, name: str, text: str) -> int:

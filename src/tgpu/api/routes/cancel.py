@@ -8,15 +8,16 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
-from tgpu.api.access import may_cancel, refusal_to_cancel, sight_of
+from tgpu.api.access import seen_by, sight_of
+from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
-from tgpu.api.identity import Role
 from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.needs import CANCEL, CANCEL_JOB
+from tgpu.api.permission import may_with
 from tgpu.api.problems import ProblemError, unprocessable
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
-from tgpu.api.routes.jobs import job_or_404
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
@@ -50,10 +51,7 @@ _to_cancel = msgspec.json.Decoder(ToCancel)
 
 
 async def cancel_one(call: Call) -> Response[Any]:
-    job, caller, services = await job_or_404(call), call.caller, call.services
-    refusal = refusal_to_cancel(job.spec.user, caller, services.settings, job.job_id)
-    if refusal is not None:
-        raise refusal
+    job, caller, services = call.job, call.caller, call.services
     before = (await services.store.request_cancel([job.job_id], caller.user, services.now_ms()))[0] or job
     if before.status.is_final:
         raise ProblemError(
@@ -62,8 +60,17 @@ async def cancel_one(call: Call) -> Response[Any]:
             f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
             extras={"job_status": before.status, "cause": before.cause},
         )
+    await _note(call, [job])
     after = before if before.cancel_by else replace(before, cancel_by=caller.user)
-    return json_reply(job_out(after, sight_of(job.spec.user, caller, services.settings)), 202)
+    sight = sight_of(job.spec.user, job.spec.tenant_id, caller, services.settings)
+    return json_reply(job_out(after, sight), 202)
+
+
+async def _note(call: Call, jobs: Sequence[Job]) -> None:
+    """What one does with one's own jobs is told by their events."""
+    for user in sorted({job.spec.user for job in jobs} - {call.caller.user}):
+        ids = [job.job_id for job in jobs if job.spec.user == user]
+        await note(call, "job.cancel", user, after={"job_ids": ids})
 
 
 async def cancel_many(call: Call) -> Response[Any]:
@@ -78,6 +85,7 @@ async def cancel_many(call: Call) -> Response[Any]:
     mine = [job_id for job_id in ids if job_id in found and _may(found[job_id], call)]
     before = await services.store.request_cancel(mine, caller.user, services.now_ms()) if mine else []
     ended = {job.job_id for job in before if job is not None and job.status.is_final}
+    await _note(call, [found[job_id] for job_id in mine if job_id not in ended])
     allowed = set(mine)
     return json_reply(
         Cancelled(
@@ -91,14 +99,15 @@ async def cancel_many(call: Call) -> Response[Any]:
 
 
 def _may(job: Job, call: Call) -> bool:
-    return may_cancel(job.spec.user, call.caller, call.services.settings)
+    return may_with(job, CANCEL_JOB, call.caller, call.services.settings)
 
 
 async def _jobs(call: Call, ids: Sequence[int]) -> dict[int, Job]:
     found: dict[int, Job] = {}
+    seen = await seen_by(call)
     for start in range(0, len(ids), _PAGE):
         ranges = tuple((job_id, job_id) for job_id in ids[start : start + _PAGE])
-        jobs = await call.services.store.jobs(JobFilter(id_ranges=ranges), Paging(limit=_PAGE))
+        jobs = await call.services.store.jobs(JobFilter(id_ranges=ranges, seen=seen), Paging(limit=_PAGE))
         found.update((job.job_id, job) for job in jobs)
     return found
 
@@ -111,7 +120,7 @@ def _cancel(method: str, path: str) -> Endpoint:
         method,
         path,
         cancel_one,
-        Role.USER,
+        CANCEL_JOB,
         "jobs",
         "Cancel a job",
         "Records the wish and answers at once; a running job gets SIGTERM, its grace, then SIGKILL. Asking "
@@ -129,7 +138,7 @@ ENDPOINTS = (
         "POST",
         "/jobs/cancel",
         cancel_many,
-        Role.USER,
+        CANCEL,
         "jobs",
         "Cancel many jobs",
         "Cancels what may be cancelled and says what became of each id.",

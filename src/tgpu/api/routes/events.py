@@ -2,23 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 from litestar import Response
 from litestar.response import Stream
 
-from tgpu.api.access import sight_of
+from tgpu.api.access import Sight, sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.feed import next_wake
-from tgpu.api.identity import Role
 from tgpu.api.job_view import EventOut, event_out
+from tgpu.api.needs import LOOK
+from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request
 from tgpu.api.routes.params import EVENT_EXAMPLE
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Event
-from tgpu.store.port import StoreUnavailableError
+from tgpu.store.port import JobFilter, Paging, StoreUnavailableError
 
 _PAGE = 500
 _HEARTBEAT_S = 15.0
@@ -61,10 +62,14 @@ async def _stream(call: Call, after: int, job_id: int | None, user: str | None) 
             try:
                 head = await store.last_seq()
                 events = await store.events(after, _PAGE, job_id, user)
+                if not await is_still_admitted(call, LOOK):
+                    return
+                frames = await _frames(events, call)
             except StoreUnavailableError:
                 return  # the reader comes again with its Last-Event-ID
+            if frames:
+                yield frames
             if events:
-                yield b"".join(_frame(event, call) for event in events)
                 after = events[-1].seq
             if len(events) == _PAGE:
                 continue
@@ -75,8 +80,29 @@ async def _stream(call: Call, after: int, job_id: int | None, user: str | None) 
                 yield b": heartbeat\n\n"
 
 
-def _frame(event: Event, call: Call) -> bytes:
-    data = _encode(event_out(event, sight_of(event.user, call.caller, call.services.settings)))
+async def _frames(events: Sequence[Event], call: Call) -> bytes:
+    tenants, settings = await _tenants(events, call), call.services.settings
+    seen = [
+        (event, sight_of(event.user, tenants.get(event.job_id, ""), call.caller, settings))
+        for event in events
+    ]
+    return b"".join(_frame(event, sight) for event, sight in seen if sight is not Sight.NOTHING)
+
+
+async def _tenants(events: Sequence[Event], call: Call) -> dict[int, str]:
+    """By job, where that makes a difference to what the caller sees."""
+    rights, outline = call.caller.rights, call.services.settings.others_see == "outline"
+    narrowed = rights.scope is not None and rights.scope.tenant_id is not None
+    if not narrowed and (rights.role_everywhere is not None or (outline and not rights.members)):
+        return {}
+    ids = sorted({event.job_id for event in events})
+    where = JobFilter(id_ranges=tuple((job_id, job_id) for job_id in ids))
+    jobs = await call.services.store.jobs(where, Paging(limit=len(ids))) if ids else []
+    return {job.job_id: job.spec.tenant_id for job in jobs}
+
+
+def _frame(event: Event, sight: Sight) -> bytes:
+    data = _encode(event_out(event, sight))
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), data)
 
 
@@ -85,7 +111,7 @@ ENDPOINTS = (
         "GET",
         "/events",
         follow_events,
-        Role.VIEWER,
+        LOOK,
         "service",
         "Follow events",
         "A stream of server-sent events: `id` is the event's number, `event` its kind, `data` the event as "

@@ -5,20 +5,19 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import sight_of
+from tgpu.api.access import Sight, known_jobs, seen_by, sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
-from tgpu.api.identity import Role
-from tgpu.api.job_view import JobOut, job_out, whole_job_out
+from tgpu.api.job_filter import FILTERS, job_filter
+from tgpu.api.job_view import JobOut, attempts_out, job_out, whole_job_out
+from tgpu.api.needs import LOOK, LOOK_AT_JOB
 from tgpu.api.ports import NoLeaderError
-from tgpu.api.problems import bad_request, not_found
-from tgpu.api.query import parse_job_id
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
-from tgpu.api.why_view import WhyOut, why_of_a_job_that_is_not_live, why_out
+from tgpu.api.why_view import WhyOut, jobs_named, why_of_a_job_that_is_not_live, why_out
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
-from tgpu.store.port import JobFilter, Paging
+from tgpu.store.port import Paging
 
 _DEFAULT_PAGE = 100
 _MAX_PAGE = 1000
@@ -33,30 +32,35 @@ class JobPage(msgspec.Struct, kw_only=True):
     next_cursor: int | None
 
 
-async def job_or_404(call: Call) -> Job:
-    job_id = parse_job_id(call.path("job_id"))
-    job = await call.services.store.job(job_id)
-    if job is None:
-        raise not_found(f"there is no job {job_id}; `tgpu list --all` shows those there are")
-    return job
-
-
 async def list_jobs(call: Call) -> Response[Any]:
-    query, settings = call.query, call.services.settings
+    query = call.query
     limit = query.whole("limit", 1, _MAX_PAGE) or _DEFAULT_PAGE
     paging = Paging(
         limit=limit + 1,  # one more than shown tells whether there is a next page
         cursor=query.whole("cursor", 0, MAX_JOB_ID),
         oldest_first=query.choice("order", ("newest", "oldest"), "newest") == "oldest",
     )
-    found = await call.services.store.jobs(_filter(call), paging)
+    found = await call.services.store.jobs(job_filter(call, await seen_by(call)), paging)
     page, more = found[:limit], len(found) > limit
-    shown = [job_out(job, sight_of(job.spec.user, call.caller, settings)) for job in page]
+    next_cursor = page[-1].job_id if more else None
+    if query.one("exit_code") is not None:  # to find it by that would be to learn it
+        page = [job for job in page if _sight(job, call) is not Sight.OUTLINE]
+    shown = [job_out(job, _sight(job, call)) for job in page]
+    if query.flag("attempts"):
+        for whole, out in zip(page, shown, strict=True):
+            await _add_attempts(call, whole, out)
     if any(job.status in _HOLDS for job in page):
         going = await _giving_way(call)
-        for job in shown:
-            job.giving_way = job.job_id in going
-    return json_reply(JobPage(jobs=shown, next_cursor=page[-1].job_id if more else None))
+        for out in shown:
+            out.giving_way = out.job_id in going
+    return json_reply(JobPage(jobs=shown, next_cursor=next_cursor))
+
+
+async def _add_attempts(call: Call, job: Job, out: JobOut) -> None:
+    store = call.services.store
+    attempts = await store.attempts(job.job_id)
+    used = await store.usage(job.job_id)
+    out.attempts = attempts_out(job, attempts, used, _sight(job, call))
 
 
 async def _giving_way(call: Call) -> frozenset[int]:
@@ -67,61 +71,43 @@ async def _giving_way(call: Call) -> frozenset[int]:
         return frozenset()
 
 
-def _filter(call: Call) -> JobFilter:
-    query, now_ms = call.query, call.services.now_ms()
-    users = (call.caller.user if user == "me" else user for user in query.many("user"))
-    return JobFilter(
-        statuses=frozenset(_status(word) for word in query.many("status")),
-        users=frozenset(users),
-        tenant_id=query.one("tenant_id"),
-        name_contains=query.one("name"),
-        id_ranges=query.ranges("ids"),
-        submitted_from_ms=query.time_ms("since", now_ms),
-        submitted_until_ms=query.time_ms("until", now_ms),
-    )
-
-
-def _status(word: str) -> Status:
-    try:
-        return Status(word)
-    except ValueError:
-        raise bad_request(f"status must be one of {', '.join(Status)}; got {word[:40]!r}") from None
+def _sight(job: Job, call: Call) -> Sight:
+    return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
 
 
 async def show_job(call: Call) -> Response[Any]:
-    job, store = await job_or_404(call), call.services.store
+    job, store = call.job, call.services.store
     attempts = await store.attempts(job.job_id)
     events = await store.events(limit=_MAX_EVENTS, job_id=job.job_id)
-    sight = sight_of(job.spec.user, call.caller, call.services.settings)
-    return json_reply(whole_job_out(job, attempts, events, sight))
+    used = await store.usage(job.job_id)
+    return json_reply(whole_job_out(job, attempts, events, _sight(job, call), used))
 
 
 async def why(call: Call) -> Response[Any]:
-    job = await job_or_404(call)
+    job = call.job
     answer = None if job.status.is_final else await call.services.live.why(job.job_id)
-    return json_reply(why_out(answer) if answer else why_of_a_job_that_is_not_live(job))
+    if answer is None:
+        return json_reply(why_of_a_job_that_is_not_live(job))
+    named = {holder.job_id for holder in answer.holders} | jobs_named(answer.reasons)
+    known = await known_jobs(call, named)
+    return json_reply(why_out(answer, known))
 
 
-_TEXT = {"type": "string"}
 ENDPOINTS = (
     Endpoint(
         "GET",
         "/jobs",
         list_jobs,
-        Role.VIEWER,
+        LOOK,
         "jobs",
         "List jobs",
-        "Newest first. Everybody sees that a job exists, whose it is and what it holds; its command, "
-        "environment, directory and exit are null to others than its owner and administrators.",
+        "Newest first. Everybody sees that a job exists, whose it is and what it holds, unless the house "
+        "keeps tenants apart (`others_see`); its command, environment, directory and exit are null to others "
+        "than its owner, its tenant's members and administrators.",
         {200: Answer("A page of jobs.", JobPage, {"jobs": [JOB_EXAMPLE], "next_cursor": None})},
         params=(
-            Param("status", "Any of these; repeated or with commas.", _TEXT, "pending,running"),
-            Param("user", "Any of these users; `me` is the caller.", _TEXT, "me"),
-            Param("tenant_id", "Of this tenant.", _TEXT, "default"),
-            Param("name", "With this in its name.", _TEXT, "train"),
-            Param("ids", "With these ids.", {"type": "string", "pattern": r"^\d{1,9}(,\d{1,9})*$"}, "3,7-12"),
-            Param("since", "Submitted since; a time, or how long ago.", _TEXT, "2h"),
-            Param("until", "Submitted until; a time, or how long ago.", _TEXT, "2030-01-31T12:00:00Z"),
+            *FILTERS,
+            Param("attempts", "Whether each shows its attempts, too.", {"type": "boolean"}, False),
             Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE}, 100),
             Param("cursor", "The `next_cursor` of the page before.", {"type": "integer", "minimum": 0}, 42),
             Param("order", "By id.", {"type": "string", "enum": ["newest", "oldest"]}, "newest"),
@@ -131,7 +117,7 @@ ENDPOINTS = (
         "GET",
         "/jobs/{job_id}",
         show_job,
-        Role.VIEWER,
+        LOOK_AT_JOB,
         "jobs",
         "Show a job",
         "The whole job, with every attempt and event.",
@@ -143,7 +129,7 @@ ENDPOINTS = (
         "GET",
         "/jobs/{job_id}/why",
         why,
-        Role.VIEWER,
+        LOOK_AT_JOB,
         "jobs",
         "Say why a job waits",
         "What stands between the job and its start, who has what it needs, when it starts by what is known "

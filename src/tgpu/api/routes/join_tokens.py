@@ -6,10 +6,11 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
+from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edge import optional_rfc3339, rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
-from tgpu.api.identity import Role
+from tgpu.api.needs import ADMINISTER, SEE_ALL
 from tgpu.api.problems import not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.domain.label_rules import label
@@ -101,6 +102,7 @@ async def create(call: Call) -> Response[Any]:
             pool=None if asked.pool is None else _pool(asked.pool),
         )
     )
+    await note(call, "join-token.create", str(made.token_id), after=JoinTokenOut(**_fields(made)))
     token = join_tokens.written(secret, services.ca_pem)
     return json_reply(NewJoinToken(token=token, **_fields(made)), 201, {"Cache-Control": "no-store"})
 
@@ -133,6 +135,7 @@ async def revoke(call: Call) -> Response[Any]:
     if not is_number or not await call.services.store.revoke_join_token(int(written)):
         # What was written may be the token itself: a secret is not repeated.
         raise not_found("there is no join token with that id; `tgpu nodes join-tokens` lists them")
+    await note(call, "join-token.revoke", written)
     return Response(b"", status_code=204, media_type="application/json")
 
 
@@ -152,12 +155,12 @@ _TOKEN_ID = Param(
 )
 ENDPOINTS = (
     Endpoint(
-        "GET", "/join-tokens", list_all, Role.ADMIN, "nodes",
+        "GET", "/join-tokens", list_all, SEE_ALL, "nodes",
         "List join tokens", "Every token that lets nodes in; never their secrets.",
         {200: Answer("The join tokens.", JoinTokenList, {"join_tokens": [_EXAMPLE]})},
     ),
     Endpoint(
-        "POST", "/join-tokens", create, Role.ADMIN, "nodes",
+        "POST", "/join-tokens", create, ADMINISTER, "nodes",
         "Make a join token",
         "With it `tgpu agent --join` makes a node of its machine. It is shown once, and carries the "
         "fingerprint of the cluster's own authority, so that the node knows the servers.",
@@ -166,7 +169,7 @@ ENDPOINTS = (
         body=Body((JoinTokenAsked,), {"for a rack": {"uses": 16, "note": "rack 7", "pool": "training"}}),
     ),
     Endpoint(
-        "DELETE", "/join-tokens/{token_id}", revoke, Role.ADMIN, "nodes",
+        "DELETE", "/join-tokens/{token_id}", revoke, ADMINISTER, "nodes",
         "Revoke a join token", "It lets nobody in any more; nodes that joined by it stay.",
         {204: Answer("Revoked.")},
         errors=(404,),

@@ -13,7 +13,8 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.failure_limit import FailureLimit
 from tgpu.api.problems import ProblemError, bad_request, forbidden, not_found, unprocessable
 from tgpu.api.reply import json_reply
-from tgpu.domain.node import NODE_NAME
+from tgpu.domain.access import Actor
+from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
 from tgpu.protocol import join_tokens, node_keys
 from tgpu.store.cluster_port import (
     Enrolled,
@@ -63,6 +64,11 @@ class Joining:
             raise unprocessable(
                 "node_id", "node_id must be 1 to 253 letters, digits, dots, dashes and underscores"
             )
+        if asked.node_id in NOT_NODE_NAMES:
+            raise unprocessable(
+                "node_id",
+                f"node_id must not be {asked.node_id}, which is an order: give this node another --name",
+            )
         key = node_keys.new_key()
         try:
             secret, _ = join_tokens.parse(asked.token)
@@ -81,6 +87,7 @@ class Joining:
         except JoinTokenUsedError:
             self._limit.failed(who)
             raise _refused("has been used: it has let in as many nodes as it may") from None
+        await _note(call, enrolled, who)
         return _answer(call, enrolled, key)
 
     async def _is_connected(self, call: Call, node_id: str) -> bool:
@@ -120,6 +127,13 @@ async def _enrol(call: Call, secret: str, node_id: str, key: str) -> Enrolled:
     return await services.store.enrol(
         join_tokens.digest_of(secret), node_id, node_keys.digest_of(key), services.now_ms()
     )
+
+
+async def _note(call: Call, enrolled: Enrolled, who: str) -> None:
+    """Who holds a join token is nobody the server knows: the node's name stands for them."""
+    actor = Actor(enrolled.node_id, "join-token", who)
+    now_ms = call.services.now_ms()
+    await call.services.store.note(actor, "node.join", enrolled.node_id, "", "", now_ms)
 
 
 def _answer(call: Call, enrolled: Enrolled, key: str) -> Response[Any]:

@@ -1,16 +1,16 @@
 """GET /jobs/{job_id}/logs: a task's output as it is, from an offset, from the end, or as it grows."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import Response
 from litestar.response import Stream
 
-from tgpu.api.access import refusal_to_read_logs
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
-from tgpu.api.identity import Role
 from tgpu.api.log_stream import Chunk, LogStream
+from tgpu.api.needs import READ_OUTPUT
+from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request, not_found
-from tgpu.api.routes.jobs import job_or_404
 from tgpu.api.routes.params import JOB_ID
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Attempt
@@ -19,10 +19,7 @@ _MAX_LINES = 1_000_000
 
 
 async def read_log(call: Call) -> Response[Any]:
-    job, query, services = await job_or_404(call), call.query, call.services
-    refusal = refusal_to_read_logs(job.spec.user, call.caller, services.settings, job.job_id)
-    if refusal is not None:
-        raise refusal
+    job, query, services = call.job, call.query, call.services
     number = query.whole("attempt", 1, 2**31)
     offset, tail = query.whole("offset", 0, MAX_JOB_ID), query.whole("tail", 0, _MAX_LINES)
     if offset is not None and tail is not None:
@@ -41,10 +38,18 @@ async def read_log(call: Call) -> Response[Any]:
     else:
         first = await stream.read(attempt, offset or 0)
     return Stream(
-        stream.chunks(attempt, first, only=number is not None),
+        _while_admitted(call, stream.chunks(attempt, first, only=number is not None)),
         media_type="text/plain",
         headers={"X-Tgpu-Offset": str(first.offset), "X-Content-Type-Options": "nosniff"},
     )
+
+
+async def _while_admitted(call: Call, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Who follows for hours is asked again and again who they are: a token may have been revoked."""
+    async for data in chunks:
+        if not await is_still_admitted(call, READ_OUTPUT):
+            return
+        yield data
 
 
 def _chosen(attempts: list[Attempt], number: int | None, job_id: int) -> Attempt | None:
@@ -62,7 +67,7 @@ ENDPOINTS = (
         "GET",
         "/jobs/{job_id}/logs",
         read_log,
-        Role.VIEWER,
+        READ_OUTPUT,
         "jobs",
         "Read a job's output",
         "The bytes as the task wrote them. The header X-Tgpu-Offset says where they begin: later than asked "

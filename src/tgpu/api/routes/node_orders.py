@@ -7,9 +7,10 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
+from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
-from tgpu.api.identity import Role
+from tgpu.api.needs import ADMINISTER
 from tgpu.api.problems import ProblemError, not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.domain.job import LabelRule
@@ -113,6 +114,8 @@ async def _order(
         raise not_found(outcome.refusal)
     if outcome.refusal:
         raise ProblemError(409, "node-conflict", outcome.refusal)
+    for node_id in outcome.node_ids:
+        await note(call, f"node.{verb}", node_id, after={"reason": reason} if reason else None)
     return json_reply(OrderedOut(nodes=outcome.node_ids))
 
 
@@ -134,14 +137,14 @@ def _one(verb: str, method: str, path: str, handler: Any, summary: str, text: st
     body = Body((Reason,), {"for a repair": {"reason": "GPU 3 is ill"}}) if verb == "drain" else None
     errors = (404, 409, 413, 422) if body else (404, 409)
     return Endpoint(
-        method, path, handler, Role.ADMIN, "nodes", summary, text,
+        method, path, handler, ADMINISTER, "nodes", summary, text,
         {200: Answer("Done.", OrderedOut, _EXAMPLE)}, errors=errors, params=(_NODE_ID,), body=body,
     )  # fmt: skip
 
 
 def _many(path: str, handler: Any, summary: str, text: str, body: Body) -> Endpoint:  # noqa: ANN401  a handler
     return Endpoint(
-        "POST", path, handler, Role.ADMIN, "nodes", summary, text,
+        "POST", path, handler, ADMINISTER, "nodes", summary, text,
         {200: Answer("Done.", OrderedOut, _BY_NAME)}, errors=(404, 409, 413, 422), body=body,
     )  # fmt: skip
 

@@ -1,20 +1,22 @@
-"""What there is to run on, and what waits for it."""
+"""What there is to run on, and who has it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from litestar import Response
 
+from tgpu.api.access import known_jobs
 from tgpu.api.edge import decimal, optional_decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
-from tgpu.api.identity import Role
+from tgpu.api.needs import LOOK
 from tgpu.api.problems import not_found
 from tgpu.api.reply import json_reply
+from tgpu.api.window_nodes import OpenWindow, is_open, open_on
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Device, Drain
-from tgpu.domain.priority import PriorityClass
-from tgpu.domain.views import DeviceView, NodeView, QueueView
+from tgpu.domain.views import DeviceView, NodeView
+from tgpu.store.cluster_port import WindowRow
 
 
 class HolderOut(msgspec.Struct, kw_only=True):
@@ -74,6 +76,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     running: list[str]
     silent_s: float | None
     drain: DrainOut | None
+    windows: list[OpenWindow]
+    """Those that are open on it now."""
 
 
 class NodeList(msgspec.Struct, kw_only=True):
@@ -82,25 +86,7 @@ class NodeList(msgspec.Struct, kw_only=True):
     nodes: list[NodeOut]
 
 
-class QueueOut(msgspec.Struct, kw_only=True):
-    """What waits of one tenant and class."""
-
-    queue_id: str
-    tenant_id: str
-    priority_class: PriorityClass
-    depth: int
-    head_job_id: int | None
-    weighted_share: float
-    dominant_share: float
-
-
-class QueueList(msgspec.Struct, kw_only=True):
-    """Every queue in which something waits."""
-
-    queues: list[QueueOut]
-
-
-def device_out(device: Device, view: DeviceView | None) -> DeviceOut:
+def device_out(device: Device, view: DeviceView | None, known: Collection[int]) -> DeviceOut:
     return DeviceOut(
         index=device.index,
         uuid=device.uuid,
@@ -111,13 +97,18 @@ def device_out(device: Device, view: DeviceView | None) -> DeviceOut:
         island=device.island,
         note=device.note,
         allocated=decimal(view.allocated_milli) if view else 0,
-        holders=[HolderOut(job_id=job_id, user_id=user) for job_id, user in (view.holders if view else ())],
+        holders=[
+            HolderOut(job_id=job_id, user_id=user)
+            for job_id, user in (view.holders if view else ())
+            if job_id in known
+        ],
         busy_percent=view.busy_percent if view else None,
         memory_used_mb=view.memory_used_mib if view else None,
     )
 
 
-def node_out(view: NodeView) -> NodeOut:
+def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow] = ()) -> NodeOut:
+    """`known`: the jobs that the caller may know of; `windows`: those that are open."""
     node, capacity, given = view.node, view.node.capacity, view.allocated
     by_index = {device.index: device for device in view.devices}
     return NodeOut(
@@ -136,13 +127,14 @@ def node_out(view: NodeView) -> NodeOut:
         generic_allocated=view.allocated_generic,
         cpu_used=optional_decimal(view.used_cpu_milli),
         mem_used_mb=view.used_memory_mib,
-        devices=[device_out(device, by_index.get(device.index)) for device in capacity.devices],
+        devices=[device_out(device, by_index.get(device.index), known) for device in capacity.devices],
         labels=node.labels,
         taints=node.taints,
         serves=node.serves,
-        running=[str(attempt_id) for attempt_id in view.running],
+        running=[str(attempt_id) for attempt_id in view.running if attempt_id.job_id in known],
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
+        windows=open_on(node, windows),
     )
 
 
@@ -152,32 +144,31 @@ def _drain_out(drain: Drain | None) -> DrainOut | None:
     )
 
 
-def _queue_out(view: QueueView) -> QueueOut:
-    return QueueOut(
-        queue_id=f"{view.tenant_id}:{view.priority_class}",
-        tenant_id=view.tenant_id,
-        priority_class=view.priority_class,
-        depth=view.depth,
-        head_job_id=view.head_job_id,
-        weighted_share=view.weighted_share,
-        dominant_share=view.dominant_share,
-    )
-
-
 async def list_nodes(call: Call) -> Response[Any]:
-    return json_reply(NodeList(nodes=[node_out(view) for view in await call.services.live.nodes()]))
+    views = await call.services.live.nodes()
+    known = await known_jobs(call, _holding(views))
+    windows = await _open_windows(call)
+    return json_reply(NodeList(nodes=[node_out(view, known, windows) for view in views]))
+
+
+async def _open_windows(call: Call) -> list[WindowRow]:
+    now_ms = call.services.now_ms()
+    return [row for row in await call.services.store.windows() if is_open(row, now_ms)]
+
+
+def _holding(views: Sequence[NodeView]) -> set[int]:
+    return {attempt_id.job_id for view in views for attempt_id in view.running} | {
+        job_id for view in views for device in view.devices for job_id, _ in device.holders
+    }
 
 
 async def show_node(call: Call) -> Response[Any]:
     name = call.path("node_id")
     for view in await call.services.live.nodes():
         if view.node.node_id == name:
-            return json_reply(node_out(view))
+            known = await known_jobs(call, _holding([view]))
+            return json_reply(node_out(view, known, await _open_windows(call)))
     raise not_found(f"there is no node {name[:100]!r}; GET /nodes lists them")
-
-
-async def list_queues(call: Call) -> Response[Any]:
-    return json_reply(QueueList(queues=[_queue_out(view) for view in await call.services.live.queues()]))
 
 
 _NODE_EXAMPLE: dict[str, object] = {
@@ -226,7 +217,7 @@ def _list(path: str, summary: str) -> Endpoint:
         "GET",
         path,
         list_nodes,
-        Role.VIEWER,
+        LOOK,
         "nodes",
         summary,
         "Every node with its resources, its GPUs and who has them. GET /nodes and GET /executors are one.",
@@ -241,7 +232,7 @@ ENDPOINTS = (
         "GET",
         "/nodes/{node_id}",
         show_node,
-        Role.VIEWER,
+        LOOK,
         "nodes",
         "Show a node",
         "One node with its resources, its GPUs and who has them.",
@@ -250,33 +241,5 @@ ENDPOINTS = (
         params=(
             Param("node_id", "The node's name.", {"type": "string"}, "ws1", where="path", required=True),
         ),
-    ),
-    Endpoint(
-        "GET",
-        "/queues",
-        list_queues,
-        Role.VIEWER,
-        "nodes",
-        "List queues",
-        "What waits, by tenant and priority class.",
-        {
-            200: Answer(
-                "The queues.",
-                QueueList,
-                {
-                    "queues": [
-                        {
-                            "queue_id": "default:high",
-                            "tenant_id": "default",
-                            "priority_class": "high",
-                            "depth": 3,
-                            "head_job_id": 42,
-                            "weighted_share": 0.25,
-                            "dominant_share": 0.5,
-                        }
-                    ]
-                },
-            )
-        },
     ),
 )

@@ -20,6 +20,70 @@ IF_MATCH = Param(
     '"3"',
     where="header",
 )
+FORCE = Param("force", "Whether to limit also what no node has now.", {"type": "boolean"}, False)
+USER_ID = Param("user_id", "The user's name.", {"type": "string"}, "alice", where="path", required=True)
+
+QUOTA_EXAMPLE: dict[str, object] = {
+    "quota_id": "lab/vision",
+    "tenant_id": "lab/vision",
+    "cpu_limit": 64,
+    "mem_limit_mb": None,
+    "disk_limit_mb": None,
+    "gpu_limit": 4,
+    "gpu_type_limits": {"a100": 2},
+    "generic_limits": {"licence": 1},
+    "running_jobs_limit": None,
+    "waiting_jobs_limit": 1000,
+    "gpu_hours_limit": 500,
+    "gpu_hours_period": "month",
+    "cpu_used": 2,
+    "mem_used_mb": 16384,
+    "disk_used_mb": 0,
+    "gpu_used": 0.5,
+    "gpu_type_used": {"a100": 0.5},
+    "generic_used": {"licence": 0},
+    "running_jobs_used": 1,
+    "waiting_jobs_used": 0,
+    "gpu_hours_used": 12.5,
+    "cpu_burst": 0,
+    "mem_burst_mb": 0,
+    "disk_burst_mb": 0,
+    "gpu_burst": 0,
+    "version": 3,
+}
+TENANT_EXAMPLE: dict[str, object] = {
+    "tenant_id": "lab/vision",
+    "parent_id": "lab",
+    "weight": 1,
+    "tier": None,
+    "default_class": None,
+    "classes": ["default", "low"],
+    "default_time_limit_s": 3600,
+    "max_time_limit_s": 86400,
+    "over_quota": "queue",
+    "may_burst": None,
+    "archived": False,
+    "budget_gpu_hours": 400,
+    "budget_period": "month",
+    "version": 3,
+    "effective": {
+        "default_class": "default",
+        "classes": ["default", "low"],
+        "default_time_limit_s": 3600,
+        "max_time_limit_s": 86400,
+        "over_quota": "queue",
+        "may_burst": True,
+        "archived": False,
+    },
+    "quota": QUOTA_EXAMPLE,
+}
+MEMBER_EXAMPLE: dict[str, object] = {
+    "user_id": "alice",
+    "tenant_id": "lab/vision",
+    "role": "operator",
+    "by": "root",
+    "at": "2030-01-31T12:00:00.000Z",
+}
 
 JOB_EXAMPLE: dict[str, object] = {
     "job_id": 42,
@@ -29,6 +93,7 @@ JOB_EXAMPLE: dict[str, object] = {
     "command": ["python", "train.py"],
     "image": None,
     "env": {"EPOCHS": "10"},
+    "secret_env": {"HF_TOKEN": "store:hf-token"},
     "cwd": "/home/alice",
     "cpu_request": 2,
     "mem_request_mb": 16384,
@@ -62,6 +127,7 @@ JOB_EXAMPLE: dict[str, object] = {
     "started_at": None,
     "ended_at": None,
     "giving_way": False,
+    "held": False,
 }
 EVENT_EXAMPLE: dict[str, object] = {
     "seq": 7,

@@ -1,4 +1,4 @@
-"""About the server itself: whether it lives, who one is to it, and what else it answers to."""
+"""About the server itself: whether it lives, and what else it answers to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from litestar import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
-from tgpu.api.identity import Role
+from tgpu.api.needs import WHOEVER
 from tgpu.api.openapi import document
 from tgpu.api.reply import json_reply
 from tgpu.api.services import Services
@@ -19,16 +19,6 @@ class Health(msgspec.Struct, kw_only=True):
     version: str
     cluster_id: str
     time: str
-
-
-class Whoami(msgspec.Struct, kw_only=True):
-    """Who the caller is to this server, and by whose word."""
-
-    user_id: str
-    role: str
-    uid: int
-    via: str
-    token_expires_at: str | None
 
 
 class Index(msgspec.Struct, kw_only=True):
@@ -45,20 +35,6 @@ async def healthz(call: Call) -> Response[Any]:
             version=services.version,
             cluster_id=services.store.cluster_id,
             time=rfc3339(services.now_ms()),
-        )
-    )
-
-
-async def whoami(call: Call) -> Response[Any]:
-    caller = call.caller
-    expires = caller.token_expires_ms
-    return json_reply(
-        Whoami(
-            user_id=caller.user,
-            role=caller.role.word,
-            uid=caller.account.uid,
-            via=caller.via,
-            token_expires_at=None if expires is None else rfc3339(expires),
         )
     )
 
@@ -90,7 +66,7 @@ def endpoints(services: Services, others: Sequence[Endpoint]) -> tuple[Endpoint,
 
     own = (
         Endpoint(
-            "GET", "/", index, Role.VIEWER, "service",
+            "GET", "/", index, WHOEVER, "service",
             "List what there is", "The paths to begin with.",
             {200: Answer("Links.", Index, {"name": "tgpu", "version": "0.1.0", "links": {"jobs": "/jobs"}})},
         ),
@@ -111,24 +87,7 @@ def endpoints(services: Services, others: Sequence[Endpoint]) -> tuple[Endpoint,
             },
         ),
         Endpoint(
-            "GET", "/whoami", whoami, Role.VIEWER, "service",
-            "Say who is calling", "The caller's name and role, and by whose word.",
-            {
-                200: Answer(
-                    "The caller.",
-                    Whoami,
-                    {
-                        "user_id": "alice",
-                        "role": "user",
-                        "uid": 1000,
-                        "via": "socket",
-                        "token_expires_at": None,
-                    },
-                )
-            },
-        ),
-        Endpoint(
-            "GET", "/openapi.json", openapi, Role.VIEWER, "service",
+            "GET", "/openapi.json", openapi, WHOEVER, "service",
             "Describe this API", "This document, in OpenAPI 3.1.",
             {200: Answer("The document.", dict[str, Any], {"openapi": "3.1.0"})},
         ),

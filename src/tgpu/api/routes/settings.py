@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response
 
 from tgpu.api.endpoint import Answer, Call, Endpoint
-from tgpu.api.identity import Role
+from tgpu.api.needs import SEE_ALL
 from tgpu.api.reply import json_reply
 from tgpu.config.described import described
 
@@ -43,7 +43,7 @@ ENDPOINTS = (
         "GET",
         "/settings",
         list_settings,
-        Role.ADMIN,
+        SEE_ALL,
         "service",
         "List the server's settings",
         "What this server was started with. Secrets, and passwords in addresses, are masked.",

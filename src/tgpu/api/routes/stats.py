@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 from litestar import Response
 
+from tgpu.api.access import seen_by
 from tgpu.api.edge import decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
-from tgpu.api.identity import Role
+from tgpu.api.needs import LOOK
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import json_reply
 from tgpu.domain.lifecycle import NodeState, Status
@@ -81,7 +82,7 @@ async def _alerts(call: Call) -> list[AlertOut]:
 
 
 async def stats(call: Call) -> Response[Any]:
-    counts = await call.services.store.counts()
+    counts = await call.services.store.counts(await seen_by(call))
     views = await _nodes(call)
     users: dict[str, dict[Status, int]] = {}
     for (user, status), number in counts.live_by_user.items():
@@ -140,7 +141,9 @@ def _devices(views: Sequence[NodeView]) -> list[DeviceUse]:
 
 
 async def metrics(call: Call) -> Response[Any]:
-    counts = await call.services.store.counts()
+    if not call.services.live.leads:
+        return Response(call.services.metrics.of_a_follower(), media_type=_EXPOSITION_TYPE)
+    counts = await call.services.store.counts(await seen_by(call))
     text = call.services.metrics.exposition(counts.by_status, counts.live_by_user, await _nodes(call))
     return Response(text, media_type=_EXPOSITION_TYPE)
 
@@ -151,7 +154,7 @@ ENDPOINTS = (
         "GET",
         "/stats",
         stats,
-        Role.VIEWER,
+        LOOK,
         "service",
         "Show statistics",
         "Jobs by status and user, utilisation per resource and GPU, how long jobs waited and ran, and what "
@@ -187,7 +190,7 @@ ENDPOINTS = (
         "GET",
         "/metrics",
         metrics,
-        Role.VIEWER,
+        LOOK,
         "service",
         "Show metrics",
         "Everything that is measured, in Prometheus' text format.",

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,17 +10,20 @@ from litestar import Response
 from msgspec import UNSET
 
 from tgpu.api.access import Sight, sight_of
+from tgpu.api.audit_note import note
 from tgpu.api.cwd_reach import CwdReach, kept_on, remark
 from tgpu.api.decode import MIB, check_single, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
-from tgpu.api.identity import Role
 from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
 from tgpu.api.job_rules import Defaults, inside, spec_of
+from tgpu.api.job_terms import default_class, terms_for, under_terms
 from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.needs import SUBMIT
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError, bad_request, forbidden, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
+from tgpu.api.secret_rules import names_in_store
 from tgpu.api.services import Services
 from tgpu.api.workdir import Workdirs
 from tgpu.domain.job import Job, JobSpec
@@ -58,16 +61,17 @@ class Submitter:
             specs = [await self._judge(call, asked)]
         await self._check_fit(specs, many=asked.jobs is not UNSET)
         at_ms = self._services.now_ms()
-        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw))
+        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), _capped_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
         if not submitted.replayed:
             self._services.metrics.count_submissions(len(specs))
+            await self._note(call, specs, submitted.job_ids)
         status = 200 if submitted.replayed else 201
         if asked.jobs is not UNSET:
             return json_reply({"job_ids": submitted.job_ids}, status, headers)
         job_id = submitted.job_ids[0]
         headers["Location"] = f"/jobs/{job_id}"
-        job = Job(job_id, specs[0], Status.PENDING, at_ms)
+        job = Job(job_id, specs[0], Status.PENDING, at_ms, held=job_id in submitted.held)
         if submitted.replayed:
             job = await self._services.store.job(job_id) or job
         # What the caller just sent is no secret to them, even if it is somebody else's job now.
@@ -89,7 +93,7 @@ class Submitter:
         return specs
 
     async def _judge(self, call: Call, asked: JobAsked) -> JobSpec:
-        account = call.caller.account
+        account, owner, token = call.caller.account, call.caller.rights, call.caller.token
         if asked.user_id is not None and asked.user_id != account.name:
             if not call.caller.is_admin:
                 raise forbidden(f"user_id: {account.name} may submit only their own jobs; leave it out")
@@ -98,15 +102,36 @@ class Submitter:
                 raise unprocessable(
                     "user_id", f"user_id: there is no account {asked.user_id[:80]!r} on this machine"
                 )
-            account = other
+            account, owner = other, await call.identity.rights_of(other)
+        tenant_id, terms = await terms_for(call, asked.tenant_id, owner)
         cwd = asked.cwd if asked.cwd is not None else account.home
-        spec = spec_of(asked, account.name, cwd, self._defaults)
+        usual = default_class(terms, token)
+        spec = spec_of(asked, account.name, cwd, self._defaults, tenant_id, usual)
+        spec = under_terms(spec, terms, token)
+        if asked.secret_env:
+            await self._check_secrets(account.name, asked.secret_env)
         host = self._reach.only_host(cwd, asked.submit_host, local_caller=call.caller.via == "socket")
         if self._reach.can_be_checked(host):
             wrong = await self._workdirs.check(cwd, account)
             if wrong is not None:
                 raise unprocessable("cwd", wrong)
         return spec if host is None else kept_on(spec, host)
+
+    async def _check_secrets(self, user: str, secret_env: Mapping[str, str]) -> None:
+        wanted = names_in_store(secret_env)
+        known = {name for name, _ in await self._services.store.secret_names(user)} if wanted else set()
+        for name in wanted:
+            if name not in known:
+                raise unprocessable(
+                    "secret_env",
+                    f"secret_env: {user} has no secret {name}; set it first: tgpu secret set {name}",
+                )
+
+    async def _note(self, call: Call, specs: Sequence[JobSpec], job_ids: Sequence[int]) -> None:
+        """Submitting in another's name is for the audit log; one's own jobs tell of themselves."""
+        for user in sorted({spec.user for spec in specs} - {call.caller.user}):
+            ids = [job_id for job_id, spec in zip(job_ids, specs, strict=True) if spec.user == user]
+            await note(call, "job.submit", user, after={"job_ids": ids})
 
     async def _check_fit(self, specs: Sequence[JobSpec], *, many: bool) -> None:
         try:
@@ -122,7 +147,14 @@ class Submitter:
 
 
 def _sight(call: Call, job: Job) -> Sight:
-    return sight_of(job.spec.user, call.caller, call.services.settings)
+    return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
+
+
+def _capped_token(call: Call) -> int | None:
+    token = call.caller.token
+    if token is None or (token.jobs_left is None and token.gpu_ms_left is None):
+        return None
+    return token.token_id
 
 
 def _key(call: Call, raw: bytes) -> IdempotencyKey | None:
@@ -140,7 +172,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             "POST",
             "/jobs",
             Submitter(services).submit,
-            Role.USER,
+            SUBMIT,
             "jobs",
             "Submit a job, or many",
             'Takes one job, or `{"jobs": […]}` with up to 10,000, of which all are submitted or none. When '

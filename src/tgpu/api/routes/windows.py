@@ -8,13 +8,15 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
+from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
-from tgpu.api.identity import Role
+from tgpu.api.needs import ADMINISTER, LOOK
 from tgpu.api.problems import ProblemError, not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.node_orders import MAX_NODES, rules_of
+from tgpu.api.window_nodes import overlapping
 from tgpu.domain.label_rules import written
 from tgpu.store.cluster_port import WindowKind, WindowRow
 
@@ -63,6 +65,13 @@ class WindowOut(msgspec.Struct, kw_only=True):
     created_at: str
     state: str
     """`coming`, `open`, `over` or `cancelled`"""
+
+
+class NewWindow(WindowOut, kw_only=True):
+    """A window that was just made."""
+
+    overlaps: list[int]
+    """Other windows that keep some of its nodes at the same time."""
 
 
 class WindowList(msgspec.Struct, kw_only=True):
@@ -125,7 +134,10 @@ async def create(call: Call) -> Response[Any]:
             tenant_id=asked.tenant_id,
         )
     )
-    return json_reply(_out(made, now_ms), 201)
+    out = _out(made, now_ms)
+    await note(call, "window.create", str(made.window_id), after=out)
+    others = overlapping(made, await services.store.windows(), await services.store.nodes())
+    return json_reply(NewWindow(**msgspec.structs.asdict(out), overlaps=others), 201)
 
 
 def _check_bounds(from_ms: int, until_ms: int, now_ms: int) -> None:
@@ -176,6 +188,7 @@ async def cancel(call: Call) -> Response[Any]:
     state = _state(row, services.now_ms())
     if state == "over" or not await services.store.cancel_window(row.window_id):
         raise ProblemError(409, "window-conflict", f"window {row.window_id} is {state} already")
+    await note(call, "window.cancel", str(row.window_id), before=_out(row, services.now_ms()))
     return Response(b"", status_code=204, media_type="application/json")
 
 
@@ -196,17 +209,17 @@ _ID = Param("window_id", "Its number.", {"type": "integer", "minimum": 1}, 3, wh
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/windows", list_all, Role.VIEWER, "nodes",
+        "GET", "/windows", list_all, LOOK, "nodes",
         "List windows", "Every window, past and cancelled ones too.",
         {200: Answer("The windows.", WindowList, {"windows": [_EXAMPLE]})},
     ),
     Endpoint(
-        "POST", "/windows", create, Role.ADMIN, "nodes",
+        "POST", "/windows", create, ADMINISTER, "nodes",
         "Make a window",
         "From `from` to `until` nobody may use the nodes but the tenant that is named; without one, nobody "
         "at all. Tasks that might still run when it opens are not started there; what runs there already is "
         "left alone.",
-        {201: Answer("Made.", WindowOut, _EXAMPLE)},
+        {201: Answer("Made.", NewWindow, {**_EXAMPLE, "overlaps": []})},
         errors=(413, 422),
         body=Body(
             (WindowAsked,),
@@ -220,7 +233,7 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
-        "DELETE", "/windows/{window_id}", cancel, Role.ADMIN, "nodes",
+        "DELETE", "/windows/{window_id}", cancel, ADMINISTER, "nodes",
         "Cancel a window", "The nodes are for everybody again.",
         {204: Answer("Cancelled.")},
         errors=(404, 409),

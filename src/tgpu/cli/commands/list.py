@@ -90,7 +90,11 @@ def _answer(client: Client, args: Namespace) -> Answer:
 
 def _explain(client: Client, jobs: list[dict[str, Any]]) -> None:
     """Why the first of those that wait do so: half a millisecond each, so not for all of a long queue."""
-    waiting = [job for job in jobs if job["status"] in {"pending", "preempted"} and not job.get("reason")]
+    waiting = [
+        job
+        for job in jobs
+        if job["status"] in {"pending", "preempted"} and (job.get("held") or not job.get("reason"))
+    ]
     for job in waiting[:_MOST_EXPLAINED]:
         try:
             job["reason"] = client.why(job["job_id"])["summary"]

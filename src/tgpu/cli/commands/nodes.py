@@ -5,7 +5,7 @@ from __future__ import annotations
 from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
-from tgpu.cli.exits import OK
+from tgpu.cli.exits import NOT_FOUND, OK, CommandError
 from tgpu.cli.screen import STATUS_STYLES
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
@@ -21,6 +21,7 @@ _NODES = (
     Column("NODE", floor=8),
     Column("STATUS"),
     Column("DRAINED FOR", floor=11),
+    Column("KEPT FOR", floor=11),
     Column("POOL", floor=6),
     Column("GPUS", right=True),
     Column("CPUS", right=True),
@@ -30,6 +31,10 @@ _NODES = (
     Column("RUNS JOBS OF", floor=8, rank=3),
     Column("LABELS", floor=8, rank=1),
 )
+_LOOKING = (None, "list", "show")
+_MORE = """\
+A time behind the status, as in `ready (6s)`: so long was the node not heard; soon it counts as offline.
+"""
 _USUAL_POOL = "default"
 """Where all nodes are in it, nobody needs to read of pools."""
 _DEVICES = (
@@ -45,9 +50,14 @@ _DEVICES = (
 
 
 def parser() -> Parser:
-    made = command_parser("nodes", "Machines and their GPUs: what is given out, and who has which.")
+    made = command_parser("nodes", "Machines and their GPUs: what is given out, and who has which.", _MORE)
     add_output(made, quiet="print only names")
     actions = made.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    listed = actions.add_parser("list", help="all of them (needs not be named)")
+    shown = actions.add_parser("show", help="some of them")
+    shown.add_argument("nodes", nargs="+", metavar="NODE")
+    for parser in (listed, shown):
+        add_output(parser, quiet="print only names", again=True)
     node_orders.add_actions(actions)
     join_tokens.add_actions(actions)
     return made
@@ -56,13 +66,23 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
-        if args.action is not None:
+        if args.action not in _LOOKING:
             asked = node_orders if args.action in node_orders.VERBS else join_tokens
             show(asked.answer(client, args), args)
             return OK
-        nodes = client.nodes()
+        nodes = _wanted(client.nodes(), getattr(args, "nodes", None))
     show(Answer(nodes, lambda screen: _people(screen, nodes), [n["node_id"] for n in nodes]), args)
     return OK
+
+
+def _wanted(nodes: list[dict[str, Any]], names: list[str] | None) -> list[dict[str, Any]]:
+    if names is None:
+        return nodes
+    known = {node["node_id"]: node for node in nodes}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise CommandError(f"there is no node {', '.join(unknown)}; `tgpu nodes` lists them", NOT_FOUND)
+    return [known[name] for name in dict.fromkeys(names)]
 
 
 def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
@@ -86,6 +106,7 @@ def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
         node["node_id"],
         Cell(status, STATUS_STYLES.get(node["status"], "")),
         _drained_for(node),
+        ", ".join(map(_kept_for, node.get("windows") or [])),
         str(node.get("pool") or _USUAL_POOL) if pool else "",
         _share(node, "gpu_allocated", "gpu_total", words.number),
         _share(node, "cpu_allocated", "cpu_total", words.number),
@@ -103,6 +124,12 @@ def _drained_for(node: dict[str, Any]) -> str:
     if not drain:
         return ""
     return f"{drain['reason']} ({drain['by']})" if drain.get("reason") else f"ordered by {drain['by']}"
+
+
+def _kept_for(window: dict[str, Any]) -> str:
+    """`maintenance until 2026-07-25 18:00 UTC (window 3)`."""
+    whom = window.get("tenant_id") or "maintenance"
+    return f"{whom} until {words.zoned_time(window['until'])} (window {window['window_id']})"
 
 
 def _resources(node: dict[str, Any]) -> str:

@@ -36,12 +36,24 @@ def main(argv: list[str]) -> int:
     chosen = settings(args)
     # `--help` needs none of these.
     from tgpu.store.port import StoreUnavailableError, StoreUnusableError  # noqa: PLC0415
-    from tgpu.store.promotion import PromotionError  # noqa: PLC0415
+    from tgpu.store.promotion import AlreadyMovedError, PromotionError  # noqa: PLC0415
     from tgpu.wiring.processes import StartError, StopError  # noqa: PLC0415
     from tgpu.wiring.promoting import promote_here  # noqa: PLC0415
 
+    shown = _PASSWORD.sub(r"\1:PASSWORD@", args.to)
+    line = f'store = "{shown}"'
+    where = chosen.home / "tgpu.toml"
+    needed = [
+        f"From now on every server needs this line in its settings ({where}, or /etc/tgpu/tgpu.toml):",
+        f"  {line}",
+        "With a password in it, that file is for its owner alone: chmod 600.",
+    ]
     try:
         promoted, started = promote_here(chosen, args.to, stop=args.stop, say=note)
+    except AlreadyMovedError as error:
+        said = [f"Nothing was done: {error}.", *needed]
+        show(Answer({"already_moved": True, "setting": line}, lambda _: said), args)
+        return OK
     except (PromotionError, StoreUnusableError) as error:
         raise CommandError(str(error), REFUSED) from None
     except StoreUnavailableError as error:
@@ -50,22 +62,19 @@ def main(argv: list[str]) -> int:
         raise CommandError(str(error), NOT_PERMITTED) from None
     except StartError as error:
         raise CommandError(f"the server did not start: {error}") from None
-    shown = _PASSWORD.sub(r"\1:PASSWORD@", args.to)
-    line = f'store = "{shown}"'
     data = {
         "cluster_id": promoted.cluster_id,
         "to": promoted.to,
         "epoch": promoted.epoch,
         "rows": promoted.rows,
         "server_started": started,
+        "already_moved": False,
         "setting": line,
     }
-    where = chosen.home / "tgpu.toml"
     lines = [
         f"Moved to {promoted.to}: {promoted.rows['jobs']} jobs, {promoted.rows['events']} events; compared.",
         "The server runs on it." if started else "No server runs now.",
-        f"From now on every server needs this line in its settings ({where}, or /etc/tgpu/tgpu.toml):",
-        f"  {line}",
+        *needed,
     ]
     show(Answer(data, lambda _: lines), args)
     return OK

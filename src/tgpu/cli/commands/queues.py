@@ -1,4 +1,4 @@
-"""`tgpu queues`: how much waits, by tenant and class."""
+"""`tgpu queues`: how much waits by tenant and class, and what the first job of each waits for."""
 
 from __future__ import annotations
 
@@ -20,13 +20,22 @@ _COLUMNS = (
     Column("TENANT", floor=8),
     Column("CLASS"),
     Column("WAITING", right=True),
+    Column("WEIGHT", right=True, rank=3),
+    Column("SHARE/WEIGHT", right=True),
+    Column("SHARE", right=True, rank=1),
     Column("FIRST JOB", right=True),
-    Column("SHARE", right=True),
+    Column("WAITS FOR", floor=12, rank=2),
 )
+_WHAT = """\
+SHARE is the largest part that the tenant, with all below it, has of anything: CPUs, memory, GPUs.
+Inside a class, the smallest SHARE/WEIGHT is served first.
+"""
 
 
 def parser() -> Parser:
-    made = command_parser("queues", "How much waits, by tenant and class, and which job is first.")
+    made = command_parser(
+        "queues", "How much waits, by tenant and class, and what the first job waits for.", _WHAT
+    )
     add_output(made, quiet="print only the queues' ids")
     return made
 
@@ -51,6 +60,9 @@ def _row(queue: dict[str, Any]) -> list[str]:
         str(queue["tenant_id"]),
         str(queue["priority_class"]),
         str(queue["depth"]),
-        str(queue.get("head_job_id") or "-"),
+        words.number(queue.get("weight")),
         words.number(queue.get("weighted_share")),
+        words.number(queue.get("dominant_share")),
+        str(queue.get("head_job_id") or "-"),
+        next((str(reason["text"]) for reason in queue.get("head_reasons") or []), ""),
     ]

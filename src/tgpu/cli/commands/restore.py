@@ -60,7 +60,7 @@ def _database(chosen: Settings) -> Answer:
 
     if not chosen.store:
         raise CommandError("this installation keeps its facts in a file: `tgpu restore FILE`", REFUSED)
-    epoch = mark_restored(chosen.store, time.time_ns() // 1_000_000)
+    epoch = mark_restored(chosen.store)
     lines = [
         "The database is ready: start the servers. What runs on the nodes is settled before new tasks start."
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.node_flags import (
     add_server_flags,
@@ -24,6 +26,9 @@ def main(argv: list[str]) -> int:
     chosen = settings(args)
     if args.install_service:
         return install_service("server", chosen, overrides(args))
-    from tgpu.wiring import server_process  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.config.described import BY_FLAG  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.wiring import server_process  # noqa: PLC0415
 
+    if said := overrides(args):
+        os.environ[BY_FLAG] = ",".join(said)
     return server_process.main(chosen)

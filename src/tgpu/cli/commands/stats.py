@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+_WHOLE = 1000
+"""From here on nobody reads decimals."""
+
 
 def parser() -> Parser:
     made = command_parser("stats", "The cluster in figures.")
@@ -59,5 +62,5 @@ def _label(name: str) -> str:
 
 def _figure(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.0f}" if abs(value) >= _WHOLE else f"{round(value, 3):g}"
     return "-" if value is None or value == [] else clean(value)

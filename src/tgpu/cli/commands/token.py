@@ -1,4 +1,4 @@
-"""`tgpu token`: makes, lists and revokes tokens for access over TCP."""
+"""`tgpu token`: makes, lists and revokes tokens, for access over TCP and for programs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 from tgpu.cli import words
 from tgpu.cli.answer import Answer, show
-from tgpu.cli.arguments import Parser, add_output, command_parser
+from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, command_parser, with_action
+from tgpu.cli.commands.users import ROLES
+from tgpu.cli.commands.whoami import token_scope
 from tgpu.cli.exits import OK, UsageError
+from tgpu.cli.fields import CLASSES
 from tgpu.cli.table import Column, table
+from tgpu.cli.tenant_flags import decimal, tenant_id, whole
 from tgpu.client import Client
-from tgpu.domain.quantities import BadQuantityError, seconds
+from tgpu.domain.quantities import MAX_GENERIC, MILLI, BadQuantityError, seconds
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,34 +23,55 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+_ACTIONS = ("read", "logs", "submit", "cancel", "manage")
 _COLUMNS = (
     Column("ID"),
     Column("USER", floor=5),
     Column("CREATED", rank=1),
     Column("EXPIRES"),
+    Column("MAY", floor=8),
     Column("NOTE", floor=8),
 )
+_EXAMPLES = """\
+examples:
+  tgpu token create --expires 90d --note notebook
+  tgpu token create --tenant lab/ci --actions read,submit --max-class low --jobs 500 --note ci
+  tgpu token revoke 3
+A token never allows more than its user may do at that moment; what is said here only narrows that.
+"""
 
 
 def parser() -> Parser:
-    made = command_parser("token", "Tokens for access over TCP; on this machine the socket needs none.")
-    actions = made.add_subparsers(
-        dest="action", metavar="create|list|revoke", required=True, parser_class=Parser
+    made = command_parser(
+        "token",
+        "Tokens for access over TCP, and for programs; on this machine the socket needs none.",
+        _EXAMPLES,
     )
-    create = actions.add_parser("create", help="make one; it is shown this once")
-    create.add_argument("--user", metavar="NAME", help="for whom (default: yourself; others: administrators)")
-    create.add_argument("--expires", metavar="DURATION", help="such as 30d")
+    actions = add_actions(made)
+    create = add_action(actions, "create", "make one; it is shown this once")
+    create.add_argument(
+        "--for", "--user", dest="user", metavar="USER", help="(default: yourself; others: administrators)"
+    )
+    create.add_argument("--role", choices=ROLES, help="(default: user)")
+    create.add_argument("--tenant", metavar="TENANT", type=tenant_id, help="good only there, and below it")
+    create.add_argument("--actions", metavar="A,…", help=f"good only for some of {','.join(_ACTIONS)}")
+    create.add_argument("--max-class", metavar="CLASS", choices=CLASSES, help="the highest class of its jobs")
+    create.add_argument("--jobs", metavar="N", help="how many jobs may be submitted with it, in all")
+    create.add_argument(
+        "--gpu-hours", metavar="N", help="what its jobs may use in all; each must have a time limit"
+    )
+    create.add_argument("--expires", metavar="DURATION", help="such as 90d (default: 30d)")
     create.add_argument("--note", help="what it is for")
     add_output(create, quiet="print only the token")
-    add_output(actions.add_parser("list", help="those that exist"), quiet="print only ids")
-    revoke = actions.add_parser("revoke", help="make one useless")
+    add_output(add_action(actions, "list", "those that exist (needs not be named)"), quiet="print only ids")
+    revoke = add_action(actions, "revoke", "make one useless, at once")
     revoke.add_argument("token_id", metavar="ID")
     add_output(revoke)
     return made
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(argv)
+    args = parser().parse_args(with_action(argv, "list"))
     with Client() as client:
         answer = {"create": _create, "list": _list, "revoke": _revoke}[args.action](client, args)
     show(answer, args)
@@ -54,12 +79,7 @@ def main(argv: list[str]) -> int:
 
 
 def _create(client: Client, args: Namespace) -> Answer:
-    try:
-        lifetime = None if args.expires is None else seconds("--expires", args.expires)
-    except BadQuantityError as error:
-        raise UsageError(str(error)) from None
-    asked = {"user_id": args.user, "expires_in_s": lifetime, "note": args.note}
-    made = client.create_token(**{name: value for name, value in asked.items() if value is not None})
+    made = client.create_token(**{name: value for name, value in _asked(args).items() if value is not None})
 
     def people(screen: Screen) -> Iterator[str]:
         yield made["token"]
@@ -69,6 +89,33 @@ def _create(client: Client, args: Namespace) -> Answer:
             )
 
     return Answer(made, people, [made["token"]])
+
+
+def _asked(args: Namespace) -> dict[str, Any]:
+    try:
+        lifetime = None if args.expires is None else seconds("--expires", args.expires)
+    except BadQuantityError as error:
+        raise UsageError(str(error)) from None
+    hours = args.gpu_hours
+    return {
+        "user_id": args.user,
+        "role": args.role,
+        "tenant_id": args.tenant,
+        "actions": None if args.actions is None else _actions(args.actions),
+        "highest_class": args.max_class,
+        "jobs": None if args.jobs is None else whole("--jobs", args.jobs, MAX_GENERIC),
+        "gpu_hours": None if hours is None else decimal("--gpu-hours", hours, MAX_GENERIC * MILLI),
+        "expires_in_s": lifetime,
+        "note": args.note,
+    }
+
+
+def _actions(text: str) -> list[str]:
+    named = text.split(",")
+    for name in named:
+        if name not in _ACTIONS:
+            raise UsageError(f"--actions must be some of {','.join(_ACTIONS)}; got {name!r}")
+    return named
 
 
 def _list(client: Client, _args: Namespace) -> Answer:
@@ -91,6 +138,7 @@ def _row(token: dict[str, Any]) -> list[str]:
         str(token.get("user_id") or ""),
         words.local_time(token.get("created_at")),
         _expiry(token),
+        ", ".join(part for part in token_scope(token) if part),
         str(token.get("note") or ""),
     ]
 

@@ -54,7 +54,8 @@ def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
     yield f"{head} {clean(why['summary'])}"
     for reason in why.get("reasons") or []:
         if reason["text"] not in why["summary"]:
-            yield f"  - {clean(reason['text'])}"
+            lead = "  " if reason["code"] == "in-line" else "  - "
+            yield f"{lead}{clean(reason['text'])}"
     if why.get("position") and not any(reason["code"] == "in-line" for reason in why.get("reasons") or []):
         yield f"  {words.ordinal(why['position'])} in line"
     if why.get("estimate"):

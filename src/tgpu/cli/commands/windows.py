@@ -6,7 +6,7 @@ import time
 
 from tgpu.cli import words
 from tgpu.cli.answer import Answer, show
-from tgpu.cli.arguments import Parser, add_output, command_parser
+from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, command_parser, with_action
 from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
@@ -39,11 +39,11 @@ def parser() -> Parser:
         "Nodes kept for maintenance, or for a tenant, during a time. What might still run when a window "
         "opens is not started there; what runs there already is left alone (see `tgpu nodes drain`).",
     )
-    actions = made.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
-    listed = actions.add_parser("list", help="windows that are open or to come")
+    actions = add_actions(made)
+    listed = add_action(actions, "list", "windows that are open or to come (needs not be named)")
     listed.add_argument("-a", "--all", action="store_true", help="past and cancelled ones too")
     add_output(listed, quiet="print only ids")
-    create = actions.add_parser("create", help="keep nodes: by name, by label, or both")
+    create = add_action(actions, "create", "keep nodes: by name, by label, or both")
     create.add_argument("nodes", nargs="*", metavar="NODE")
     create.add_argument(
         "--where",
@@ -52,22 +52,26 @@ def parser() -> Parser:
         default=[],
         help="nodes, also future ones, with labels like `rack=r7`; repeatable: all must hold",
     )
+    zone = time.strftime("%Z")
     create.add_argument(
-        "--from", dest="from_", metavar="WHEN", help="such as 2030-01-31T12:00 or 2h (default: now)"
+        "--from",
+        dest="from_",
+        metavar="WHEN",
+        help=f"2h from now, or YYYY-MM-DDThh:mm ({zone}, or with a zone: +02:00) (default: now)",
     )
-    create.add_argument("--until", metavar="WHEN", help="such as 2030-01-31T18:00, or 8h from now")
+    create.add_argument("--until", metavar="WHEN", help="the same way; at most a year ahead")
     create.add_argument("--for", dest="lasts", metavar="DURATION", help="instead of --until: how long")
     create.add_argument("--for-tenant", metavar="TENANT", help="who may use them meanwhile (default: nobody)")
     create.add_argument("--name", default="", help="what it is for")
     add_output(create, quiet="print only the id")
-    cancel = actions.add_parser("cancel", help="give the nodes back")
+    cancel = add_action(actions, "cancel", "give the nodes back")
     cancel.add_argument("window_id", metavar="ID")
     add_output(cancel, quiet="print only the id")
     return made
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(argv)
+    args = parser().parse_args(with_action(argv, "list"))
     with Client() as client:
         show({"list": _list, "create": _create, "cancel": _cancel}[args.action](client, args), args)
     return OK
@@ -91,8 +95,8 @@ def _row(window: dict[str, Any]) -> list[Any]:
         str(window["window_id"]),
         Cell(window["state"], _STYLES.get(window["state"], "")),
         "maintenance" if tenant is None else tenant,
-        words.local_time(window["from"]),
-        words.local_time(window["until"]),
+        words.zoned_time(window["from"]),
+        words.zoned_time(window["until"]),
         " ".join([*window["nodes"], *(f"[{rule}]" for rule in window["where"])]),
         str(window.get("created_by") or ""),
         str(window.get("name") or ""),
@@ -114,9 +118,16 @@ def _create(client: Client, args: Namespace) -> Answer:
         name=args.name,
     )
     whom = "for maintenance" if made["tenant_id"] is None else f"for {made['tenant_id']}"
-    span = f"{words.local_time(made['from'])} to {words.local_time(made['until'])}"
+    span = f"{words.zoned_time(made['from'])} to {words.zoned_time(made['until'])}"
     said = f"Window {made['window_id']} keeps the nodes {whom} from {span}"
-    return Answer(made, lambda _: [said], [made["window_id"]])
+    return Answer(made, lambda _: [said, *_overlaps(made)], [made["window_id"]])
+
+
+def _overlaps(made: dict[str, Any]) -> Iterator[str]:
+    others = made.get("overlaps") or []
+    if others:
+        which = f"window{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+        yield f"It overlaps with {which}: meanwhile a node of both is only for whom all of them let in"
 
 
 def _span(args: Namespace) -> tuple[str | None, str]:

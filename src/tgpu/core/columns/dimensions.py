@@ -3,12 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from tgpu.core.kernel.shapes import Ints
 from tgpu.domain.job import Request
 from tgpu.domain.node import Capacity
-from tgpu.domain.tenant import Amounts, Limits
 
 BASIC = 3
 """CPU, memory, disk; then the nodes' generic resources."""
@@ -55,24 +51,6 @@ class Dimensions:
             capacity.disk_mib,
         ]
         return basic + [capacity.generic.get(name, 0) for name in self.generic]
-
-    def amounts(self, amounts: Amounts) -> Ints:
-        row = np.zeros(self.of_tenants, dtype=np.int64)
-        row[:BASIC] = (amounts.cpu_milli, amounts.memory_mib, amounts.disk_mib)
-        row[self.gpu] = amounts.gpu_milli
-        return row
-
-    def limits(self, limits: Limits) -> Ints:
-        row = np.full(self.of_tenants, -1, dtype=np.int64)
-        for column, limit in (
-            (0, limits.cpu_milli),
-            (1, limits.memory_mib),
-            (2, limits.disk_mib),
-            (self.gpu, limits.gpu_milli),
-        ):
-            if limit is not None:
-                row[column] = limit
-        return row
 
 
 def dimensions_of(

@@ -8,6 +8,7 @@ import numpy as np
 from tgpu.core.columns.dimensions import Dimensions
 from tgpu.core.columns.growing import with_room
 from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.quota_columns import QuotaColumns
 from tgpu.core.kernel.shapes import NOWHERE, UNKNOWN, WHOLE, Kinds
 from tgpu.core.plan import Fault
 from tgpu.core.policy import SCORERS, Policy
@@ -20,8 +21,11 @@ from tgpu.domain.views import Reason
 class KindColumns:
     """One row per kind of task, and one per kind of gang, which has no amounts of its own."""
 
-    def __init__(self, dimensions: Dimensions, nodes: NodeColumns, policy: Policy) -> None:
+    def __init__(
+        self, dimensions: Dimensions, quotas: QuotaColumns, nodes: NodeColumns, policy: Policy
+    ) -> None:
         self._dimensions = dimensions
+        self._quotas = quotas
         self._nodes = nodes
         self._policy = policy
         self._numbers: dict[Hashable, int] = {}
@@ -46,7 +50,7 @@ class KindColumns:
         self.exclusive = np.zeros(0, dtype=np.bool_)
         self.pinned = np.zeros(0, dtype=np.int32)
         self.cluster_need = np.zeros((0, len(dimensions.cluster)), dtype=np.int64)
-        self.gpu_milli = np.zeros(0, dtype=np.int64)
+        self.quota = np.zeros((0, quotas.width), dtype=np.int64)
         self.scorer = np.zeros(0, dtype=np.int32)
         self.of_gang = np.zeros(0, dtype=np.bool_)
 
@@ -106,7 +110,7 @@ class KindColumns:
         self.cluster_need[row] = self._dimensions.cluster_need(request)
         self.gpus[row] = max(1, request.gpu_milli // WHOLE) if wants_gpu(request) else 0
         self.whole[row] = request.gpu_milli >= WHOLE
-        self.gpu_milli[row] = request.gpu_milli
+        self.quota[row] = self._quotas.need(request)
         self.exclusive[row] = request.exclusive
         self.scorer[row] = self._scorers.index(self._policy.of(request.pool).scorer)
         self._judge(row, 0, self._judged)
@@ -134,6 +138,14 @@ class KindColumns:
             self._arrays = self._views()
         return self._arrays
 
+    def ask_quotas(self) -> None:
+        """Anew, for quotas count something that they did not."""
+        self._arrays = None
+        self.quota = np.zeros((len(self.need), self._quotas.width), dtype=np.int64)
+        for row, request in enumerate(self.requests):
+            if request is not None:
+                self.quota[row] = self._quotas.need(request)
+
     def pin(self) -> None:
         """Find the rows of the nodes that some kinds are bound to: they move as nodes come."""
         for row, node_id in self._bound.items():
@@ -150,7 +162,7 @@ class KindColumns:
             self.exclusive[:count],
             self.pinned[:count],
             self.cluster_need[:count],
-            self.gpu_milli[:count],
+            self.quota[:count],
             self.scorer[:count],
         )
 
@@ -208,6 +220,6 @@ def _of_one(device: Device, request: Request) -> int:
 
 
 _COLUMNS = (
-    "need", "gpus", "whole", "device_need", "suits", "exclusive", "pinned", "cluster_need", "gpu_milli",
-    "scorer", "of_gang",
+    "need", "gpus", "whole", "device_need", "suits", "exclusive", "pinned", "cluster_need", "quota", "scorer",
+    "of_gang",
 )  # fmt: skip

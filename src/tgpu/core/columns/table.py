@@ -11,11 +11,14 @@ from tgpu.core.columns.dimensions import Dimensions, dimensions_of
 from tgpu.core.columns.kind_columns import KindColumns
 from tgpu.core.columns.mix import Mix
 from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.quota_columns import QuotaColumns
 from tgpu.core.columns.tenant_columns import TenantColumns
 from tgpu.core.columns.verdict import Verdict
 from tgpu.core.columns.waiting_columns import WaitingColumns
 from tgpu.core.gang_book import GangState
-from tgpu.core.kernel.shapes import WHOLE, Ints
+from tgpu.core.gpu_hours import GpuHours
+from tgpu.core.kernel.shapes import WHOLE, Ints, Tree
+from tgpu.core.placed import Placed
 from tgpu.core.plan import Claim, Fault
 from tgpu.core.policy import Left, Policy
 from tgpu.domain.ids import AttemptId, TaskId
@@ -27,7 +30,6 @@ from tgpu.domain.tenant import Tenant
 
 if TYPE_CHECKING:
     from tgpu.core.holdings import Holding
-    from tgpu.core.picture import Placed
 
 
 class Held(NamedTuple):
@@ -46,8 +48,9 @@ class Held(NamedTuple):
 
 
 class Table:
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, hours: GpuHours) -> None:
         self._policy = policy
+        self._hours = hours
         self._held: dict[TaskId, Held] = {}
         self._claimed: dict[TaskId, Held] = {}
         self.holdings: dict[AttemptId, Holding] = {}
@@ -60,7 +63,8 @@ class Table:
         capacities = [node.capacity for node in nodes]
         self.dimensions: Dimensions = dimensions_of(capacities, requests, self._policy.cluster_generic)
         self.nodes = NodeColumns(self.dimensions, self._policy)
-        self.kinds = KindColumns(self.dimensions, self.nodes, self._policy)
+        self.quotas = QuotaColumns()
+        self.kinds = KindColumns(self.dimensions, self.quotas, self.nodes, self._policy)
         from_outside = bool(self._policy.outside_rules) or self._policy.scored_outside
         self.kinds.by_user = from_outside or any(node.serves != "*" for node in nodes)
         self.attempts = AttemptColumns()
@@ -120,6 +124,17 @@ class Table:
 
     def set_tenant(self, tenant: Tenant) -> None:
         self.tenants.set(tenant)
+        if self.quotas.set(tenant):
+            self.kinds.ask_quotas()
+
+    def tree(self, now_ms: int) -> Tree:
+        """Its amounts are copies: a plan is tried on them."""
+        total = np.concatenate([self.nodes.total(), self.cluster_total])
+        shares = self.tenants.shares(total, now_ms)
+        asked = self.waiting.any_held  # nobody else asks what is charged
+        return Tree(
+            *shares, *self.quotas.arrays(self.tenants, self.kinds.quota, self._hours.used, asked=asked)
+        )
 
     # Waiting tasks
 
@@ -131,8 +146,10 @@ class Table:
 
     def add_waiting(self, task: TaskBrief) -> None:
         """Known from now on, and in no queue yet."""
-        kind = self.kind_of(task)
-        self.waiting.add(task, kind, self.tenants.number(task.tenant_id))
+        kind, tenant = self.kind_of(task), self.tenants.number(task.tenant_id)
+        self.waiting.add(task, kind, tenant)
+        if not task.held:
+            self.quotas.charge(tenant, kind, 1)
 
     def arrived(self, task: TaskBrief) -> None:
         self.mix.arrived(self.kind_of(task))
@@ -160,6 +177,9 @@ class Table:
         members = Counter(self.kind_of(self.waiting.task(self.waiting.slot_of[t])) for t in gang.waiting)
         shape = (tuple(sorted(members.items())), gang.gang)
         self.waiting.kind[slot] = self.kinds.gang_row(shape)
+        self.waiting.gpu_ms[slot] = sum(
+            self._policy.gpu_ms(self.waiting[task_id]) for task_id in gang.waiting
+        )
         self.waiting.apart[slot] = True
         if not gang.running:
             self.waiting.enqueue(slot)
@@ -172,8 +192,14 @@ class Table:
                 self.waiting.dequeue(slot)
                 self.waiting.apart[slot] = False
                 self.waiting.kind[slot] = self.kind_of(self.waiting.task(slot))
+                self.waiting.gpu_ms[slot] = self._policy.gpu_ms(self.waiting.task(slot))
 
     def remove_waiting(self, task_id: TaskId) -> None:
+        slot = self.waiting.slot_of[task_id]
+        task = self.waiting.task(slot)
+        if not task.held:
+            kind = self.kind_of(task) if task.gang is not None else self.waiting.kind.item(slot)
+            self.quotas.charge(self.waiting.tenant.item(slot), kind, -1)
         self.waiting.remove(task_id)
 
     def age(self, now_ms: int) -> None:
@@ -186,15 +212,13 @@ class Table:
 
     # Who holds what
 
-    def hold(self, placed: "Placed", now_ms: int) -> None:
+    def hold(self, placed: Placed, now_ms: int) -> None:
         task, row, rank = placed.task, self.nodes.row(placed.node_id), placed.rank
         node = self.nodes.nodes[row]
         slot = self.attempts.new_slot(rank)
         held = self._give(task, node, placed.devices, slot, now_ms)
         self._held[task.task_id] = held
-        if task.burst:
-            self.tenants.any_held = True
-            self.tenants.burst[held.tenant] += held.amounts
+        self._count(held, 1, burst=task.burst)
         columns = self.attempts
         columns.node[slot] = row
         columns.kind[slot] = held.kind
@@ -205,11 +229,11 @@ class Table:
         columns.milli[slot] = held.milli
         self._note_progress(placed, slot)
 
-    def attempt_changed(self, placed: "Placed") -> None:
+    def attempt_changed(self, placed: Placed) -> None:
         """It has started, or been told to stop."""
         self._note_progress(placed, self._held[placed.task.task_id].slot)
 
-    def _note_progress(self, placed: "Placed", slot: int) -> None:
+    def _note_progress(self, placed: Placed, slot: int) -> None:
         columns = self.attempts
         columns.start_ms[slot] = placed.since_ms
         columns.running[slot] = placed.state is AttemptState.RUNNING
@@ -218,15 +242,21 @@ class Table:
 
     def release(self, task_id: TaskId, now_ms: int) -> None:
         held = self._held.pop(task_id)
-        if self.attempts.free(held.slot) == BURST_RANK:
-            self.tenants.burst[held.tenant] -= held.amounts
+        self._count(held, -1, burst=self.attempts.free(held.slot) == BURST_RANK)
         self._take_back(held, now_ms)
+
+    def _count(self, held: Held, sign: int, *, burst: bool) -> None:
+        self.quotas.runs(held.tenant, sign)
+        if burst:
+            self.quotas.charge_burst(held.tenant, held.kind, sign)
+        else:
+            self.quotas.charge(held.tenant, held.kind, sign)
 
     def keep(self, holding: "Holding") -> None:
         """It has no slot: when it will be gone is not known, and it is nobody's victim."""
         node, kind = self._node(holding.node_id), self.kinds.row(holding.request, gentle=False)
         milli = milli_of(node, holding.devices, holding.request)
-        amounts = self._charge_of(kind, len(holding.devices) * milli)
+        amounts = self.charge_of(kind, len(holding.devices) * milli)
         held = Held(holding.node_id, kind, holding.devices, milli, -1, amounts, -1)
         self.holdings[holding.attempt_id], self._kept[holding.attempt_id] = holding, held
         self._move(held, -1)
@@ -243,15 +273,18 @@ class Table:
         self.waiting.dequeue(slot)
         held = self._give(self.waiting.task(slot), node, claim.devices, -1, now_ms)
         self._claimed[claim.task_id] = held
-        if self.waiting.held[slot]:
-            self.tenants.any_held = True
-            self.tenants.promised[held.tenant] += held.amounts
+        self._promise(held, slot, 1)
 
     def unclaim(self, task_id: TaskId, now_ms: int) -> None:
         held = self._claimed.pop(task_id)
-        if self.waiting.held[self.waiting.slot_of[task_id]]:
-            self.tenants.promised[held.tenant] -= held.amounts
+        self._promise(held, self.waiting.slot_of[task_id], -1)
         self._take_back(held, now_ms)
+
+    def _promise(self, held: Held, slot: int, sign: int) -> None:
+        """Who has a claim starts: what that takes of quotas is no longer there for others."""
+        self.quotas.runs(held.tenant, sign)
+        if self.waiting.held[slot]:
+            self.quotas.charge(held.tenant, held.kind, sign)
 
     def take_again(self, task_id: TaskId) -> None:
         """Its node was described anew, as if it were empty."""
@@ -264,7 +297,7 @@ class Table:
 
     def _give(self, task: TaskBrief, node: Node, indices: tuple[int, ...], slot: int, now_ms: int) -> Held:
         kind, milli = self.kinds.row(task.request, gentle=False), milli_of(node, indices, task.request)
-        amounts = self._charge_of(kind, len(indices) * milli)
+        amounts = self.charge_of(kind, len(indices) * milli)
         held = Held(node.node_id, kind, indices, milli, self.tenants.number(task.tenant_id), amounts, slot)
         if len(self.cluster_free):
             self.cluster_free -= self.kinds.cluster_need[kind]
@@ -272,7 +305,8 @@ class Table:
         self.tenants.charge(held.tenant, amounts, 1, now_ms)
         return held
 
-    def _charge_of(self, kind: int, gpu_milli: int) -> Ints:
+    def charge_of(self, kind: int, gpu_milli: int) -> Ints:
+        """What a tenant's share counts of such a task that has so much of GPUs."""
         amounts = self._charges.get((kind, gpu_milli))
         if amounts is None:
             need, licences = self.kinds.need[kind], self.kinds.cluster_need[kind]
@@ -319,6 +353,10 @@ class Table:
     def task_of(self, attempt_slot: int) -> TaskId:
         job, task = self.attempts.job[attempt_slot], self.attempts.task[attempt_slot]
         return TaskId(int(job), int(task))
+
+    def slot_of(self, task_id: TaskId) -> int:
+        """Of the attempt of a task that is placed."""
+        return self._held[task_id].slot
 
     def charged(self, task_id: TaskId) -> Ints:
         """What its tenant is charged for a task that holds something."""

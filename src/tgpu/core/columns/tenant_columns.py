@@ -1,14 +1,28 @@
 """Tenants as rows of a tree, with what they use."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tgpu.core.columns.dimensions import Dimensions
 from tgpu.core.columns.growing import with_room
-from tgpu.core.kernel.shapes import Floats, Ints, Small, Tree
+from tgpu.core.kernel.shapes import Floats, Ints, Small
 from tgpu.domain.tenant import Tenant, lineage
 
 OWN = ""
 """The name under which a tenant's own tasks stand beside its children."""
+
+
+class Shares(NamedTuple):
+    """The first columns of `Tree`."""
+
+    parent: Small
+    first_child: Small
+    children: Small
+    weight: Floats
+    used: Ints
+    total: Ints
+    past: Floats
 
 
 class TenantColumns:
@@ -25,19 +39,14 @@ class TenantColumns:
         """Whether anybody asks for past use."""
         self._numbers: dict[str, int] = {}
         self._weights: dict[str, int] = {}
-        self._limits: dict[str, Tenant] = {}
         self._stale = True
         self.used = np.zeros((0, dimensions.of_tenants), dtype=np.int64)
         """By number: what the tenant's own tasks hold."""
-        self.burst = np.zeros((0, dimensions.of_tenants), dtype=np.int64)
-        """By number: what of that is on the burst."""
-        self.promised = np.zeros((0, dimensions.of_tenants), dtype=np.int64)
-        """By number: what held tasks have claimed, and the quota does not know yet."""
         self._past = np.zeros((0, dimensions.of_tenants), dtype=np.float64)
         """By number: past use in amounts times ms, halved with every half-life, as of `_past_ms`."""
         self._past_ms = np.zeros(0, dtype=np.int64)
-        self.any_held = False
-        """Whether there has ever been anything on the burst, or promised."""
+        self.layouts = 0
+        """How often rows were laid out: as long as it is the same, so are they."""
         self.row_of = np.zeros(0, dtype=np.int32)
         """By number: the row of the tenant's own tasks."""
         self.top_row: dict[str, int] = {}
@@ -54,7 +63,6 @@ class TenantColumns:
     def set(self, tenant: Tenant) -> None:
         self.number(tenant.tenant_id)
         self._weights[tenant.tenant_id] = tenant.weight
-        self._limits[tenant.tenant_id] = tenant
         self._stale = True
 
     def charge(self, number: int, amounts: Ints, sign: int, now_ms: int) -> None:
@@ -84,16 +92,24 @@ class TenantColumns:
     def _add(self, name: str) -> None:
         if name not in self._numbers:
             self._numbers[name] = len(self._numbers)
-            for column in ("used", "burst", "promised", "_past", "_past_ms"):
+            for column in ("used", "_past", "_past_ms"):
                 setattr(self, column, with_room(getattr(self, column), len(self._numbers)))
             self._stale = True
 
-    def tree(self, total: Ints, now_ms: int) -> Tree:
-        """Its amounts are copies: a plan is tried on them."""
+    @property
+    def rows(self) -> int:
+        """Of the tree, with everybody there is."""
         if self._stale:
             self._lay_out()
-        used = self._by_row(self.used)
-        return Tree(
+        return len(self._parent)
+
+    def shares(self, total: Ints, now_ms: int) -> Shares:
+        """What turns are taken by. Its amounts are copies: a plan is tried on them."""
+        used = np.zeros((self.rows, self._dimensions.of_tenants), dtype=np.int64)
+        if self.used.any():
+            used[self.row_of] = self.used[: len(self._numbers)]
+            self.sum_up(used)
+        return Shares(
             self._parent,
             self._first_child,
             self._children,
@@ -101,9 +117,6 @@ class TenantColumns:
             used,
             total,
             self._past_by_row(total, now_ms),
-            self._limit,
-            self._admitted + self._by_row(self.promised) if self.any_held else self._admitted.copy(),
-            self._by_row(self.burst) if self.any_held else np.zeros_like(used),
         )
 
     def _past_by_row(self, total: Ints, now_ms: int) -> Floats:
@@ -111,18 +124,12 @@ class TenantColumns:
             return np.zeros(len(self._parent), dtype=np.float64)
         past = np.zeros((len(self._parent), self._dimensions.of_tenants), dtype=np.float64)
         past[self.row_of] = self._past_at(now_ms)[: len(self._numbers)]
-        self._sum_up(past)
+        self.sum_up(past)
         shares: Floats = (past / np.maximum(total, 1)).max(axis=1)
         return shares
 
-    def _by_row(self, by_number: Ints) -> Ints:
-        amounts = np.zeros((len(self._parent), self._dimensions.of_tenants), dtype=np.int64)
-        if by_number.any():
-            amounts[self.row_of] = by_number[: len(self._numbers)]
-            self._sum_up(amounts)
-        return amounts
-
-    def _sum_up(self, amounts: Ints | Floats) -> None:
+    def sum_up(self, amounts: Ints | Floats) -> None:
+        """What rows have for themselves becomes what they have with everybody below."""
         for rows in self._levels:  # deepest first
             np.add.at(amounts, self._parent[rows], amounts[rows])
 
@@ -168,12 +175,7 @@ class TenantColumns:
                 self.row_of[self._numbers[names[row][0]]] = row
         weights = [1.0] + [1.0 if names[r][1] else float(self._weights.get(names[r][0], 1)) for r in rows]
         self._weight: Floats = np.array(weights, dtype=np.float64)
-        width = self._dimensions.of_tenants
-        self._limit = np.full((len(names), width), -1, dtype=np.int64)
-        self._admitted = np.zeros((len(names), width), dtype=np.int64)
-        for name, tenant in self._limits.items():
-            self._limit[self.top_row[name]] = self._dimensions.limits(tenant.limits)
-            self._admitted[self.top_row[name]] = self._dimensions.amounts(tenant.used)
         levels = np.array(level_of)
         self._levels = [np.flatnonzero(levels == level) for level in range(max(level_of), 0, -1)]
+        self.layouts += 1
         self._stale = False

@@ -70,6 +70,8 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.apart = np.zeros(0, dtype=np.bool_)
         """Looked at one by one when its turn comes: it stands for a gang, or sleeps."""
         self.held = np.zeros(0, dtype=np.bool_)
+        self.gpu_ms = np.zeros(0, dtype=np.int64)
+        """Of who stands for a gang: what all of it takes."""
         self.job = np.zeros(0, dtype=np.int64)
         self.task_index = np.zeros(0, dtype=np.int32)
         self.in_gang = np.zeros(0, dtype=np.bool_)
@@ -99,6 +101,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.tenant[slot] = tenant
         self.apart[slot] = False
         self.held[slot] = task.held
+        self.gpu_ms[slot] = self._policy.gpu_ms(task)
         self.any_held = self.any_held or task.held
         self.job[slot], self.task_index[slot] = task.task_id
         self.in_gang[slot] = task.gang is not None
@@ -227,6 +230,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
             self.tenant[:count],
             self.apart[:count],
             self.held[:count],
+            self.gpu_ms[:count],
             np.zeros(count, dtype=np.bool_),
         )
 
@@ -242,4 +246,4 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         return slot
 
 
-_COLUMNS = ("kind", "limit_ms", "tenant", "apart", "held", "job", "task_index", "in_gang")
+_COLUMNS = ("kind", "limit_ms", "tenant", "apart", "held", "gpu_ms", "job", "task_index", "in_gang")

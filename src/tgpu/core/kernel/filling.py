@@ -19,7 +19,7 @@ from tgpu.core.kernel.shapes import (
     Waiting,
 )
 from tgpu.core.kernel.skipping import past_blocked
-from tgpu.core.kernel.turns import admit, admitted, charge, drop, next_row, settle
+from tgpu.core.kernel.turns import admit, admitted, begin, charge, drop, next_row, settle, short_of
 
 DONE = 0
 """Nobody of this stream is left to try."""
@@ -64,8 +64,7 @@ def fill(
         kind, leaf = waiting.kind[slot], stream.row_of[waiting.tenant[slot]]
         if waiting.gang[slot]:
             return GANG, slot, queue
-        if waiting.held[slot] and not may_be_admitted(kind, leaf, kinds, tree, stream, amounts):
-            stream.held_stop[queue] = True
+        if is_passed_over(slot, leaf, queue, kinds, tree, waiting, stream):
             continue
         if not licensed(kind, kinds, cluster_free):
             return NO_LICENCE, slot, queue
@@ -74,7 +73,7 @@ def fill(
         if node == NOWHERE:
             return NO_ROOM_FOR, slot, queue
         devices = take(kind, node, end_ms, nodes, kinds, layouts, index, special, cluster_free, amounts)
-        admission = admit_if_held(slot, leaf, amounts, waiting, tree, stream)
+        admission = count_start(slot, leaf, kinds.quota[kind], waiting, tree, stream)
         write_down(slot, kind, node, devices, admission, started)
         charge(leaf, amounts, tree, stream)
         settle(row, tree, stream)
@@ -82,16 +81,34 @@ def fill(
         stream.head[queue] += 1
 
 
-def may_be_admitted(kind: int, leaf: int, kinds: Kinds, tree: Tree, stream: Stream, amounts: Ints) -> bool:
-    amounts_of_kind(kind, kinds, amounts)
-    return admitted(leaf, amounts, tree, stream.burst)
+def is_passed_over(
+    slot: int, leaf: int, queue: int, kinds: Kinds, tree: Tree, waiting: Waiting, stream: Stream
+) -> bool:
+    """Because of some quota: then those are, too, who would ask the same."""
+    if stream.limited and not may_begin(slot, leaf, tree, waiting, stream):
+        return True
+    if waiting.held[slot] and not admitted(leaf, kinds.quota[waiting.kind[slot]], tree, stream.burst):
+        stream.held_stop[queue] = True
+        return True
+    return False
 
 
-def admit_if_held(slot: int, leaf: int, amounts: Ints, waiting: Waiting, tree: Tree, stream: Stream) -> int:
-    """How it stands with its quota; see `Started.held`."""
+def may_begin(slot: int, leaf: int, tree: Tree, waiting: Waiting, stream: Stream) -> bool:
+    """If not, everybody of its tenant who takes as much is passed over, too."""
+    short = short_of(leaf, 1, waiting.gpu_ms[slot], tree)
+    if short < 0:
+        return True
+    stream.short[waiting.tenant[slot]] = min(stream.short[waiting.tenant[slot]], short)
+    return False
+
+
+def count_start(slot: int, leaf: int, asked: Ints, waiting: Waiting, tree: Tree, stream: Stream) -> int:
+    """It begins. How it stands with its quota; see `Started.held`."""
+    if stream.limited:
+        begin(leaf, 1, waiting.gpu_ms[slot], tree)
     if not waiting.held[slot]:
         return 0
-    admit(leaf, amounts, tree, stream.burst)
+    admit(leaf, asked, tree, stream.burst)
     return 2 if stream.burst else 1
 
 
@@ -100,7 +117,8 @@ def next_open(queue: int, waiting: Waiting, stream: Stream, blocked_ms: Ints) ->
     at, end = stream.head[queue], stream.end[queue]
     while at < end:
         slot = stream.slots[at]
-        if waiting.limit_ms[slot] >= blocked_ms[waiting.kind[slot]]:
+        short = stream.limited and waiting.gpu_ms[slot] >= stream.short[waiting.tenant[slot]]
+        if short or waiting.limit_ms[slot] >= blocked_ms[waiting.kind[slot]]:
             at = past_blocked(at + 1, end, waiting, stream, blocked_ms)
             continue
         if not waiting.taken[slot] and not (waiting.held[slot] and stream.held_stop[queue]):
@@ -116,16 +134,6 @@ def licensed(kind: int, kinds: Kinds, cluster_free: Ints) -> bool:
         if kinds.cluster_need[kind, name] > cluster_free[name]:
             return False
     return True
-
-
-def amounts_of_kind(kind: int, kinds: Kinds, amounts: Ints) -> None:
-    """What a tenant is charged, before a device is chosen."""
-    dimensions = kinds.need.shape[1]
-    for dimension in range(dimensions):
-        amounts[dimension] = kinds.need[kind, dimension]
-    amounts[dimensions] = kinds.gpu_milli[kind]
-    for name in range(kinds.cluster_need.shape[1]):
-        amounts[dimensions + 1 + name] = kinds.cluster_need[kind, name]
 
 
 def take(

@@ -2,7 +2,8 @@
 
 Amounts are exact integers. The columns of `D` are CPU (thousandths), memory and disk (MiB), then the generic
 resources that nodes have; those of `C` are the cluster's own generic resources; `U` = `D`, then GPU
-(thousandths), then `C`: what a tenant's share is measured in.
+(thousandths), then `C`: what a tenant's share is measured in. `Q` is what quotas count: CPU, memory, disk,
+GPUs, then what is limited by name.
 """
 
 from typing import NamedTuple
@@ -75,8 +76,8 @@ class Kinds(NamedTuple):
     """[K] the only node it may have (a row, or UNKNOWN), or NOWHERE: any"""
     cluster_need: Ints
     """[K, C]"""
-    gpu_milli: Ints
-    """[K] what quotas are asked for: by memory, nothing"""
+    quota: Ints
+    """[K, Q] what quotas are asked for"""
     scorer: Small
     """[K] a number of `scores`"""
 
@@ -122,11 +123,15 @@ class Tree(NamedTuple):
     past: Floats
     """[T] decayed use: what `fair-tree` goes by"""
     limit: Ints
-    """[T, U] quota; -1: none"""
+    """[T, Q] quota; -1: none"""
     admitted: Ints
-    """[T, U] charged to the quota"""
+    """[T, Q] charged to the quota"""
     burst: Ints
-    """[T, U] charged to the burst"""
+    """[T, Q] charged to the burst"""
+    begin_limit: Ints
+    """[T, 2] the most tasks that run, and the most GPU-hours; -1: any"""
+    begun: Ints
+    """[T, 2] what of these is taken"""
 
 
 class Waiting(NamedTuple):
@@ -142,6 +147,8 @@ class Waiting(NamedTuple):
     """stands for a whole gang"""
     held: Flags
     """not yet admitted by its tenant's quota"""
+    gpu_ms: Ints
+    """what it takes of GPU-hours if it runs as long as it may; of a gang's first task: what the gang takes"""
     taken: Flags
     """decided already in this plan"""
 
@@ -173,6 +180,10 @@ class Stream(NamedTuple):
     """values do not move while the plan is made"""
     burst: bool
     """held tasks are admitted to the burst instead of the quota"""
+    limited: bool
+    """some tenant may run only so many tasks, or use only so many GPU-hours"""
+    short: Ints
+    """by a tenant's number: who takes so much of the GPU-hours, or more, does not begin in this plan"""
 
 
 class Index(NamedTuple):

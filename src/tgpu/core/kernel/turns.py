@@ -103,27 +103,49 @@ def settle(row: int, tree: Tree, stream: Stream) -> None:
         row = parent
 
 
-def admitted(row: int, amounts: Ints, tree: Tree, burst: bool) -> bool:
+def admitted(row: int, asked: Ints, tree: Tree, burst: bool) -> bool:
     """Whether every quota from here to the root has room for a held task."""
     while row >= 0:
-        for dimension in range(len(amounts)):
+        for dimension in range(len(asked)):
             limit = tree.limit[row, dimension]
-            if limit < 0 or amounts[dimension] == 0:
+            if limit < 0 or asked[dimension] == 0:
                 continue
-            asked = tree.admitted[row, dimension] + amounts[dimension]
-            if not burst and asked > limit:
+            then = tree.admitted[row, dimension] + asked[dimension]
+            if not burst and then > limit:
                 return False
-            if 2 * (asked + tree.burst[row, dimension]) > 3 * limit:
+            if 2 * (then + tree.burst[row, dimension]) > 3 * limit:
                 return False
         row = tree.parent[row]
     return True
 
 
-def admit(row: int, amounts: Ints, tree: Tree, burst: bool) -> None:
+def admit(row: int, asked: Ints, tree: Tree, burst: bool) -> None:
     while row >= 0:
-        for dimension in range(len(amounts)):
+        for dimension in range(len(asked)):
             if burst:
-                tree.burst[row, dimension] += amounts[dimension]
+                tree.burst[row, dimension] += asked[dimension]
             else:
-                tree.admitted[row, dimension] += amounts[dimension]
+                tree.admitted[row, dimension] += asked[dimension]
+        row = tree.parent[row]
+
+
+def short_of(row: int, tasks: int, gpu_ms: int, tree: Tree) -> int:
+    """-1 if so many tasks may begin. Else from how many GPU-hours on nobody may: 0 if it is the number of
+    running tasks that is limited."""
+    short = -1
+    while row >= 0:
+        most = tree.begin_limit[row, 0]
+        if most >= 0 and tree.begun[row, 0] + tasks > most:
+            return 0
+        most = tree.begin_limit[row, 1]
+        if most >= 0 and gpu_ms > 0 and tree.begun[row, 1] + gpu_ms > most:
+            short = gpu_ms
+        row = tree.parent[row]
+    return short
+
+
+def begin(row: int, tasks: int, gpu_ms: int, tree: Tree) -> None:
+    while row >= 0:
+        tree.begun[row, 0] += tasks
+        tree.begun[row, 1] += gpu_ms
         row = tree.parent[row]

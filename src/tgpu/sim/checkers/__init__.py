@@ -10,7 +10,7 @@ from tgpu.sim.checkers.fencing import DeposedWriteNothing
 from tgpu.sim.checkers.finality import FinalIsFinal
 from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
 from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
-from tgpu.sim.checkers.quota import QuotaAddsUp
+from tgpu.sim.checkers.quota import QuotaAddsUp, QuotaHolds
 from tgpu.sim.checkers.replaced import LostIsReplaced
 from tgpu.sim.checkers.truth import TrueEndings
 from tgpu.sim.facts import Watcher
@@ -34,6 +34,7 @@ def everyone(world: World) -> list[Watcher]:
         OnlyLegalMoves(state),
         NothingPreemptedForNothing(world),
         PreemptedIsNeverLost(world),
-        QuotaAddsUp(state),
+        QuotaAddsUp(facts, state),
+        QuotaHolds(state),
         TrueEndings(facts, state),
     ]

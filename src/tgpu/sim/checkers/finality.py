@@ -1,6 +1,7 @@
 """A job ends in exactly one final state, and what was said of its end is never said differently."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import AttemptHappening
@@ -27,5 +28,11 @@ class FinalIsFinal(Watcher):
 
     def now_and_then(self) -> Iterator[str]:
         for job_id, job in self._final.items():
-            if self._state.jobs.get(job_id) != job:
+            now = self._state.jobs.get(job_id)
+            if now is None or _without_tenant(now) != _without_tenant(job):
                 yield f"job {job_id} was {job.status} and has changed since"
+
+
+def _without_tenant(job: Job) -> Job:
+    """That may get another name, and its jobs with it."""
+    return replace(job, spec=replace(job.spec, tenant_id=""))

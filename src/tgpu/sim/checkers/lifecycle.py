@@ -17,7 +17,7 @@ class OnlyLegalMoves(Watcher):
 
     def now_and_then(self) -> Iterator[str]:
         for event in self._state.events[self._seen :]:
-            self._seen = event.seq
+            self._seen += 1
             if event.kind in _MOVES:
                 try:
                     self._stands[event.job_id] = task_after(

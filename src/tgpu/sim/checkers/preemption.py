@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.domain.quota import JobLimits, Limits
+from tgpu.domain.tenant import lineage
 from tgpu.sim.facts import Watcher
 from tgpu.sim.world import World
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt, StopOrdered
@@ -22,9 +24,9 @@ class _Promise:
 class NothingPreemptedForNothing(Watcher):
     """With the very commit that takes the end of the last victim, the job starts on the node of its victims.
 
-    A promise is off when the job ended, is to be cancelled or goes on with an attempt that was lost, and when
-    its node is away, comes again or is described anew. All are off when the picture is loaded again: claims
-    live in the leader's memory.
+    A promise is off when the job ended, is to be cancelled or goes on with an attempt that was lost, when its
+    node is away, comes again or is described anew, and when a quota refuses its start after all. All are off
+    when the picture is loaded again: claims live in the leader's memory.
     """
 
     def __init__(self, world: World) -> None:
@@ -51,6 +53,8 @@ class NothingPreemptedForNothing(Watcher):
         for start in batch.assigned:
             if start not in receipt.refused:
                 yield from self._kept(start)
+            elif self._is_limited(start):
+                self._promises.pop(start.attempt_id.job_id, None)
         yield from self._broken()
         for stop in batch.stop_ordered:
             if stop.cause is Cause.PREEMPTED:
@@ -68,6 +72,12 @@ class NothingPreemptedForNothing(Watcher):
             over = job.status.is_final or job.cancel_by is not None or job_id in back
             if over or promise.node_id in anew or self._is_away(promise.node_id):
                 del self._promises[job_id]
+
+    def _is_limited(self, start: Assigned) -> bool:
+        """Whether a quota may have refused it, which was made smaller since its victims were told to go."""
+        names = lineage(self._state.jobs[start.attempt_id.job_id].spec.tenant_id)
+        tenants = [self._state.tenants[name] for name in names]
+        return any((each.limits, each.job_limits) != (Limits(), JobLimits()) for each in tenants)
 
     def _is_away(self, node_id: str) -> bool:
         """As the leader sees it; whoever commits leads."""

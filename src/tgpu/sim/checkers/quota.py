@@ -1,27 +1,91 @@
-"""What the ledger says is used is what the live jobs ask for, in every tenant, and within its limits."""
+"""Quotas: the ledger says what lives, in every tenant, and nobody is admitted beyond a limit."""
 
 from collections.abc import Iterator
 
-from tgpu.domain.tenant import Amounts, lineage
-from tgpu.sim.facts import Watcher
+from tgpu.core.invariants import Charged, charges, overcharges
+from tgpu.domain.quota import Amounts, Limits
+from tgpu.domain.tenant import Tenant, lineage
+from tgpu.sim.facts import Facts, Watcher
 from tgpu.store.memory_state import State
+from tgpu.store.port import Batch, Receipt
 
 
 class QuotaAddsUp(Watcher):
-    def __init__(self, state: State) -> None:
+    """What is used, runs and waits, by adding up; and the leader's own audit finds nothing either."""
+
+    def __init__(self, facts: Facts, state: State) -> None:
+        self._facts = facts
         self._state = state
 
     def now_and_then(self) -> Iterator[str]:
-        sums: dict[str, Amounts] = {}
-        for job in self._state.jobs.values():
-            if job.status.is_final:
-                continue
-            asked = job.spec.groups[0].request
-            amounts = Amounts(asked.cpu_milli, asked.memory_mib, asked.disk_mib, asked.gpu_milli)
-            for tenant_id in lineage(job.spec.tenant_id):
-                sums[tenant_id] = sums.get(tenant_id, Amounts()).plus(amounts)
+        living = _living(self._state)
         for tenant in self._state.tenants.values():
-            if tenant.used != sums.get(tenant.tenant_id, Amounts()):
-                yield f"tenant {tenant.tenant_id} is charged {tenant.used}, its jobs ask for other amounts"
-            if (dimension := tenant.limits.exceeded_by(tenant.used)) is not None:
-                yield f"tenant {tenant.tenant_id} is beyond its {dimension}"
+            used, burst = charges(tenant, living)
+            yield from _differs(tenant, "used", tenant.used, used)
+            yield from _differs(tenant, "burst", tenant.burst, burst)
+            below = [task for task in living if tenant.tenant_id in lineage(task.tenant_id)]
+            counted = sum(task.has_node for task in below), sum(not task.has_node for task in below)
+            if (tenant.job_use.running, tenant.job_use.waiting) != counted:
+                yield f"tenant {tenant.tenant_id} says {tenant.job_use}, and it is {counted}"
+        if self._facts.ledger_differences:
+            yield f"the leader's audit found {self._facts.ledger_differences} numbers that differ"
+
+    def at_rest(self) -> Iterator[str]:
+        for tenant in self._state.tenants.values():
+            if tenant.used != Amounts() or tenant.burst != Amounts():
+                yield f"nothing lives, and tenant {tenant.tenant_id} is charged {tenant.used} {tenant.burst}"
+
+
+def _differs(tenant: Tenant, what: str, said: Amounts, true: Amounts) -> Iterator[str]:
+    if said != true:
+        yield f"tenant {tenant.tenant_id}: {what} is {said}, and what lives is {true}"
+
+
+class QuotaHolds(Watcher):
+    """Who is over a limit was so when it was lowered, or when others were moved there, or returned; and it
+    does not become more from then on."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._excused: dict[tuple[str, str], int] = {}
+        """By tenant and what is limited: by how much it may be over, and no more."""
+        self._known: dict[str, tuple[Limits, int | None]] = {}
+        self._rearranged = 0
+
+    def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
+        del epoch, receipt
+        if batch.returned:
+            self._known.clear()
+        yield from self.now_and_then()
+
+    def now_and_then(self) -> Iterator[str]:
+        living, tenants = _living(self._state), self._state.tenants
+        anew = self._changed()
+        for over in overcharges(tenants.values(), living):
+            key = (over.tenant_id, over.dimension)
+            excused = self._excused.get(key, 0)
+            if over.by > excused and not any(name in anew for name in lineage(over.tenant_id)):
+                yield f"tenant {over.tenant_id} is over its limit of {over.dimension} by {over.by}"
+            self._excused[key] = over.by
+        now_over = {(over.tenant_id, over.dimension) for over in overcharges(tenants.values(), living)}
+        self._excused = {key: by for key, by in self._excused.items() if key in now_over}
+
+    def _changed(self) -> set[str]:
+        """Tenants with other limits than at the last look; after a move, all."""
+        tenants, moved = self._state.tenants, self._state.rearranged_seq != self._rearranged
+        now = {name: (tenant.limits, tenant.job_limits.running) for name, tenant in tenants.items()}
+        changed = {name for name, limits in now.items() if moved or self._known.get(name) != limits}
+        self._known, self._rearranged = now, self._state.rearranged_seq
+        return changed
+
+
+def _living(state: State) -> list[Charged]:
+    return [
+        Charged(
+            state.jobs[job_id].spec.tenant_id,
+            state.tasks[job_id].request,
+            state.tasks[job_id].standing,
+            has_node=not state.jobs[job_id].status.waits,
+        )
+        for job_id in sorted(state.live)
+    ]

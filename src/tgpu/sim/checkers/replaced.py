@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from tgpu.domain.job import Job, Request
 from tgpu.domain.lifecycle import Status
+from tgpu.domain.quota import JobLimits, Limits
+from tgpu.domain.tenant import lineage
 from tgpu.sim.facts import Watcher
 from tgpu.sim.machine import Machine
 from tgpu.sim.world import World
@@ -41,10 +43,16 @@ class LostIsReplaced(Watcher):
             if now - since > REPLACED_S:
                 yield from (text for text, at in self._since.items() if now - at > AT_ONCE_S)
 
+    def _is_limited(self, job: Job) -> bool:
+        tenants = [self._state.tenants[name] for name in lineage(job.spec.tenant_id)]
+        return any((each.limits, each.job_limits) != (Limits(), JobLimits()) for each in tenants)
+
     def _stuck(self, job: Job, gone: str) -> Iterator[str]:
         """The only one that waits, and there is a machine with nothing to do that would suit it."""
         if job.status is not Status.PENDING or self._lost.get(job.job_id) != job.attempts:
             return
+        if self._is_limited(job):
+            return  # its tenant may be full by now
         busy = {attempt.node_id for attempt in self._state.live_attempts()} | {gone}
         for machine in self._world.machines:
             idle = machine.node_id not in busy and not machine.live

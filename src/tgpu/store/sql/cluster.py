@@ -14,6 +14,7 @@ EPOCH = Query(
     "The epoch that may write now, held against a claim until this transaction ends.",
     select(meta.c.epoch).with_for_update(read=True),
 )
+EPOCH_NOW = Query("The epoch that may write now.", select(meta.c.epoch))
 CLAIM = Query(
     "Begins a new epoch.", update(meta).values(epoch=meta.c.epoch + constant(1)).returning(meta.c.epoch)
 )
@@ -40,7 +41,16 @@ def claim(session: Session) -> int:
 
 
 def check_epoch(session: Session, epoch: int) -> None:
-    (current,) = session.the_row(EPOCH)
+    """Raises DeposedError; the epoch lasts at least as long as the transaction."""
+    _compare(epoch, session.the_row(EPOCH)[0])
+
+
+def see_epoch(session: Session, epoch: int) -> None:
+    """Raises DeposedError, for whoever only reads."""
+    _compare(epoch, session.the_row(EPOCH_NOW)[0])
+
+
+def _compare(epoch: int, current: int) -> None:
     if current != epoch:
         raise DeposedError(f"epoch {epoch} is over: {current} leads by now")
 

@@ -1,5 +1,6 @@
 """Nested things as JSON text, and back; equal requests, and equal names, come back as one object."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
@@ -25,8 +26,10 @@ def text_of(thing: object) -> str:
     return _encoder.encode(thing).decode()
 
 
-def spec_from(text: str) -> JobSpec:
-    return _specs.decode(text)
+def spec_from(text: str, tenant_id: str | None = None) -> JobSpec:
+    """`tenant_id`: as the job's row has it, for a tenant can be given another name."""
+    spec = _specs.decode(text)
+    return spec if tenant_id in (None, spec.tenant_id) else replace(spec, tenant_id=tenant_id)
 
 
 @lru_cache(maxsize=_KINDS_KEPT)

@@ -19,6 +19,8 @@ from tgpu.store.tables import attempts, join_tokens, node_keys, nodes
 
 _GIVEN = ("digest", "note", "created_by", "created_ms", "expires_ms", "uses_left", "pool", "revoked")
 _FIELDS = (join_tokens.c.token_id, *(join_tokens.c[name] for name in _GIVEN))
+BY_NO_TOKEN = 0
+"""Of the node on a server's own machine: nobody had to let it in."""
 _THIS_NODE = node_keys.c.node_id == value("node")
 
 ALL = Query("Every join token, worthless ones too.", select(*_FIELDS).order_by(join_tokens.c.token_id))
@@ -54,6 +56,10 @@ GIVE_KEY = Query(
         index_elements=[node_keys.c.node_id],
         set_={name: _give.excluded[name] for name in ("key_digest", "enrolled_ms", "token_id")},
     ),
+)
+KEEP_KEY = Query(
+    "Gives a node that has no key this one.",
+    upsert(node_keys).on_conflict_do_nothing(index_elements=[node_keys.c.node_id]),
 )
 TAKE_KEY = Query("Takes a node's key from it.", delete(node_keys).where(_THIS_NODE))
 FORGET_NODE = Query("Forgets a node.", delete(nodes).where(nodes.c.node_id == value("node")))
@@ -91,6 +97,12 @@ def enrol(session: Session, token_digest: str, node_id: str, key_digest: str, at
     had_key = key_of(session, node_id) is not None
     session.change(GIVE_KEY, node_id=node_id, key_digest=key_digest, enrolled_ms=at_ms, token_id=token_id)
     return Enrolled(node_id, token_id, pool, replaced=had_key)
+
+
+def keep_key(session: Session, node_id: str, key_digest: str, at_ms: int) -> bool:
+    row = {"node_id": node_id, "key_digest": key_digest, "enrolled_ms": at_ms, "token_id": BY_NO_TOKEN}
+    session.change(KEEP_KEY, **row)
+    return key_of(session, node_id) == key_digest
 
 
 def key_of(session: Session, node_id: str) -> str | None:

@@ -19,5 +19,6 @@ def found(session: Session, cluster_id: str) -> str:
         return str(row[0])
     session.change(FOUND, singleton=1, cluster_id=cluster_id, epoch=0)
     session.change(FOUND_COUNTERS, singleton=1, last_job_id=0, last_seq=0)
-    tenants.create(session, Tenant(DEFAULT_TENANT))
+    tenants.add(session, Tenant(DEFAULT_TENANT))
+    tenants.mark_changed(session, DEFAULT_TENANT)
     return cluster_id

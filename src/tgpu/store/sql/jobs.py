@@ -9,20 +9,23 @@ from heapq import merge
 from itertools import islice, product
 from operator import itemgetter
 
-from sqlalchemy import BigInteger, ColumnElement, Text, func, or_, select
+from sqlalchemy import ColumnElement, func, select
 
 from tgpu.domain.ids import MAX_JOB_ID, AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
+from tgpu.domain.quota import Standing
 from tgpu.store.lost import Origin
-from tgpu.store.port import Counts, JobFilter, Paging
+from tgpu.store.port import Counts, JobFilter, Paging, Seen
 from tgpu.store.sql import codec
+from tgpu.store.sql.job_conditions import RAN, SEEN, WANTED, asks_how_it_ran, seen_values, wanted_values
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
-from tgpu.store.tables import attempts, jobs
+from tgpu.store.tables import attempts, jobs, tasks
 
 _FIELDS = (
     jobs.c.job_id,
     jobs.c.spec,
+    jobs.c.tenant_id,
     jobs.c.status,
     jobs.c.submitted_ms,
     jobs.c.cause,
@@ -34,6 +37,9 @@ _FIELDS = (
     jobs.c.started_ms,
     jobs.c.ended_ms,
     jobs.c.cancel_by,
+    select(tasks.c.standing)
+    .where(tasks.c.job_id == jobs.c.job_id, tasks.c.task_index == constant(0))
+    .scalar_subquery(),
 )
 _ATTEMPT_FIELDS = (
     attempts.c.job_id,
@@ -50,39 +56,14 @@ _ATTEMPT_FIELDS = (
 )
 
 
-# Both sides are folded by the database, so that its idea of letters is the only one.
-_ESCAPE = "\\"
-
-
-def _escaped(part: str | None) -> str | None:
-    """The text itself is looked for: `%` and `_` are no wildcards."""
-    if part is None:
-        return None
-    return part.replace(_ESCAPE, 2 * _ESCAPE).replace("%", _ESCAPE + "%").replace("_", _ESCAPE + "_")
-
-
-def _unless_none(name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    kind = Text() if name in ("tenant", "name_part") else BigInteger()
-    return or_(value(name, kind).is_(None), condition)
-
-
-_WANTED = (
-    jobs.c.job_id.between(value("low"), value("high")),
-    _unless_none("tenant", jobs.c.tenant_id == value("tenant", Text())),
-    _unless_none("name_part", jobs.c.name.icontains(value("name_part", Text()), escape=_ESCAPE)),
-    _unless_none("from_ms", jobs.c.submitted_ms >= value("from_ms", BigInteger())),
-    _unless_none("until_ms", jobs.c.submitted_ms <= value("until_ms", BigInteger())),
-    _unless_none("ended_ms_from", jobs.c.ended_ms >= value("ended_ms_from", BigInteger())),
-)
-
-
-def _walk(sentence: str, *narrowing: ColumnElement[bool]) -> dict[bool, Query]:
-    """The same walk in both directions, by `oldest_first`."""
-    wanted = select(*_FIELDS).where(*narrowing, *_WANTED).limit(value("most")).offset(constant(0))
-    return {
-        True: Query(sentence, wanted.order_by(jobs.c.job_id)),
-        False: Query(sentence, wanted.order_by(jobs.c.job_id.desc())),
-    }
+def _walk(sentence: str, *narrowing: ColumnElement[bool]) -> dict[tuple[bool, bool], Query]:
+    """The same walk in both directions, by `oldest_first`, without and with what asks how jobs ran."""
+    walks: dict[tuple[bool, bool], Query] = {}
+    for asks, conditions in ((False, WANTED), (True, (*WANTED, *RAN))):
+        wanted = select(*_FIELDS).where(*narrowing, *conditions).limit(value("most")).offset(constant(0))
+        walks[asks, True] = Query(sentence, wanted.order_by(jobs.c.job_id))
+        walks[asks, False] = Query(sentence, wanted.order_by(jobs.c.job_id.desc()))
+    return walks
 
 
 _OF_STATUS = jobs.c.status == value("wanted_status")
@@ -118,10 +99,9 @@ LIVE_PLACES = Query(
         attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST)
     ),
 )
-COUNT = Query(
-    "How many jobs of each status every user has.",
-    select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status),
-)
+_COUNTED = select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status)
+COUNT = Query("How many jobs of each status every user has.", _COUNTED)
+COUNT_SEEN = Query("How many of those that somebody may know of.", _COUNTED.where(SEEN))
 
 
 def one(session: Session, job_id: int) -> Job | None:
@@ -145,28 +125,19 @@ def _matching(session: Session, where: JobFilter, paging: Paging) -> Iterator[Ro
 
 
 def _walks(session: Session, where: JobFilter, low: int, high: int, paging: Paging) -> list[Iterator[Row]]:
-    oldest_first = paging.oldest_first
-    wanted: dict[str, object] = {
-        "low": low,
-        "high": high,
-        "tenant": where.tenant_id,
-        "name_part": _escaped(where.name_contains),
-        "from_ms": where.submitted_from_ms,
-        "until_ms": where.submitted_until_ms,
-        "ended_ms_from": where.ended_from_ms,
-        "most": paging.limit,
-    }
+    kind = (asks_how_it_ran(where), paging.oldest_first)
+    wanted: Values = {"low": low, "high": high, "most": paging.limit, **wanted_values(where)}
     statuses = sorted(where.statuses or Status)
     if where.users:
-        query = ANY_OF_USER[oldest_first]
+        query = ANY_OF_USER[kind]
         return [
             session.stream(query, wanted_user=user, wanted_status=status.value, **wanted)
             for user, status in product(sorted(where.users), statuses)
         ]
     if where.statuses:
-        query = ANY_OF_STATUS[oldest_first]
+        query = ANY_OF_STATUS[kind]
         return [session.stream(query, wanted_status=status.value, **wanted) for status in statuses]
-    return [session.stream(ANY[oldest_first], **wanted)]
+    return [session.stream(ANY[kind], **wanted)]
 
 
 def _ranges_left(where: JobFilter, paging: Paging) -> list[tuple[int, int]]:
@@ -218,9 +189,10 @@ def live_places(session: Session) -> set[tuple[AttemptId, str]]:
     }
 
 
-def counts(session: Session) -> Counts:
+def counts(session: Session, seen: Seen | None = None) -> Counts:
     counted = Counts({}, {})
-    for user, name, count in session.rows(COUNT):
+    found = session.rows(COUNT) if seen is None else session.rows(COUNT_SEEN, **seen_values(seen))
+    for user, name, count in found:
         status = Status(name)
         counted.by_status[status] = counted.by_status.get(status, 0) + count
         if not status.is_final:
@@ -229,18 +201,26 @@ def counts(session: Session) -> Counts:
 
 
 def _job(row: Row) -> Job:
-    job_id, spec, status, submitted_ms, cause, detail, exit_code, node_id, devices, *rest = row
+    (
+        job_id, spec, tenant_id, status_name, submitted_ms, cause, detail, exit_code, node_id, devices,
+        tried, started_ms, ended_ms, cancel_by, standing,
+    ) = row  # fmt: skip
+    status = Status(status_name)
     return Job(
         job_id,
-        codec.spec_from(spec),
-        Status(status),
+        codec.spec_from(spec, tenant_id),
+        status,
         submitted_ms,
         None if cause is None else Cause(cause),
         detail,
         exit_code,
         node_id,
         codec.devices_from(devices),
-        *rest,
+        tried,
+        started_ms,
+        ended_ms,
+        cancel_by,
+        held=status.waits and standing == Standing.HELD,
     )
 
 

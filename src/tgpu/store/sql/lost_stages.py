@@ -2,46 +2,88 @@
 
 from collections.abc import Sequence
 
-from tgpu.domain.lifecycle import AttemptHappening, AttemptState, Happening, Status, attempt_after, task_after
+from tgpu.domain.lifecycle import (
+    AttemptHappening,
+    AttemptState,
+    Happening,
+    Status,
+    attempt_after,
+    task_after,
+    task_sources,
+)
 from tgpu.store import event_data
+from tgpu.store.book import Lineage, standing_returned
+from tgpu.store.demand import whole_run_gpu_ms
 from tgpu.store.lost import AttemptGone, AttemptReturned, Superseded
 from tgpu.store.sql import codec, moves
-from tgpu.store.sql.stage import AttemptNow, Happened, Numbered, Outcomes, Stage, may, of_attempt
+from tgpu.store.sql.stage import (
+    STANDINGS,
+    Happened,
+    Numbered,
+    Outcomes,
+    Stage,
+    TaskNow,
+    Tried,
+    may,
+    of_attempt,
+    of_task,
+)
 
 _RUNS = task_after(Status.PENDING, Happening.RETURNED).value
 
 
 class LostStages(Stage):
     def come_back(self, changes: Sequence[Numbered[AttemptReturned]]) -> Outcomes:
-        taken = self._taken(moves.RETURN_TASK, changes, [
-            of_attempt(change.attempt_id) | {"new_status": _RUNS} for _, change in changes
+        taken = [found for found in self._tried(changes) if _may_return(found[2])]
+        self._write(moves.RETURN_TASK, [
+            of_task(change.attempt_id.task_id) | {
+                "old_status": now.task.status,
+                "new_status": _RUNS,
+                "new_standing": standing_returned(STANDINGS[now.task.standing]).value,
+                "reserved": _reserved(now.task),
+            }
+            for _, change, now in taken
         ])  # fmt: skip
-        attempts = self._every(moves.RETURN_ATTEMPT, [
+        self._write(moves.RETURN_ATTEMPT, [
             of_attempt(change.attempt_id) | {
                 "new_state": attempt_after(AttemptState.LOST, AttemptHappening.RETURNED).value,
                 "begun": change.started_ms,
             }
-            for _, change in taken
+            for _, change, _ in taken
         ])  # fmt: skip
-        owners = self._every(moves.RETURN_JOB, [
+        self._write(moves.RETURN_JOB, [
             {
                 "job": change.attempt_id.job_id,
                 "new_status": _RUNS,
-                "where_to": node_id,
-                "on_devices": devices,
-                "begun": started_ms,
+                "where_to": now.node_id,
+                "on_devices": now.devices,
+                "begun": now.began_ms(change.started_ms),
             }
-            for (_, change), (node_id, devices, started_ms) in zip(taken, attempts, strict=True)
+            for _, change, now in taken
         ])  # fmt: skip
+        for _, _, now in taken:
+            self._charge_again(now)
         return {
             place: Happened(
                 Happening.RETURNED.value,
                 change.attempt_id.task_id,
-                event_data.on_returned(change, node_id, codec.devices_from(devices)),
-                user,
+                event_data.on_returned(change, now.node_id, codec.devices_from(now.devices)),
+                now.task.user,
             )
-            for (place, change), (node_id, devices, _), (user,) in zip(taken, attempts, owners, strict=True)
+            for place, change, now in taken
         }
+
+    def _charge_again(self, now: Tried) -> None:
+        """Its run is counted whole when it ends: what was counted when it was lost is taken back until then.
+        If another attempt runs by now, its place is this one's."""
+        task, charged, counted = now.task, now.task.charged, now.counted
+
+        def come_back(tenants: Lineage) -> None:
+            if Status(task.status).waits:
+                tenants.come_back(charged, _reserved(task))
+            tenants.count(charged.request, None, counted)
+
+        self._postings.post(task.tenant_id, come_back)
 
     def supersede(self, changes: Sequence[Numbered[Superseded]]) -> Outcomes:
         allowed = [
@@ -67,10 +109,10 @@ class LostStages(Stage):
         }
 
     def let_go(self, changes: Sequence[Numbered[AttemptGone]]) -> Outcomes:
-        taken = [found for found in self._attempts(changes) if _concerns_no_task(found[2])]
-        attempts = self._every(moves.END_ATTEMPT, [
+        taken = [found for found in self._tried(changes) if _concerns_no_task(found[2])]
+        self._write(moves.END_ATTEMPT, [
             of_attempt(change.attempt_id) | {
-                "new_state": attempt_after(AttemptState(now.state), AttemptHappening.GONE).value,
+                "new_state": attempt_after(now.state, AttemptHappening.GONE).value,
                 "begun": change.exit.started_ms,
                 "result": codec.text_of(change.exit),
             }
@@ -80,15 +122,29 @@ class LostStages(Stage):
             place: Happened(
                 AttemptHappening.GONE.value,
                 change.attempt_id.task_id,
-                event_data.on_gone(change, node_id, codec.devices_from(devices)),
-                now.user,
+                event_data.on_gone(change, now.node_id, codec.devices_from(now.devices)),
+                now.task.user,
             )
-            for (place, change, now), (node_id, devices, _) in zip(taken, attempts, strict=True)
+            for place, change, now in taken
         }
 
 
-def _concerns_no_task(now: AttemptNow) -> bool:
+def _may_return(now: Tried) -> bool:
+    """It was lost, and its task is not over."""
+    if now.is_superseded or not may(now.state, AttemptHappening.RETURNED):
+        return False
+    return Status(now.task.status) in task_sources(Happening.RETURNED)
+
+
+def _reserved(task: TaskNow) -> int:
+    """Of GPU-hours, once the task goes on: what another attempt of it has reserved by now, or what its time
+    limit, if it has one, still lets it take."""
+    if not Status(task.status).waits:
+        return task.reserved_gpu_ms
+    return whole_run_gpu_ms(task.charged.request, task.time_limit_s) or 0
+
+
+def _concerns_no_task(now: Tried) -> bool:
     """It is not over, and its task does not wait for its end."""
-    state = AttemptState(now.state)
-    left_alone = state is AttemptState.LOST or now.is_superseded or Status(now.status).is_final
-    return left_alone and may(state, AttemptHappening.GONE)
+    left_alone = now.state is AttemptState.LOST or now.is_superseded or Status(now.task.status).is_final
+    return left_alone and may(now.state, AttemptHappening.GONE)

@@ -1,21 +1,8 @@
 """The statements that move a task, its attempt and its job: each names the state it leaves."""
 
-from collections.abc import Iterable
+from sqlalchemy import BigInteger, exists, func, insert, null, or_, select, update
 
-from sqlalchemy import BigInteger, ColumnElement, exists, func, insert, null, or_, select, update
-
-from tgpu.domain.lifecycle import (
-    ENDINGS,
-    FINAL,
-    LIVE,
-    TASK_MOVES,
-    AttemptHappening,
-    AttemptState,
-    Cause,
-    Happening,
-    attempt_sources,
-    task_sources,
-)
+from tgpu.domain.lifecycle import FINAL, AttemptState, Cause
 from tgpu.store.sql.session import Query, constant, value
 from tgpu.store.tables import attempts, jobs, tasks
 
@@ -33,9 +20,24 @@ HOLD_JOB = Query(
     "Holds a job against every other writer.",
     select(jobs.c.job_id).where(_THIS_JOB).order_by(jobs.c.job_id).with_for_update(key_share=True, of=jobs),
 )
+_CHARGED = (
+    tasks.c.request,
+    tasks.c.standing,
+    tasks.c.reserved_gpu_ms,
+    jobs.c.user,
+    jobs.c.tenant_id,
+    jobs.c.token_id,
+    jobs.c.time_limit_s,
+)
 TASK = Query(
-    "Where a task stands, and what it reserves for whom.",
-    select(tasks.c.status, tasks.c.request, jobs.c.user, jobs.c.tenant_id)
+    "Where a task stands, and what it is charged for to whom.",
+    select(tasks.c.status, *_CHARGED)
+    .join_from(tasks, jobs, tasks.c.job_id == jobs.c.job_id)
+    .where(*_THIS_TASK),
+)
+CANDIDATE = Query(
+    "Whether a task may be given an attempt, and what it is charged for to whom.",
+    select(tasks.c.status, *_CHARGED, tasks.c.attempts, jobs.c.cancel_by, jobs.c.spec)
     .join_from(tasks, jobs, tasks.c.job_id == jobs.c.job_id)
     .where(*_THIS_TASK),
 )
@@ -47,26 +49,23 @@ ATTEMPT = Query(
     .join(jobs, jobs.c.job_id == attempts.c.job_id)
     .where(*_THIS_ATTEMPT),
 )
-
-
-def _moved_by(happening: Happening) -> ColumnElement[bool]:
-    """The task stands where this may happen to it."""
-    return tasks.c.status.in_([constant(status) for status in sorted(task_sources(happening))])
-
-
-def _still(states: Iterable[AttemptState]) -> ColumnElement[bool]:
-    """The attempt is in one of these states, and its task's."""
-    return exists().where(
-        *_THIS_ATTEMPT,
-        attempts.c.state.in_([constant(state) for state in sorted(states)]),
-        attempts.c.stop_cause.is_distinct_from(_SUPERSEDED),
+TRIED = Query(
+    "All that there is of an attempt, and what its task is charged for to whom.",
+    select(
+        attempts.c.state,
+        attempts.c.node_id,
+        attempts.c.devices,
+        attempts.c.started_ms,
+        attempts.c.exit,
+        attempts.c.stop_cause,
+        tasks.c.status,
+        *_CHARGED,
     )
-
-
-def _may_end_by(happening: Happening) -> frozenset[AttemptState]:
-    """An attempt that was lost may end its task for good; it cannot put it back."""
-    for_good = any(move.target in FINAL for move in TASK_MOVES if move.happening is happening)
-    return attempt_sources(AttemptHappening.ENDED) if for_good else LIVE
+    .select_from(attempts)
+    .join(tasks, (tasks.c.job_id == attempts.c.job_id) & (tasks.c.task_index == attempts.c.task_index))
+    .join(jobs, jobs.c.job_id == attempts.c.job_id)
+    .where(*_THIS_ATTEMPT),
+)
 
 
 MOVE_TASK = Query(
@@ -75,44 +74,43 @@ MOVE_TASK = Query(
     .values(status=value("new_status"))
     .where(*_THIS_TASK, tasks.c.status == value("old_status")),
 )
+_FROM = tasks.c.status == value("old_status")
 ASSIGN_TASK = Query(
-    "Gives a waiting task its next attempt, unless somebody wants its job cancelled.",
+    "Gives a waiting task its next attempt.",
     update(tasks)
-    .values(status=value("new_status"), attempts=value("new_number"))
-    .where(
-        *_THIS_TASK,
-        _moved_by(Happening.ASSIGNED),
-        tasks.c.attempts == value("old_number"),
-        exists().where(_THIS_JOB, jobs.c.cancel_by.is_(None)),
-    ),
+    .values(
+        status=value("new_status"),
+        attempts=value("new_number"),
+        standing=value("new_standing"),
+        reserved_gpu_ms=value("reserved"),
+    )
+    .where(*_THIS_TASK, _FROM),
 )
 ADD_ATTEMPT = Query(
     "Adds an attempt that its node has not confirmed yet.",
     insert(attempts),
     ["job_id", "task_index", "number", "state", "node_id", "devices", "assigned_ms"],
 )
-END_TASK = {
-    happening: Query(
-        f"Moves a task on because its attempt has ended: it is {happening}.",
-        update(tasks)
-        .values(status=value("new_status"))
-        .where(*_THIS_TASK, _moved_by(happening), _still(_may_end_by(happening)))
-        .returning(tasks.c.request),
-    )
-    for happening in ENDINGS
-}
-LOSE_TASK = Query(
-    "Moves a task on because its attempt was lost.",
+END_TASK = Query(
+    "Records that a task is over.",
+    update(tasks).values(status=value("new_status"), reserved_gpu_ms=constant(0)).where(*_THIS_TASK, _FROM),
+)
+PUT_TASK_BACK = Query(
+    "Takes a task from its attempt: it waits again.",
     update(tasks)
-    .values(status=value("new_status"))
-    .where(*_THIS_TASK, _moved_by(Happening.LOST), _still(attempt_sources(AttemptHappening.LOST)))
-    .returning(tasks.c.request),
+    .values(
+        status=value("new_status"),
+        standing=value("new_standing"),
+        reserved_gpu_ms=constant(0),
+        waiting_since_ms=value("at"),
+    )
+    .where(*_THIS_TASK, _FROM),
 )
 RETURN_TASK = Query(
-    "Lets a task that is not over go on with an attempt that was lost.",
+    "Lets a task go on with an attempt that was lost.",
     update(tasks)
-    .values(status=value("new_status"))
-    .where(*_THIS_TASK, _moved_by(Happening.RETURNED), _still(attempt_sources(AttemptHappening.RETURNED))),
+    .values(status=value("new_status"), standing=value("new_standing"), reserved_gpu_ms=value("reserved"))
+    .where(*_THIS_TASK, _FROM),
 )
 START_ATTEMPT = Query(
     "Records when an attempt began to run, once.",
@@ -156,8 +154,7 @@ RETURN_ATTEMPT = Query(
         stop_by=null(),
         exit=null(),
     )
-    .where(*_THIS_ATTEMPT)
-    .returning(attempts.c.node_id, attempts.c.devices, attempts.c.started_ms),
+    .where(*_THIS_ATTEMPT),
 )
 END_ATTEMPT = Query(
     "Records how an attempt ended, or what is said of it while it is lost.",
@@ -167,8 +164,7 @@ END_ATTEMPT = Query(
         started_ms=func.coalesce(attempts.c.started_ms, value("begun", BigInteger())),
         exit=value("result"),
     )
-    .where(*_THIS_ATTEMPT)
-    .returning(attempts.c.node_id, attempts.c.devices, attempts.c.started_ms),
+    .where(*_THIS_ATTEMPT),
 )
 ASSIGN_JOB = Query(
     "Shows on the job where its task is to run.",
@@ -179,8 +175,7 @@ ASSIGN_JOB = Query(
         node_id=value("where_to"),
         devices=value("on_devices"),
     )
-    .where(_THIS_JOB)
-    .returning(jobs.c.user, jobs.c.spec),
+    .where(_THIS_JOB),
 )
 START_JOB = Query(
     "Shows on the job that its task runs.",
@@ -195,8 +190,7 @@ RETURN_JOB = Query(
         devices=value("on_devices"),
         started_ms=value("begun"),
     )
-    .where(_THIS_JOB)
-    .returning(jobs.c.user),
+    .where(_THIS_JOB),
 )
 END_JOB = Query(
     "Shows on the job how and where it ended.",
@@ -211,13 +205,11 @@ END_JOB = Query(
         started_ms=value("begun"),
         ended_ms=value("at"),
     )
-    .where(_THIS_JOB)
-    .returning(jobs.c.user, jobs.c.tenant_id),
+    .where(_THIS_JOB),
 )
 PUT_JOB_BACK = Query(
     "Shows on the job that its task waits again, nowhere.",
     update(jobs)
     .values(status=value("new_status"), node_id=null(), devices=constant("[]"), started_ms=null())
-    .where(_THIS_JOB)
-    .returning(jobs.c.user, jobs.c.tenant_id),
+    .where(_THIS_JOB),
 )

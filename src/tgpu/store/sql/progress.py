@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from tgpu.domain.job import Event
-from tgpu.store.demand import demand_by_tenant
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Change, Receipt, Started, StopOrdered, TaskClosed
-from tgpu.store.sql import cluster, feed, moves, tenants
+from tgpu.store.sql import cluster, feed, moves, usage
 from tgpu.store.sql.lost_stages import LostStages
+from tgpu.store.sql.postings import Postings
 from tgpu.store.sql.session import Session
 from tgpu.store.sql.stage import Happened, Numbered, Outcomes
 from tgpu.store.sql.stages import Stages
@@ -36,18 +36,21 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     cluster.check_epoch(session, epoch)
     cluster.put_nodes(session, batch.nodes)
     _hold_jobs(session, batch)
-    progress, stages = _Progress(), Stages(session, batch.at_ms)
-    lost = LostStages(session, batch.at_ms)
+    progress, postings = _Progress(), Postings(session)
+    stages, lost = Stages(session, batch.at_ms, postings), LostStages(session, batch.at_ms, postings)
     progress.take(batch.started, stages.start)
-    progress.take(batch.returned, lost.come_back)
+    returned = progress.take(batch.returned, lost.come_back)
     progress.take(batch.superseded, lost.supersede)
     progress.take(batch.stop_ordered, stages.order_stop)
-    progress.take(batch.ended, stages.end)
-    progress.take(batch.lost, stages.lose)
-    progress.take(batch.gone, lost.let_go)
+    ended = progress.take(batch.ended, stages.end)
+    lately_lost = progress.take(batch.lost, stages.lose)
+    gone = progress.take(batch.gone, lost.let_go)
     progress.take(batch.closed, stages.close)
-    progress.take(batch.assigned, stages.assign)
-    tenants.release(session, demand_by_tenant(stages.over))
+    if batch.assigned:
+        progress.note(batch.assigned, stages.assign(list(enumerate(batch.assigned))))
+    usage.forget(session, [change.attempt_id for change in returned])
+    usage.record(session, [*ended, *lately_lost, *gone], batch.at_ms)
+    postings.write()
     return Receipt(progress.refused, _numbered(session, batch.at_ms, progress.happened), stages.specs)
 
 
@@ -60,18 +63,23 @@ class _Progress:
 
     def take(
         self, changes: Sequence[_Change], stage: Callable[[Sequence[Numbered[_Change]]], Outcomes]
-    ) -> None:
-        if not changes:
-            return
+    ) -> list[_Change]:
+        """Returns those that were taken."""
         outcomes: Outcomes = {}
         for side_by_side in _rounds(changes):
             outcomes |= stage(side_by_side)
+        return self.note(changes, outcomes)
+
+    def note(self, changes: Sequence[_Change], outcomes: Outcomes) -> list[_Change]:
+        taken: list[_Change] = []
         for place, change in enumerate(changes):
             happened = outcomes.get(place)
             if happened is None:
                 self.refused.append(change)
             else:
                 self.happened.append(happened)
+                taken.append(change)
+        return taken
 
 
 def _rounds(changes: Sequence[_Change]) -> Iterator[list[Numbered[_Change]]]:

@@ -3,22 +3,40 @@
 Agents may have seen newer epochs, and run attempts of which the copy knows nothing. So the epoch jumps far
 ahead, job ids and event numbers go on behind whatever may have been given out, and so do the numbers of the
 attempts of every live task: an attempt's name is claimed on its node once, and never used for another.
+
+How far ahead depends on how long ago the copy was made. The same copy may be put back twice: the second time
+begins behind everything that can have been given out after the first.
 """
 
 from dataclasses import dataclass
 
-from sqlalchemy import null, or_, select, update
+from sqlalchemy import func, null, or_, select, update
 
 from tgpu.domain.ids import TaskId
 from tgpu.store.sql import cluster
 from tgpu.store.sql.session import Query, Session, Values, constant, value
-from tgpu.store.tables import LIVE_STATUSES, counters, jobs, lease, meta, tasks
+from tgpu.store.tables import LIVE_STATUSES, counters, events, jobs, lease, meta, servers, tasks
 
-EPOCHS = 1 << 20
-"""More leaders than there were since any copy was made."""
-JOB_IDS = 1_000_000
-EVENTS = 10_000_000
-ATTEMPTS = 100
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How many numbers are left out."""
+
+    least: int
+    per_s: int
+    """More than can be given out in a second, for as long as a server runs."""
+
+    def after(self, ms: int) -> int:
+        return self.least + self.per_s * ms // 1000
+
+
+EPOCHS = Gap(1 << 20, 10)
+"""A server that lost the lease pauses for most of a second before it campaigns again. Sessions are numbered
+from `epoch << 32`, in 64 bits: there is room for years."""
+JOB_IDS = Gap(1_000_000, 20_000)
+EVENTS = Gap(10_000_000, 200_000)
+ATTEMPTS = Gap(100, 2)
+"""Of one task: each was committed, sent to a node and lost there."""
 
 _live_task = or_(*(tasks.c.status == constant(status) for status in LIVE_STATUSES))
 _live_job = or_(*(jobs.c.status == constant(status) for status in LIVE_STATUSES))
@@ -30,10 +48,19 @@ LIVE_TRIES = Query(
     "How often each live task was tried.",
     select(tasks.c.job_id, tasks.c.task_index, tasks.c.attempts).where(_live_task),
 )
+NEWEST_EVENT = Query(
+    "When the newest event was, by the clock of the server that wrote it.",
+    select(events.c.at_ms).where(events.c.seq == select(func.max(events.c.seq)).scalar_subquery()),
+)
+LAST_SEEN = Query(
+    "When a server was last there, by the database's clock.", select(func.max(servers.c.seen_ms))
+)
 MARK = Query(
     "Says that the store was put back, and begins far newer epochs.",
     update(meta).values(
-        epoch=meta.c.epoch + constant(EPOCHS), restored_ms=value("at_ms", meta.c.epoch.type), moved_to=null()
+        epoch=meta.c.epoch + value("skipped", meta.c.epoch.type),
+        restored_ms=value("at_ms", meta.c.epoch.type),
+        moved_to=null(),
     ),
 )
 RAISE_EPOCH = Query(
@@ -77,17 +104,29 @@ def given_out(session: Session) -> GivenOut:
     return GivenOut(int(session.the_row(EPOCH)[0]), last_job_id, last_seq, tries)
 
 
-def mark(session: Session, at_ms: int, replaced: GivenOut | None) -> None:
-    """`replaced`: the store whose place this one takes, if it can still be read: then it is known what was
-    given out. Otherwise it is guessed, generously."""
+def newest_event_ms(session: Session) -> int | None:
+    row = session.row(NEWEST_EVENT)
+    return None if row is None else int(row[0])
+
+
+def last_seen_ms(session: Session) -> int | None:
+    (seen_ms,) = session.the_row(LAST_SEEN)
+    return None if seen_ms is None else int(seen_ms)
+
+
+def mark(session: Session, at_ms: int, copied_ms: int | None, replaced: GivenOut | None) -> None:
+    """`copied_ms`: a moment that is not after the one the copy was made at; the same however often it is put
+    back. None: nobody has used it. `replaced`: the store whose place this one takes, if it can still be read:
+    then it is known what was given out. Otherwise it is guessed, generously."""
     own = given_out(session)
+    since_ms = 0 if copied_ms is None else max(0, at_ms - copied_ms)
     if replaced is not None:
         session.change(RAISE_EPOCH, other=replaced.epoch)
         job_id = max(own.last_job_id, replaced.last_job_id)
         seq = max(own.last_seq, replaced.last_seq)
     else:
-        job_id, seq = own.last_job_id + JOB_IDS, own.last_seq + EVENTS
-    session.change(MARK, at_ms=at_ms)
+        job_id, seq = own.last_job_id + JOB_IDS.after(since_ms), own.last_seq + EVENTS.after(since_ms)
+    session.change(MARK, at_ms=at_ms, skipped=EPOCHS.after(since_ms))
     session.change(COUNT_ON, new_job_id=job_id, new_seq=seq)
     session.change(END_LEASE)
     skipped: list[Values] = []
@@ -97,7 +136,7 @@ def mark(session: Session, at_ms: int, replaced: GivenOut | None) -> None:
             {
                 "job": task_id.job_id,
                 "task": task_id.task_index,
-                "tried": tried + ATTEMPTS if known is None else max(tried, known),
+                "tried": tried + ATTEMPTS.after(since_ms) if known is None else max(tried, known),
             }
         )
     session.change_each(SKIP_TASK, skipped)

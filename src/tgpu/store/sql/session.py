@@ -90,6 +90,15 @@ class Session:
     def change_many(self, query: Query, rows: Sequence[Values]) -> None:
         self._cursor.executemany(self._text(query), rows)
 
+    def change_all(self, query: Query, rows: Sequence[Values]) -> None:
+        """Each of them changes one row: whoever calls has seen to it. No two may concern the same one."""
+        if len(rows) == 1:
+            changed = self.change(query, **rows[0])
+        else:
+            self.change_many(query, rows)
+            changed = self._cursor.rowcount
+        assert changed == len(rows), query.sentence
+
     def change_each(self, query: Query, rows: Sequence[Values]) -> list[bool]:
         """For each of them whether it changed something. No two may concern the same row of the table: a
         database may run them in any order, or as one statement."""

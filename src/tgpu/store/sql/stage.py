@@ -5,14 +5,19 @@ from typing import NamedTuple, TypeVar
 
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.lifecycle import AttemptHappening, AttemptState, Cause, IllegalMoveError, attempt_after
+from tgpu.domain.quota import Standing
 from tgpu.store import event_data
-from tgpu.store.lost import AttemptGone, Superseded
-from tgpu.store.port import Started, StopOrdered
-from tgpu.store.sql import moves
+from tgpu.store.book import Charged
+from tgpu.store.demand import Run
+from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
+from tgpu.store.port import AttemptEnded, Started, StopOrdered
+from tgpu.store.sql import codec, moves
+from tgpu.store.sql.postings import Postings
 from tgpu.store.sql.session import Query, Row, Session, Values
 
 T = TypeVar("T")
-_OfAttempt = TypeVar("_OfAttempt", Started, StopOrdered, Superseded, AttemptGone)
+_OfAttempt = TypeVar("_OfAttempt", Started, StopOrdered, Superseded)
+_Leaving = TypeVar("_Leaving", AttemptEnded, AttemptLost, AttemptReturned, AttemptGone)
 Numbered = tuple[int, T]
 """A change, and its place among those of its kind."""
 
@@ -44,11 +49,69 @@ class AttemptNow(NamedTuple):
         return self.stop_cause == Cause.SUPERSEDED.value
 
 
+class TaskNow(NamedTuple):
+    """Where a task stands, and what it is charged for to whom."""
+
+    status: str
+    request: str
+    standing: str
+    reserved_gpu_ms: int
+    user: str
+    tenant_id: str
+    token_id: int | None
+    time_limit_s: int | None
+
+    @property
+    def charged(self) -> Charged:
+        return Charged(codec.request_from(self.request), STANDINGS[self.standing], self.reserved_gpu_ms)
+
+
+class Tried(NamedTuple):
+    """All that there is of an attempt, and its task."""
+
+    state: AttemptState
+    node_id: str
+    devices: str
+    started_ms: int | None
+    exit: str | None
+    stop_cause: str | None
+    task: TaskNow
+
+    @property
+    def is_superseded(self) -> bool:
+        return self.stop_cause == Cause.SUPERSEDED.value
+
+    @property
+    def counted(self) -> Run | None:
+        """What was counted of its run, if it is lost."""
+        if self.state is not AttemptState.LOST or self.exit is None:
+            return None
+        return Run(self.started_ms, codec.exit_from(self.exit).ended_ms)
+
+    def began_ms(self, told_ms: int | None) -> int | None:
+        """What was known first holds."""
+        return told_ms if self.started_ms is None else self.started_ms
+
+
+STANDINGS = {standing.value: standing for standing in Standing}
+_STATES = {state.value: state for state in AttemptState}
+
+
+def _tried(row: Row) -> Tried:
+    state, node_id, devices, started_ms, ended, stop_cause, *task = row
+    return Tried(_STATES[state], node_id, devices, started_ms, ended, stop_cause, TaskNow(*task))
+
+
 class Stage:
     """Within one commit; every method is given changes of different jobs."""
 
-    def __init__(self, session: Session, at_ms: int) -> None:
-        self._session, self._at_ms = session, at_ms
+    def __init__(self, session: Session, at_ms: int, postings: Postings) -> None:
+        self._session, self._at_ms, self._postings = session, at_ms, postings
+
+    def _tried(self, changes: Sequence[Numbered[_Leaving]]) -> list[tuple[int, _Leaving, Tried]]:
+        """Those whose attempt is known, with all that there is of it."""
+        found = self._found(moves.TRIED, changes, [of_attempt(change.attempt_id) for _, change in changes])
+        return [(place, change, _tried(row)) for (place, change), row in found]
 
     def _attempts(self, changes: Sequence[Numbered[_OfAttempt]]) -> list[tuple[int, _OfAttempt, AttemptNow]]:
         """Those whose attempt is known, with where it stands."""
@@ -65,11 +128,10 @@ class Stage:
         given = self._session.row_each(query, rows)
         return [(item, row) for item, row in zip(items, given, strict=True) if row is not None]
 
-    def _every(self, query: Query, rows: Sequence[Values]) -> list[Row]:
-        """The rows of a query that has one for each."""
-        found = [row for row in self._session.row_each(query, rows) if row is not None]
-        assert len(found) == len(rows), query.sentence
-        return found
+    def _write(self, query: Query, rows: Sequence[Values]) -> None:
+        """What was read and decided: the jobs are held, so it still stands as it was seen."""
+        if rows:
+            self._session.change_all(query, rows)
 
 
 def may(state: AttemptState, happening: AttemptHappening) -> bool:

@@ -1,15 +1,15 @@
-"""How each kind of change is taken: many of a kind side by side, none of them of the same job.
+"""How each kind of change is taken: many of a kind side by side, none of them of the same job unless said.
 
-A change moves its task by an update that names the states it may leave; the row count decides. The task's row
-is moved first: whoever moved it may write the rest. The two that every task goes through, its assignment and
-its end, read nothing beforehand: what they have to know comes back from the updates.
+The jobs are held: what is read of them and decided still stands when it is written, and each update names the
+status that it leaves.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple
 
-from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import (
     ENDINGS,
     AttemptHappening,
@@ -22,58 +22,63 @@ from tgpu.domain.lifecycle import (
     task_after,
     task_sources,
 )
+from tgpu.domain.quota import Standing
 from tgpu.store import event_data
+from tgpu.store.book import Lineage, standing_put_back
+from tgpu.store.demand import NEVER_RAN, Run
 from tgpu.store.lost import AttemptLost
 from tgpu.store.port import Assigned, AttemptEnded, Started, StopOrdered, TaskClosed
 from tgpu.store.sql import codec, moves
-from tgpu.store.sql.session import Query, Row, Session
-from tgpu.store.sql.stage import Happened, Numbered, Outcomes, Stage, may, of_attempt, of_task
+from tgpu.store.sql.postings import Postings
+from tgpu.store.sql.session import Session
+from tgpu.store.sql.stage import (
+    STANDINGS,
+    Happened,
+    Numbered,
+    Outcomes,
+    Stage,
+    TaskNow,
+    Tried,
+    may,
+    of_attempt,
+    of_task,
+)
+from tgpu.store.token_cap import unused
 
-_Leaving = TypeVar("_Leaving", AttemptEnded, AttemptLost)
+_Candidate = tuple[int, Assigned, TaskNow, str]
+"""The change and its place, the task, and the text of its job's specification."""
+_Admitted = tuple[int, Assigned, TaskNow, str, Standing]
+_WAITS = {status.value for status in task_sources(Happening.ASSIGNED)}
 
 
-class _Task(NamedTuple):
-    status: str
-    request: str
-    user: str
-    tenant_id: str
+class _Leaving(NamedTuple):
+    """A task that leaves its attempt."""
 
-
-_AFTER = {
-    happening: task_after(min(task_sources(happening)), happening) for happening in (*ENDINGS, Happening.LOST)
-}
-"""Where each of these leads: the same from everywhere, as the table of moves has it."""
-
-
-class _Leave(NamedTuple):
-    """How a task leaves its attempt."""
-
+    place: int
+    change: AttemptEnded | AttemptLost
+    now: Tried
     happening: Happening
-    query: Query
-    """Moves the task, if it may."""
-    state: AttemptState
-    """Of the attempt, from then on."""
+    after: Status
+    """Where the task stands then."""
 
 
 class Stages(Stage):
-    def __init__(self, session: Session, at_ms: int) -> None:
-        super().__init__(session, at_ms)
-        self.over: list[tuple[str, Request]] = []
-        """Whose tasks reached a final state, and what each had been admitted for."""
+    def __init__(self, session: Session, at_ms: int, postings: Postings) -> None:
+        super().__init__(session, at_ms, postings)
         self.specs: dict[int, JobSpec] = {}
         """The jobs of the assignments that were taken."""
 
     def start(self, changes: Sequence[Numbered[Started]]) -> Outcomes:
-        allowed = [
+        taken = [
             (place, change, now)
             for place, change, now in self._attempts(changes)
             if not now.is_superseded and _may_start(AttemptState(now.state), Status(now.status))
         ]
-        taken = self._taken(moves.MOVE_TASK, allowed, [
+        self._write(moves.MOVE_TASK, [
             of_task(change.attempt_id.task_id) | {"old_status": now.status, "new_status": _STARTED}
-            for _, change, now in allowed
+            for _, change, now in taken
         ])  # fmt: skip
-        moved = self._session.change_each(moves.START_ATTEMPT, [
+        self._write(moves.START_ATTEMPT, [
             of_attempt(change.attempt_id) | {
                 "old_state": now.state,
                 "new_state": attempt_after(AttemptState(now.state), AttemptHappening.STARTED).value,
@@ -81,8 +86,7 @@ class Stages(Stage):
             }
             for _, change, now in taken
         ])  # fmt: skip
-        assert all(moved), "whoever moved the task may move its attempt"
-        self._session.change_each(moves.START_JOB, [
+        self._write(moves.START_JOB, [
             {"job": change.attempt_id.job_id, "new_status": _STARTED, "at": change.at_ms}
             for _, change, _ in taken
         ])  # fmt: skip
@@ -124,90 +128,113 @@ class Stages(Stage):
         }
 
     def end(self, changes: Sequence[Numbered[AttemptEnded]]) -> Outcomes:
-        by_happening: defaultdict[Happening, list[Numbered[AttemptEnded]]] = defaultdict(list)
-        for numbered in changes:
-            by_happening[numbered[1].happening].append(numbered)
-        outcomes: Outcomes = {}
-        for happening, alike in by_happening.items():
-            if happening in moves.END_TASK:  # by nothing else a task leaves its attempt
-                leaving = _Leave(happening, moves.END_TASK[happening], AttemptState.ENDED)
-                outcomes |= self._leave(leaving, alike)
-        return outcomes
+        leaving: list[_Leaving] = []
+        for place, change, now in self._tried(changes):
+            after = _after_ending(now, change.happening)
+            if after is not None:
+                leaving.append(_Leaving(place, change, now, change.happening, after))
+        return self._leave(leaving, AttemptState.ENDED)
 
     def lose(self, changes: Sequence[Numbered[AttemptLost]]) -> Outcomes:
-        outcomes: Outcomes = {}
-        for happening, requeue in ((Happening.LOST, True), (Happening.FAILED, False)):
-            alike = [numbered for numbered in changes if numbered[1].requeue is requeue]
-            outcomes |= self._leave(_Leave(happening, moves.LOSE_TASK, AttemptState.LOST), alike)
-        return outcomes
+        leaving: list[_Leaving] = []
+        for place, change, now in self._tried(changes):
+            after = _after_losing(now, requeue=change.requeue)
+            if after is not None:
+                happening = Happening.LOST if change.requeue else Happening.FAILED
+                leaving.append(_Leaving(place, change, now, happening, after))
+        return self._leave(leaving, AttemptState.LOST)
 
-    def _leave(self, leave: _Leave, changes: Sequence[Numbered[_Leaving]]) -> Outcomes:
-        status = _AFTER[leave.happening]
-        taken = self._found(leave.query, changes, [
-            of_attempt(change.attempt_id) | {"new_status": status.value} for _, change in changes
-        ])  # fmt: skip
-        attempts = self._every(moves.END_ATTEMPT, [
-            of_attempt(change.attempt_id) | {
-                "new_state": leave.state.value,
-                "begun": change.exit.started_ms,
-                "result": codec.text_of(change.exit),
+    def _leave(self, leaving: Sequence[_Leaving], state: AttemptState) -> Outcomes:
+        """The tasks leave their attempts, which are in `state` from then on."""
+        self._write(moves.END_ATTEMPT, [
+            of_attempt(one.change.attempt_id) | {
+                "new_state": state.value,
+                "begun": one.change.exit.started_ms,
+                "result": codec.text_of(one.change.exit),
             }
-            for (_, change), _ in taken
+            for one in leaving
         ])  # fmt: skip
-        left = [change for (_, change), _ in taken]
-        if status.is_final:
-            owners = self._end_jobs(status, left, attempts)
-            self.over += [
-                (tenant_id, codec.request_from(request))
-                for (_, tenant_id), (_, (request,)) in zip(owners, taken, strict=True)
-            ]
-        else:
-            owners = self._every(moves.PUT_JOB_BACK, [
-                {"job": change.attempt_id.job_id, "new_status": status.value} for change in left
-            ])  # fmt: skip
+        self._end([one for one in leaving if one.after.is_final])
+        self._put_back([one for one in leaving if not one.after.is_final])
+        for one in leaving:
+            self._settle(one)
         return {
-            place: Happened(
-                leave.happening.value,
-                change.attempt_id.task_id,
-                event_data.on_ended(change, node_id, codec.devices_from(devices)),
-                user,
+            one.place: Happened(
+                one.happening.value,
+                one.change.attempt_id.task_id,
+                event_data.on_ended(one.change, one.now.node_id, codec.devices_from(one.now.devices)),
+                one.now.task.user,
             )
-            for ((place, change), _), (node_id, devices, _), (user, _) in zip(
-                taken, attempts, owners, strict=True
-            )
+            for one in leaving
         }
 
-    def _end_jobs(
-        self, status: Status, ended: Sequence[AttemptEnded | AttemptLost], attempts: Sequence[Row]
-    ) -> list[Row]:
-        return self._every(moves.END_JOB, [
+    def _settle(self, one: _Leaving) -> None:
+        """What the task was charged for. One that waits by now had left its node when that was lost; it is
+        over, for such an attempt cannot put it back."""
+        ended, task = one.change.exit, one.now.task
+        run = Run(one.now.began_ms(ended.started_ms), ended.ended_ms or self._at_ms)
+        charged, counted, over = task.charged, one.now.counted, one.after.is_final
+
+        def part(tenants: Lineage) -> None:
+            if Status(task.status).waits:
+                tenants.close(charged)
+                tenants.count(charged.request, run, counted)
+            else:
+                tenants.part(charged, run, counted, over=over)
+
+        self._postings.post(task.tenant_id, part)
+        if over and task.token_id is not None:
+            self._postings.give_back(task.token_id, unused(charged.request, task.time_limit_s, run))
+
+    def _end(self, leaving: Sequence[_Leaving]) -> None:
+        self._write(moves.END_TASK, [
+            of_task(one.change.attempt_id.task_id)
+            | {"old_status": one.now.task.status, "new_status": one.after.value}
+            for one in leaving
+        ])  # fmt: skip
+        self._write(moves.END_JOB, [
             {
-                "job": change.attempt_id.job_id,
-                "new_status": status.value,
-                "why": change.exit.cause.value,
-                "told": change.detail or change.exit.detail,
-                "code": change.exit.exit_code,
-                "where_to": node_id,
-                "on_devices": devices,
-                "begun": started_ms,
-                "at": change.exit.ended_ms or self._at_ms,
+                "job": one.change.attempt_id.job_id,
+                "new_status": one.after.value,
+                "why": one.change.exit.cause.value,
+                "told": one.change.detail or one.change.exit.detail,
+                "code": one.change.exit.exit_code,
+                "where_to": one.now.node_id,
+                "on_devices": one.now.devices,
+                "begun": one.now.began_ms(one.change.exit.started_ms),
+                "at": one.change.exit.ended_ms or self._at_ms,
             }
-            for change, (node_id, devices, started_ms) in zip(ended, attempts, strict=True)
+            for one in leaving
+        ])  # fmt: skip
+
+    def _put_back(self, leaving: Sequence[_Leaving]) -> None:
+        self._write(moves.PUT_TASK_BACK, [
+            of_task(one.change.attempt_id.task_id)
+            | {
+                "old_status": one.now.task.status,
+                "new_status": one.after.value,
+                "new_standing": standing_put_back(STANDINGS[one.now.task.standing]).value,
+                "at": self._at_ms,
+            }
+            for one in leaving
+        ])  # fmt: skip
+        self._write(moves.PUT_JOB_BACK, [
+            {"job": one.change.attempt_id.job_id, "new_status": one.after.value} for one in leaving
         ])  # fmt: skip
 
     def close(self, changes: Sequence[Numbered[TaskClosed]]) -> Outcomes:
         found = self._found(moves.TASK, changes, [of_task(change.task_id) for _, change in changes])
-        allowed = [
+        taken = [
             (place, change, now, status)
             for (place, change), row in found
-            for now in (_Task(*row),)
+            for now in (TaskNow(*row),)
             if (status := _after_closing(Status(now.status), change.happening)) is not None
         ]
-        taken = self._taken(moves.MOVE_TASK, allowed, [
+        self._write(moves.END_TASK, [
             of_task(change.task_id) | {"old_status": now.status, "new_status": status.value}
-            for _, change, now, status in allowed
+            for _, change, now, status in taken
         ])  # fmt: skip
-        self._every(moves.END_JOB, [
+        self._write(moves.END_JOB, [
             {
                 "job": change.task_id.job_id,
                 "new_status": status.value,
@@ -221,7 +248,12 @@ class Stages(Stage):
             }
             for _, change, _, status in taken
         ])  # fmt: skip
-        self.over += [(now.tenant_id, codec.request_from(now.request)) for _, _, now, _ in taken]
+        for _, _, now, _ in taken:
+            charged = now.charged
+            self._postings.post(now.tenant_id, partial(Lineage.close, task=charged))
+            if now.token_id is not None:
+                back = unused(charged.request, now.time_limit_s, NEVER_RAN)
+                self._postings.give_back(now.token_id, back)
         return {
             place: Happened(
                 change.happening.value, change.task_id, event_data.on_closed(change), now.user
@@ -230,17 +262,24 @@ class Stages(Stage):
         }  # fmt: skip
 
     def assign(self, changes: Sequence[Numbered[Assigned]]) -> Outcomes:
-        taken = self._taken(moves.ASSIGN_TASK, changes, [
-            of_task(change.attempt_id.task_id) | {
-                "new_status": Status.SCHEDULED.value,
-                "old_number": change.attempt_id.number - 1,
-                "new_number": change.attempt_id.number,
-            }
-            for _, change in changes
-        ])  # fmt: skip
+        """All of a commit, in their order, which decides who gets what is left of a quota; several may be of
+        one job."""
+        taken = self._admitted(self._candidates(changes))
         if not taken:
             return {}
-        placed = [(change.attempt_id, change.node_id, codec.text_of(change.devices)) for _, change in taken]
+        self._write(moves.ASSIGN_TASK, [
+            of_task(change.attempt_id.task_id) | {
+                "old_status": task.status,
+                "new_status": Status.SCHEDULED.value,
+                "new_number": change.attempt_id.number,
+                "new_standing": standing.value,
+                "reserved": change.reserve_gpu_ms,
+            }
+            for _, change, task, _, standing in taken
+        ])  # fmt: skip
+        placed = [
+            (change.attempt_id, change.node_id, codec.text_of(change.devices)) for _, change, *_ in taken
+        ]
         self._session.change_many(moves.ADD_ATTEMPT, [
             {
                 "job_id": attempt_id.job_id,
@@ -253,7 +292,7 @@ class Stages(Stage):
             }
             for attempt_id, node_id, devices in placed
         ])  # fmt: skip
-        owners = self._every(moves.ASSIGN_JOB, [
+        self._write(moves.ASSIGN_JOB, [
             {
                 "job": attempt_id.job_id,
                 "new_status": Status.SCHEDULED.value,
@@ -264,13 +303,39 @@ class Stages(Stage):
             for attempt_id, node_id, devices in placed
         ])  # fmt: skip
         outcomes: Outcomes = {}
-        for (place, change), (user, spec) in zip(taken, owners, strict=True):
+        for place, change, task, spec, _ in taken:
             task_id = change.attempt_id.task_id
-            self.specs[task_id.job_id] = codec.spec_from(spec)
+            self.specs[task_id.job_id] = codec.spec_from(spec, task.tenant_id)
             outcomes[place] = Happened(
-                Happening.ASSIGNED.value, task_id, event_data.on_assigned(change), user
+                Happening.ASSIGNED.value, task_id, event_data.on_assigned(change), task.user
             )
         return outcomes
+
+    def _candidates(self, changes: Sequence[Numbered[Assigned]]) -> list[_Candidate]:
+        """Those whose tasks wait for just this attempt, and which nobody wants cancelled."""
+        rows = [of_task(change.attempt_id.task_id) for _, change in changes]
+        return [
+            (place, change, TaskNow(*task), spec)
+            for (place, change), (*task, attempts, cancel_by, spec) in self._found(
+                moves.CANDIDATE, changes, rows
+            )
+            if task[0] in _WAITS and cancel_by is None and attempts == change.attempt_id.number - 1
+        ]
+
+    def _admitted(self, candidates: Sequence[_Candidate]) -> list[_Admitted]:
+        """Those that every quota has room for, in order, and how they stand then; once per task."""
+        book = self._postings.book({task.tenant_id for _, _, task, _ in candidates})
+        admitted: list[_Admitted] = []
+        given: set[TaskId] = set()
+        for place, change, task, spec in candidates:
+            if change.attempt_id.task_id in given:
+                continue
+            tenants = book.of(task.tenant_id)
+            standing = tenants.assign(task.charged, change.admission, change.reserve_gpu_ms)
+            if standing is not None:
+                given.add(change.attempt_id.task_id)
+                admitted.append((place, change, task, spec, standing))
+        return admitted
 
 
 _STARTED = task_after(Status.SCHEDULED, Happening.STARTED).value
@@ -283,6 +348,29 @@ def _may_start(state: AttemptState, status: Status) -> bool:
         return task_after(status, Happening.STARTED).value == _STARTED
     except IllegalMoveError:
         return False
+
+
+def _after_ending(now: Tried, happening: Happening) -> Status | None:
+    """An attempt that was lost may end its task for good; it cannot put it back."""
+    if happening not in ENDINGS or now.is_superseded:  # by nothing else a task leaves its attempt
+        return None
+    try:
+        attempt_after(now.state, AttemptHappening.ENDED)
+        after = task_after(Status(now.task.status), happening)
+    except IllegalMoveError:
+        return None
+    return None if now.state is AttemptState.LOST and not after.is_final else after
+
+
+def _after_losing(now: Tried, *, requeue: bool) -> Status | None:
+    if now.is_superseded:
+        return None
+    try:
+        attempt_after(now.state, AttemptHappening.LOST)
+        after = task_after(Status(now.task.status), Happening.LOST)
+        return after if requeue else task_after(Status(now.task.status), Happening.FAILED)
+    except IllegalMoveError:
+        return None
 
 
 def _after_closing(status: Status, happening: Happening) -> Status | None:

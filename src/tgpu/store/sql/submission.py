@@ -8,10 +8,15 @@ from sqlalchemy import insert, select, update
 
 from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.lifecycle import Happening, task_after
+from tgpu.domain.quota import Standing
+from tgpu.domain.tenant import Tenant
 from tgpu.store import event_data
-from tgpu.store.demand import demand_by_tenant, the_request
+from tgpu.store.acceptance import Accepted, accept
+from tgpu.store.account import Account
+from tgpu.store.book import Book
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
-from tgpu.store.sql import cluster, codec, feed, jobs, tenants
+from tgpu.store.refusals import StoreError
+from tgpu.store.sql import cluster, codec, feed, jobs, ledger, tenants, token_caps
 from tgpu.store.sql.moves import HOLD_JOB
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, idempotency_keys, tasks
@@ -21,17 +26,25 @@ _KEYS = idempotency_keys.c
 
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
-    "requeue", "grace_s", "submitted_ms", "status", "spec",
+    "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
     insert(tasks),
-    ["job_id", "task_index", "group_index", "status", "request"],
+    ["job_id", "task_index", "group_index", "status", "request", "standing", "waiting_since_ms"],
 )
 EARLIER_ANSWER = Query(
     "What was answered to this user's key before.",
     select(_KEYS.body_digest, _KEYS.first_job_id, _KEYS.job_count).where(
         _KEYS.user == value("asker"), _KEYS.key == value("given_key")
+    ),
+)
+HELD_AMONG = Query(
+    "Which of these jobs wait for their tenant's quota.",
+    select(tasks.c.job_id).where(
+        tasks.c.job_id.between(value("first_id"), value("last_id")),
+        tasks.c.standing == constant(Standing.HELD),
+        tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]),
     ),
 )
 KEEP_ANSWER = Query("Keeps the answer for a repeated request.", insert(idempotency_keys))
@@ -52,45 +65,86 @@ class Submission(NamedTuple):
 
     specs: Sequence[JobSpec]
     at_ms: int
-    key: IdempotencyKey | None
+    key: IdempotencyKey | None = None
+    token_id: int | None = None
 
 
 class OneByOneError(Exception):
     """Two callers gave the same key, or named the same job: what the second one gets depends on the first."""
 
 
-def submit_all(session: Session, submissions: Sequence[Submission]) -> list[Submitted]:
-    """Several callers' jobs in one go: one charge per tenant, one stretch of ids. All or none."""
+def submit_all(session: Session, submissions: Sequence[Submission]) -> list[Submitted | StoreError]:
+    """Several callers' jobs in one go: one charge per tenant, one stretch of ids. A caller's jobs are taken
+    all or none; who is refused is told so, and nobody else is concerned."""
     keys = [(asked.key.user, asked.key.key) for asked in submissions if asked.key is not None]
     if len(keys) != len(set(keys)):
         raise OneByOneError
-    earlier = _earlier_answers(session, submissions)
-    fresh = [asked for asked, answer in zip(submissions, earlier, strict=True) if answer is None]
-    first_ids = iter(_add(session, fresh) if fresh else ())
-    return [
-        answer or _submitted(next(first_ids), len(asked.specs))
-        for asked, answer in zip(submissions, earlier, strict=True)
+    answers = _earlier_answers(session, submissions)
+    fresh = [asked for asked, answer in zip(submissions, answers, strict=True) if answer is None]
+    given = iter(_add(session, fresh) if fresh else ())
+    return [next(given) if answer is None else answer for answer in answers]
+
+
+def _add(session: Session, submissions: Sequence[Submission]) -> list[Submitted | StoreError]:
+    """Charges, numbers and writes the jobs of those that are not refused."""
+    verdicts = _judge(session, submissions)
+    taken = [
+        (asked, jobs)
+        for asked, jobs in zip(submissions, verdicts, strict=True)
+        if not isinstance(jobs, StoreError)
     ]
+    first_ids = iter(_write(session, taken) if taken else ())
+    return [jobs if isinstance(jobs, StoreError) else _submitted(next(first_ids), jobs) for jobs in verdicts]
 
 
-def _submitted(first_id: int, count: int, *, replayed: bool = False) -> Submitted:
-    return Submitted(list(range(first_id, first_id + count)), replayed)
+def _judge(session: Session, submissions: Sequence[Submission]) -> list[list[Accepted] | StoreError]:
+    """Charges tenants and tokens in the order of the callers."""
+    accounts = ledger.hold(session, {spec.tenant_id for asked in submissions for spec in asked.specs})
+    token_ids = {asked.token_id for asked in submissions if asked.token_id is not None}
+    caps = token_caps.hold(session, token_ids) if token_ids else {}
+    book = Book(accounts.get)
+    read: dict[str, Tenant] = {}
+
+    def tenant_of(account: Account) -> Tenant:
+        """Read once: a tenant that is full refuses many."""
+        tenant = read.get(account.tenant_id)
+        if tenant is None:
+            tenant = read[account.tenant_id] = tenants.the_one(session, account.tenant_id)
+        return account.shown_on(tenant)
+
+    verdicts: list[list[Accepted] | StoreError] = []
+    for asked in submissions:
+        cap = None if asked.token_id is None else caps.get(asked.token_id)
+        try:
+            verdicts.append(accept(book, asked.specs, cap, tenant_of))
+        except StoreError as refusal:
+            verdicts.append(refusal)
+    ledger.write(session, accounts.values())
+    token_caps.write(session, caps.values())
+    return verdicts
 
 
-def _add(session: Session, submissions: Sequence[Submission]) -> list[int]:
-    """Charges, numbers and writes the jobs; returns each submission's first job id."""
-    jobs_at = [(spec, asked.at_ms) for asked in submissions for spec in asked.specs]
-    tenants.charge(session, demand_by_tenant((spec.tenant_id, the_request(spec)) for spec, _ in jobs_at))
-    first_id, first_seq = cluster.reserve(session, len(jobs_at), len(jobs_at))
-    session.change_many(ADD_JOB, [_job_row(first_id + n, *job) for n, job in enumerate(jobs_at)])
-    session.change_many(ADD_TASK, [_task_row(first_id + n, spec) for n, (spec, _) in enumerate(jobs_at)])
+def _submitted(first_id: int, jobs: Sequence[Accepted]) -> Submitted:
+    held = frozenset(n for n, job in enumerate(jobs, first_id) if job.standing is Standing.HELD)
+    return Submitted(list(range(first_id, first_id + len(jobs))), held=held)
+
+
+def _write(session: Session, taken: Sequence[tuple[Submission, list[Accepted]]]) -> list[int]:
+    """Returns each submission's first job id."""
+    jobs_of = [(asked, job) for asked, jobs in taken for job in jobs]
+    first_id, first_seq = cluster.reserve(session, len(jobs_of), len(jobs_of))
+    session.change_many(ADD_JOB, [_job_row(n, *job) for n, job in enumerate(jobs_of, first_id)])
+    session.change_many(ADD_TASK, [_task_row(n, *job) for n, job in enumerate(jobs_of, first_id)])
     feed.write(
-        session, [_event(first_seq + n, first_id + n, spec, at_ms) for n, (spec, at_ms) in enumerate(jobs_at)]
+        session,
+        [
+            _event(first_seq + n, first_id + n, job.spec, asked.at_ms)
+            for n, (asked, job) in enumerate(jobs_of)
+        ],
     )
-    sizes = [len(asked.specs) for asked in submissions]
-    first_ids = [first_id + before for before in accumulate(sizes, initial=0)][:-1]
+    first_ids = [first_id + before for before in accumulate((len(jobs) for _, jobs in taken), initial=0)][:-1]
     answers = [
-        _answer_row(asked, job_id) for asked, job_id in zip(submissions, first_ids, strict=True) if asked.key
+        _answer_row(asked, job_id) for (asked, _), job_id in zip(taken, first_ids, strict=True) if asked.key
     ]
     if answers:
         session.change_many(KEEP_ANSWER, answers)
@@ -100,7 +154,8 @@ def _add(session: Session, submissions: Sequence[Submission]) -> list[int]:
 _SUBMITTED = task_after(None, Happening.SUBMITTED).value
 
 
-def _job_row(job_id: int, spec: JobSpec, at_ms: int) -> Values:
+def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
+    spec = job.spec
     return {
         "job_id": job_id,
         "user": spec.user,
@@ -112,19 +167,22 @@ def _job_row(job_id: int, spec: JobSpec, at_ms: int) -> Values:
         "max_wait_s": spec.max_wait_s,
         "requeue": spec.requeue,
         "grace_s": spec.grace_s,
-        "submitted_ms": at_ms,
+        "submitted_ms": asked.at_ms,
         "status": _SUBMITTED,
         "spec": codec.text_of(spec),
+        "token_id": asked.token_id,
     }
 
 
-def _task_row(job_id: int, spec: JobSpec) -> Values:
+def _task_row(job_id: int, asked: Submission, job: Accepted) -> Values:
     return {
         "job_id": job_id,
         "task_index": 0,
         "group_index": 0,
         "status": _SUBMITTED,
-        "request": codec.text_of(the_request(spec)),
+        "request": codec.text_of(job.request),
+        "standing": job.standing.value,
+        "waiting_since_ms": asked.at_ms,
     }
 
 
@@ -144,22 +202,26 @@ def _answer_row(asked: Submission, first_id: int) -> Values:
     }
 
 
-def _earlier_answers(session: Session, submissions: Sequence[Submission]) -> list[Submitted | None]:
+def _earlier_answers(
+    session: Session, submissions: Sequence[Submission]
+) -> list[Submitted | StoreError | None]:
     keys = [asked.key for asked in submissions if asked.key is not None]
     rows = session.row_each(EARLIER_ANSWER, [{"asker": key.user, "given_key": key.key} for key in keys])
-    answers = dict(zip(keys, map(_replayed, keys, rows), strict=True))
+    answers = {
+        key: None if row is None else _replayed(session, key, row)
+        for key, row in zip(keys, rows, strict=True)
+    }
     return [None if asked.key is None else answers[asked.key] for asked in submissions]
 
 
-def _replayed(key: IdempotencyKey, row: Row | None) -> Submitted | None:
-    if row is None:
-        return None
+def _replayed(session: Session, key: IdempotencyKey, row: Row) -> Submitted | StoreError:
     body_digest, first_id, count = row
     if body_digest != key.body_digest:
-        raise IdempotencyConflictError(
+        return IdempotencyConflictError(
             f"the key {key.key!r} was used for another request: give this one a key of its own"
         )
-    return _submitted(first_id, count, replayed=True)
+    held = session.rows(HELD_AMONG, first_id=first_id, last_id=first_id + count - 1)
+    return Submitted(list(range(first_id, first_id + count)), True, frozenset(job_id for (job_id,) in held))
 
 
 class CancelWish(NamedTuple):

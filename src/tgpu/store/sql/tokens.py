@@ -4,21 +4,33 @@ from dataclasses import replace
 
 from sqlalchemy import insert, select, true, update
 
-from tgpu.store.port import Token
+from tgpu.domain.access import Action
+from tgpu.domain.priority import PriorityClass
+from tgpu.store import audit_words
+from tgpu.store.access_port import Token
+from tgpu.store.audit_words import Deed
+from tgpu.store.port import UnknownTenantError
+from tgpu.store.sql import audit, tenants
 from tgpu.store.sql.session import Query, Row, Session, value
 from tgpu.store.tables import tokens
 
-_GIVEN = ("user", "role", "digest", "note", "created_ms", "expires_ms", "revoked")
+_PLAIN = ("user", "role", "digest", "note", "created_ms", "expires_ms", "revoked", "tenant_id")
+_CAPS = ("jobs_left", "gpu_ms_left")
+_GIVEN = (*_PLAIN, "actions", "highest_class", *_CAPS)
 _FIELDS = (tokens.c.token_id, *(tokens.c[name] for name in _GIVEN))
+_THIS = tokens.c.token_id == value("token")
 
 ALL = Query("Every token, revoked ones too.", select(*_FIELDS).order_by(tokens.c.token_id))
+ONE = Query("One token.", select(*_FIELDS).where(_THIS))
 BY_DIGEST = Query("The token with this digest.", select(*_FIELDS).where(tokens.c.digest == value("wanted")))
 ADD = Query("Adds a token under the next id.", insert(tokens).returning(tokens.c.token_id), _GIVEN)
 REVOKE = Query(
     "Makes a token worthless, once.",
-    update(tokens)
-    .values(revoked=true())
-    .where(tokens.c.token_id == value("token"), tokens.c.revoked.is_(False)),
+    update(tokens).values(revoked=true()).where(_THIS, tokens.c.revoked.is_(False)),
+)
+REVOKE_ALL = Query(
+    "Makes every token worthless that is good in one tenant only.",
+    update(tokens).values(revoked=true()).where(tokens.c.tenant_id == value("tenant")),
 )
 
 
@@ -31,15 +43,47 @@ def by_digest(session: Session, digest: str) -> Token | None:
     return None if row is None else _token(row)
 
 
-def create(session: Session, token: Token) -> Token:
-    (token_id,) = session.the_row(ADD, **{name: getattr(token, name) for name in _GIVEN})
-    return replace(token, token_id=token_id)
+def create(session: Session, token: Token, deed: Deed) -> Token:
+    if token.tenant_id is not None:
+        tenants.hold_tree(session)
+        if tenants.one(session, token.tenant_id) is None:
+            raise UnknownTenantError(token.tenant_id)
+    given: dict[str, object] = {name: getattr(token, name) for name in (*_PLAIN, *_CAPS)}
+    given["actions"] = ",".join(sorted(action.value for action in token.actions))
+    given["highest_class"] = None if token.highest_class is None else token.highest_class.value
+    (token_id,) = session.the_row(ADD, **given)
+    made = replace(token, token_id=token_id)
+    audit.write(session, deed, audit_words.token_created(made))
+    return made
 
 
-def revoke(session: Session, token_id: int) -> bool:
-    return session.change(REVOKE, token=token_id) > 0
+def revoke(session: Session, token_id: int, deed: Deed) -> bool:
+    if not session.change(REVOKE, token=token_id):
+        return False
+    token = _token(session.the_row(ONE, token=token_id))
+    audit.write(session, deed, audit_words.token_revoked(token))
+    return True
+
+
+def revoke_all(session: Session, tenant_id: str) -> None:
+    session.change(REVOKE_ALL, tenant=tenant_id)
 
 
 def _token(row: Row) -> Token:
-    token_id, user, role, digest, note, created_ms, expires_ms, revoked = row
-    return Token(token_id, user, role, digest, note, created_ms, expires_ms, bool(revoked))
+    (token_id, user, role, digest, note, created_ms, expires_ms, revoked, tenant_id, actions, highest_class,
+     jobs_left, gpu_ms_left) = row  # fmt: skip
+    return Token(
+        token_id,
+        user,
+        role,
+        digest,
+        note,
+        created_ms,
+        expires_ms,
+        bool(revoked),
+        tenant_id,
+        frozenset(Action(name) for name in actions.split(",") if name),
+        None if highest_class is None else PriorityClass(highest_class),
+        jobs_left,
+        gpu_ms_left,
+    )

@@ -67,11 +67,15 @@ def changed(session: Session, after_seq: int) -> list[WindowRow]:
 
 
 def create(session: Session, window: WindowRow) -> WindowRow:
+    next_seq = _next_seq(session)  # first: it holds off whoever asks for the same at the same time
+    earlier = [known for known in not_cancelled(session) if window.repeats(known)]
+    if earlier:
+        return earlier[0]
     given: dict[str, object] = {name: getattr(window, name) for name in _GIVEN}
     for name in ("node_ids", "rules", "users"):
         given[name] = codec.text_of(given[name])
     given["kind"] = window.kind.value
-    (window_id,) = session.the_row(ADD, **given, next_seq=_next_seq(session))
+    (window_id,) = session.the_row(ADD, **given, next_seq=next_seq)
     return replace(window, window_id=window_id)
 
 

@@ -1,17 +1,20 @@
 """What the control loop reads: everything that is live, and then what users asked for since."""
 
-from sqlalchemy import BigInteger, and_, cast, func, select
+from sqlalchemy import BigInteger, and_, cast, exists, func, select
 
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import Standing
 from tgpu.store.event_data import CANCEL_REQUESTED
 from tgpu.store.port import Changes, LiveSummary, World
 from tgpu.store.sql import cluster, codec, jobs, restoring, tenants, windows
 from tgpu.store.sql.session import Query, Row, Session, constant, value
-from tgpu.store.tables import LIVE_STATUSES, events, tasks
+from tgpu.store.tables import LIVE_STATUSES, events, meta, tasks
 from tgpu.store.tables import jobs as job_rows
+from tgpu.store.tables import tenants as tenant_rows
+from tgpu.store.tables import windows as window_rows
 
 _BRIEF = (
     tasks.c.job_id,
@@ -30,9 +33,11 @@ _BRIEF = (
     job_rows.c.requeue,
     job_rows.c.grace_s,
     job_rows.c.cancel_by,
+    tasks.c.standing,
 )
 _STATUS = {status.value: status for status in Status}
 _CLASS = {name.value: name for name in PriorityClass}
+_CHARGED, _BURST = Standing.CHARGED.value, Standing.BURST.value
 _WAITS = {status.value for status in WAITING}
 
 LIVE_TASKS = Query(
@@ -69,6 +74,17 @@ WISHES_AFTER = Query(
 )
 
 
+_AFTER = value("after_seq")
+NEWS = Query(
+    "After some event: whether tenants or windows changed, and whether tenants were moved or removed.",
+    select(
+        exists().where(tenant_rows.c.next_seq > _AFTER),
+        exists().where(window_rows.c.next_seq > _AFTER),
+        exists().where(meta.c.rearranged_seq > _AFTER),
+    ),
+)
+
+
 def load(session: Session) -> World:
     return World(
         seq=cluster.last_seq(session),
@@ -101,19 +117,21 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
             cancels.append((job_id, str(codec.data_from(data)["by"])))
         elif brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
+    of_tenants, of_windows, rearranged = session.the_row(NEWS, after_seq=after_seq)
     return Changes(
         seq,
         submitted,
         cancels,
         more=scanned == limit,
-        tenants=tenants.changed_terms(session, after_seq),
-        windows=windows.changed(session, after_seq),
+        tenants=tenants.changed_terms(session, after_seq) if of_tenants else [],
+        windows=windows.changed(session, after_seq) if of_windows else [],
+        rearranged=bool(rearranged),
     )
 
 
 def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
-     attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by) = row  # fmt: skip
+     attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, standing) = row  # fmt: skip
     return TaskBrief(
         TaskId(job_id, task_index),
         _STATUS[status],
@@ -130,4 +148,6 @@ def _brief(row: Row) -> TaskBrief:
         bool(requeue),
         grace_s,
         cancel_by,
+        held=standing != _CHARGED,
+        burst=standing == _BURST,
     )

@@ -1,0 +1,132 @@
+"""Who vouches for a caller: the kernel on the unix socket, a token over TCP; each is a class behind one port.
+
+Another one (OpenID Connect, say) is one more class in the list that `identity.py` goes through: it reads what
+it understands of a request and names an account of this machine, or leaves the request to the next.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from litestar.types import Scope
+
+from tgpu.api.accounts import Account, Accounts
+from tgpu.api.peercred import peer_of
+from tgpu.api.problems import ProblemError, forbidden
+from tgpu.store.access_port import Token
+from tgpu.store.port import Store
+
+TOKEN_PREFIX = "tgpu_"  # noqa: S105  the part that every token shares is no secret
+_TOKEN_BYTES = 32
+_KEEP_S = 1.0
+_MOST_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who it is, by whose word, and from where."""
+
+    account: Account
+    via: str
+    address: str
+    token: Token | None = None
+    """What narrows down what the account may do."""
+
+
+class Authenticator(Protocol):
+    async def caller(self, scope: Scope) -> Claims | None:
+        """None if it finds nothing that it understands. Raises ProblemError if what it finds is wrong."""
+        ...
+
+
+class SocketPeer:
+    """The kernel says which uid opened the socket; nothing that a client sends can change that."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    async def caller(self, scope: Scope) -> Claims | None:
+        peer = peer_of(scope)
+        if peer is None:
+            return None
+        account = await self._accounts.by_uid(peer.uid)
+        if account is None:
+            raise forbidden(
+                f"uid {peer.uid} has no account on this machine; tgpu runs jobs only for named accounts"
+            )
+        return Claims(account, "socket", f"pid {peer.pid}")
+
+
+def new_token() -> str:
+    return TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class BearerToken:
+    """A token's row is kept in memory only where this server alone can revoke it. Where others can, it is
+    read for every request: a token that was revoked anywhere is refused everywhere."""
+
+    def __init__(
+        self,
+        store: Store,
+        accounts: Accounts,
+        now_ms: Callable[[], int],
+        *,
+        shared: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`shared`: other servers use the same store."""
+        self._store, self._accounts, self._now_ms, self._clock = store, accounts, now_ms, clock
+        self._may_keep = not shared
+        self._kept: dict[str, tuple[float, Token]] = {}
+        self._revocations = 0
+
+    def forget(self, digest: str) -> None:
+        """Called once the token is revoked: from then on nobody is believed for having it."""
+        self._kept.pop(digest, None)
+        self._revocations += 1
+
+    def forget_all(self) -> None:
+        self._kept.clear()
+        self._revocations += 1
+
+    async def caller(self, scope: Scope) -> Claims | None:
+        written = [value for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, text = (written[0] if len(written) == 1 else b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not text.strip():
+            return None
+        token = await self._token(digest_of(text.strip().decode("latin-1")))
+        if token is None:
+            raise unauthorized("this token is not known here, or was revoked; make a new one")
+        if token.expires_ms is not None and token.expires_ms <= self._now_ms():
+            raise unauthorized("this token has expired; make a new one")
+        account = await self._accounts.by_name(token.user)
+        if account is None:
+            raise forbidden(f"this token is for {token.user}, who has no account on this machine any more")
+        client = scope["client"]
+        return Claims(account, "token", client[0] if client else "", token)
+
+    async def _token(self, digest: str) -> Token | None:
+        kept = self._kept.get(digest)
+        if kept is not None and kept[0] > self._clock():
+            return kept[1]
+        revocations = self._revocations
+        token = await self._store.token_by_digest(digest)
+        if token is None or token.revoked:
+            self._kept.pop(digest, None)
+            return None
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        if self._may_keep and revocations == self._revocations:  # else it may be older than a revocation
+            self._kept[digest] = (self._clock() + _KEEP_S, token)
+        return token
+
+
+def unauthorized(detail: str) -> ProblemError:
+    return ProblemError(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="tgpu"'})

@@ -1,0 +1,120 @@
+"""Where a job belongs, and what its tenant's terms and its submitter's token make of it."""
+
+from dataclasses import replace
+
+from tgpu.api.access import sees_all
+from tgpu.api.access_book import Pages
+from tgpu.api.endpoint import Call
+from tgpu.api.problems import ProblemError, forbidden, unprocessable
+from tgpu.api.roles import Rights, at_least
+from tgpu.api.terms import Effective, in_order
+from tgpu.domain.access import Role
+from tgpu.domain.job import JobSpec
+from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.tenant import TENANT_ID
+from tgpu.store.access_port import Token
+
+
+async def terms_for(call: Call, asked_id: str | None, owner: Rights) -> tuple[str, Effective]:
+    """The tenant that a job goes to, and what holds there. `owner`: whose job it is. Raises ProblemError."""
+    tenant_id = _home(call, owner) if asked_id is None else asked_id
+    if not TENANT_ID.fullmatch(tenant_id):
+        raise unprocessable("tenant_id", f"tenant_id must look like org/team; got {tenant_id[:80]!r}")
+    pages = await call.book.pages()
+    if tenant_id not in pages.tenants:
+        pages = await call.book.fresh_pages()
+    _check_right(call, tenant_id, pages, named=asked_id is not None)
+    return tenant_id, pages.effective_terms(tenant_id)
+
+
+def _home(call: Call, owner: Rights) -> str:
+    """Of a token that is good only elsewhere, the tenant that it is good in."""
+    scope = call.caller.rights.scope
+    if owner.home is not None and call.caller.rights.reaches(owner.home):
+        return owner.home
+    if scope is not None and scope.tenant_id is not None:
+        return scope.tenant_id
+    raise unprocessable(
+        "tenant_id", "tenant_id is missing: no rule of the setting tenant_rules gives you a tenant; name one"
+    )
+
+
+def _check_right(call: Call, tenant_id: str, pages: Pages, *, named: bool) -> None:
+    caller, is_there = call.caller, tenant_id in pages.tenants
+    may = at_least(caller.rights.role_in(tenant_id), Role.USER)
+    if is_there and may:
+        return
+    if not is_there and (may or sees_all(caller, call.services.settings)):
+        raise _no_such_tenant(tenant_id, named=named)
+    if not caller.rights.reaches(tenant_id):
+        raise forbidden(f"tenant_id: this token is not good in {tenant_id}; name one that it is good in")
+    raise forbidden(
+        f"tenant_id: {caller.user} may not submit to {tenant_id}; an operator above it gives the right: "
+        f"tgpu users add {caller.user} {tenant_id} --role user"
+    )
+
+
+def _no_such_tenant(tenant_id: str, *, named: bool) -> ProblemError:
+    if named:
+        sentence = f"there is no tenant {tenant_id!r}; GET /tenants lists those that exist"
+    else:
+        sentence = f"your home by the setting tenant_rules is {tenant_id}, which does not exist"
+    return unprocessable(
+        "tenant_id", f"tenant_id: {sentence}; an operator adds it: tgpu tenants add {tenant_id}"
+    )
+
+
+def default_class(terms: Effective, token: Token | None) -> PriorityClass:
+    """Of a job that does not say: the tenant's, but none above what the token is good for."""
+    highest = None if token is None else token.highest_class
+    if highest is None or TERMS[terms.default_class].rank >= TERMS[highest].rank:
+        return terms.default_class
+    return highest
+
+
+def under_terms(spec: JobSpec, terms: Effective, token: Token | None) -> JobSpec:
+    """Raises ProblemError."""
+    _check_class(spec, terms, token)
+    limit_s = spec.time_limit_s if spec.time_limit_s is not None else terms.default_limit_s
+    most_s = terms.most_limit_s
+    if most_s is not None and (limit_s is None or limit_s > most_s):
+        got = "this has none" if limit_s is None else f"got {limit_s}"
+        raise unprocessable(
+            "time_limit_s", f"time_limit_s must be at most {most_s} in tenant {spec.tenant_id}; {got}"
+        )
+    if limit_s is None and _wants_gpus(spec):
+        _check_hours(spec, terms, token)
+    return spec if limit_s == spec.time_limit_s else replace(spec, time_limit_s=limit_s)
+
+
+def _check_class(spec: JobSpec, terms: Effective, token: Token | None) -> None:
+    if spec.priority_class not in terms.classes:
+        allowed = ", ".join(in_order(terms.classes)) or "none"
+        raise unprocessable(
+            "priority_class",
+            f"priority_class: tenant {spec.tenant_id} may use {allowed}; got {spec.priority_class}",
+        )
+    highest = None if token is None else token.highest_class
+    if highest is not None and TERMS[spec.priority_class].rank < TERMS[highest].rank:
+        raise forbidden(
+            f"priority_class: this token submits jobs of class {highest} and below; got {spec.priority_class}"
+        )
+
+
+def _wants_gpus(spec: JobSpec) -> bool:
+    return any(group.request.gpu_milli or group.request.gpu_memory_mib for group in spec.groups)
+
+
+def _check_hours(spec: JobSpec, terms: Effective, token: Token | None) -> None:
+    """What counts GPU-hours has to know how many a job may take."""
+    if terms.gpu_hours_id is not None:
+        whose = f"tenant {terms.gpu_hours_id}"
+    elif token is not None and token.gpu_ms_left is not None:
+        whose = "this token"
+    else:
+        return
+    raise unprocessable(
+        "time_limit_s",
+        f"time_limit_s is missing: {whose} has a limit on GPU-hours, so a job with GPUs must say how long it "
+        f"may run (tenant {spec.tenant_id} has no default)",
+    )

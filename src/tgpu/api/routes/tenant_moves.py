@@ -1,0 +1,83 @@
+"""Tenants that get another name or another parent, and tenants that go."""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from msgspec import Meta
+
+from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.etag import etag, wanted_version
+from tgpu.api.needs import MANAGE_BELOW
+from tgpu.api.permission import check_above
+from tgpu.api.reply import json_reply
+from tgpu.api.routes.params import IF_MATCH, TENANT_EXAMPLE, TENANT_ID
+from tgpu.api.tenant_form import TenantOut, checked_id, tenant_out
+from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
+from tgpu.domain.tenant import TENANT_ID as TENANT_PATTERN
+
+
+class Move(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Where a tenant goes, with everybody below it."""
+
+    to: Annotated[
+        str,
+        Meta(
+            description="Its whole new name; the part before the last slash must exist.",
+            extra_json_schema={"pattern": f"^{TENANT_PATTERN.pattern}$"},
+        ),
+    ]
+
+
+_move = msgspec.json.Decoder(Move)
+
+
+async def move_tenant(call: Call) -> Response[Any]:
+    asked, services = decode(_move, await read_body(call, MIB)), call.services
+    to_id = checked_id("to", asked.to)
+    check_above(call, to_id)
+    tenant = await tenant_or_404(call)
+    version = wanted_version(call, tenant.version)
+    moved = await services.store.move_tenant(tenant.tenant_id, to_id, call.actor, services.now_ms(), version)
+    await call.identity.changed()
+    headers = {**etag(moved), "Location": f"/tenants/{moved.tenant_id}"}
+    return json_reply(tenant_out(moved, await call.book.pages()), 200, headers)
+
+
+async def remove_tenant(call: Call) -> Response[Any]:
+    tenant, services = await tenant_or_404(call), call.services
+    version = wanted_version(call, tenant.version)
+    if not await services.store.remove_tenant(tenant.tenant_id, call.actor, services.now_ms(), version):
+        raise no_tenant(tenant.tenant_id)
+    await call.identity.changed()
+    return Response(b"", status_code=204, media_type="application/json")
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST", "/tenants/{tenant_id}/move", move_tenant, MANAGE_BELOW, "tenants",
+        "Move a tenant",
+        "Gives it and everybody below it another name, and with that perhaps another parent. Jobs, members "
+        "and tokens go with it; what lives is charged to the new parents, whether or not they have room. For "
+        "operators above both names.",
+        {
+            200: Answer(
+                "The tenant as it is now.",
+                TenantOut,
+                TENANT_EXAMPLE,
+                headers={"ETag": '"3"', "Location": "/tenants/lab/vision"},
+            )
+        },
+        errors=(404, 409, 412, 413, 422), params=(TENANT_ID, IF_MATCH),
+        body=Body((Move,), {"below another": {"to": "lab/vision"}}),
+    ),
+    Endpoint(
+        "DELETE", "/tenants/{tenant_id}", remove_tenant, MANAGE_BELOW, "tenants",
+        "Remove a tenant",
+        "Only one without live jobs and without tenants below it. Its ended jobs stay, under its name; its "
+        "members go, and tokens that are good only there are revoked. For operators of a tenant above it.",
+        {204: Answer("Removed.")},
+        errors=(404, 409, 412), params=(TENANT_ID, IF_MATCH),
+    ),
+)  # fmt: skip

@@ -1,0 +1,82 @@
+"""What holds for a tenant's jobs: its own terms, its tier's and those of all above it, put together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tgpu.config.tiers import TierSettings
+from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.quota import OverQuota
+from tgpu.domain.tenant import Tenant
+
+T = TypeVar("T")
+ALL_CLASSES = frozenset(PriorityClass)
+_NO_TIER = TierSettings(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The nearest that says something counts; but nobody may use what somebody above may not."""
+
+    default_class: PriorityClass = PriorityClass.DEFAULT
+    classes: frozenset[PriorityClass] = ALL_CLASSES
+    default_limit_s: int | None = None
+    most_limit_s: int | None = None
+    over_quota: OverQuota = OverQuota.REJECT
+    may_burst: bool = True
+    archived_id: str | None = None
+    """Which of them is archived, if one is."""
+    gpu_hours_id: str | None = None
+    """Which of them has a limit on GPU-hours, if one has."""
+
+    @property
+    def archived(self) -> bool:
+        return self.archived_id is not None
+
+
+def effective(line: Sequence[Tenant], tiers: Mapping[str, TierSettings]) -> Effective:
+    """`line`: from the root down to the tenant. A tier that is not in the settings says nothing."""
+    classes, most_s = ALL_CLASSES, None
+    default_class: PriorityClass | None = None
+    default_s: int | None = None
+    over_quota, may_burst = OverQuota.REJECT, True
+    for tenant in line:
+        terms, tier = tenant.terms, tiers.get(tenant.terms.tier or "", _NO_TIER)
+        classes &= _first(terms.classes, None if tier.classes is None else frozenset(tier.classes)) or classes
+        most_s = _least(most_s, _first(terms.most_limit_s, tier.max_time_limit_s))
+        default_class = _first(terms.default_class, tier.default_class, default_class)
+        default_s = _first(terms.default_limit_s, tier.default_time_limit_s, default_s)
+        over_quota = _first(terms.over_quota, over_quota) or over_quota
+        may_burst = may_burst if terms.may_burst is None else terms.may_burst
+    return Effective(
+        default_class=_allowed(default_class or PriorityClass.DEFAULT, classes),
+        classes=classes,
+        default_limit_s=default_s if default_s is None else _least(default_s, most_s),
+        most_limit_s=most_s,
+        over_quota=over_quota,
+        may_burst=may_burst,
+        archived_id=next((tenant.tenant_id for tenant in line if tenant.terms.archived), None),
+        gpu_hours_id=next(
+            (tenant.tenant_id for tenant in line if tenant.job_limits.gpu_ms is not None), None
+        ),
+    )
+
+
+def in_order(classes: Iterable[PriorityClass]) -> list[PriorityClass]:
+    """The most urgent first."""
+    return sorted(classes, key=lambda each: TERMS[each].rank)
+
+
+def _first(*said: T | None) -> T | None:
+    return next((each for each in said if each is not None), None)
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _allowed(wanted: PriorityClass, classes: frozenset[PriorityClass]) -> PriorityClass:
+    """It, else the next one below it that is allowed, else the lowest of those above it."""
+    ordered, rank = in_order(classes), TERMS[wanted].rank
+    below = [each for each in ordered if TERMS[each].rank >= rank]
+    return next(iter([*below, *reversed(ordered)]), wanted)

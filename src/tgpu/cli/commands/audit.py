@@ -1,0 +1,120 @@
+"""`tgpu audit`: who changed what, when, from where, and what it was before."""
+
+from __future__ import annotations
+
+import time
+
+from tgpu.cli import words
+from tgpu.cli.answer import Answer, show
+from tgpu.cli.arguments import Parser, add_output, command_parser, count
+from tgpu.cli.exits import OK
+from tgpu.cli.moments import moment
+from tgpu.cli.table import Column, table
+from tgpu.client import Client
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+
+_MOST_SHOWN = 50
+_NOTHING: tuple[object, ...] = (None, "", [], {})
+_COLUMNS = (
+    Column("ID", right=True, rank=2),
+    Column("WHEN"),
+    Column("WHO", floor=5),
+    Column("FROM", floor=6, rank=1),
+    Column("ACTION"),
+    Column("TARGET", floor=8),
+    Column("CHANGE", floor=12),
+)
+_EXAMPLES = """\
+examples:
+  tgpu audit --since 7d
+  tgpu audit --user bob --action quota
+  tgpu audit --target lab --json          lab and everything below it, before and after in full
+"""
+
+
+def parser() -> Parser:
+    made = command_parser("audit", "Who changed what, the newest first.", _EXAMPLES)
+    add_output(made)
+    made.add_argument("--user", metavar="NAME", help="only what this user changed")
+    made.add_argument("--action", metavar="ACTION", help="such as tenant.update, or only tenant")
+    made.add_argument("--target", metavar="TARGET", help="only changes of this, and of what is below it")
+    made.add_argument("--since", metavar="WHEN", help="7d, 12h or 2026-07-25")
+    made.add_argument("--until", metavar="WHEN", help="likewise")
+    made.add_argument(
+        "--limit", type=count, metavar="N", help=f"at most N (default for people: {_MOST_SHOWN}; 0: all)"
+    )
+    return made
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    limit = args.limit if args.limit is not None else 0 if args.json else _MOST_SHOWN
+    now = time.time()
+    filters = {
+        "user": args.user,
+        "action": args.action,
+        "target": args.target,
+        "since": moment("--since", args.since, now) if args.since else None,
+        "until": moment("--until", args.until, now) if args.until else None,
+    }
+    with Client() as client:
+        found = list(client.audit(limit=limit + 1 if limit else None, **filters))
+    entries = found[:limit] if limit else found
+
+    def people(screen: Screen) -> Iterator[str]:
+        if not entries:
+            yield "nothing was changed"
+            return
+        yield from table(screen, _COLUMNS, [_row(entry) for entry in entries])
+        if len(found) > len(entries):
+            yield "more with `--limit 0`"
+
+    show(Answer(entries, people), args)
+    return OK
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    return [
+        str(entry["audit_id"]),
+        words.local_time(entry["at"]),
+        str(entry["user_id"]),
+        _from(entry),
+        str(entry["action"]),
+        str(entry["target"]),
+        "; ".join(_changes(entry.get("before"), entry.get("after"))),
+    ]
+
+
+def _from(entry: dict[str, Any]) -> str:
+    """`socket`, or `token 3 10.0.0.7`."""
+    token = entry.get("token_id")
+    said = [str(entry.get("via") or ""), "" if token is None else str(token), str(entry.get("address") or "")]
+    return " ".join(part for part in said if part)
+
+
+def _changes(before: object, after: object) -> Iterator[str]:
+    """`weight 1 → 3`: what is not as it was; of something new or gone, what it holds."""
+    old = before if isinstance(before, dict) else {}
+    new = after if isinstance(after, dict) else {}
+    for name in dict.fromkeys([*old, *new]):
+        was, now = old.get(name), new.get(name)
+        if was == now or (was in _NOTHING and now in _NOTHING):
+            continue
+        if isinstance(was, dict) or isinstance(now, dict):
+            yield from (f"{name}.{change}" for change in _changes(was, now))
+        elif before in _NOTHING:
+            yield from [] if now is False else [f"{name} {_say(now)}"]
+        else:
+            yield f"{name} {_say(was)} → {_say(now)}"
+
+
+def _say(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value in _NOTHING else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,107 @@
+"""A report drawn in the terminal: bars from zero on one linear scale, or columns if it is over time."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from tgpu.cli.screen import clean
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from tgpu.cli.screen import Screen
+
+_TIMES = frozenset({"day", "week", "month"})
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_LEVELS = " ▁▂▃▄▅▆▇"
+_FULL = "█"
+_HEIGHT = 10
+_WIDTH = 80
+_LEAST_BAR = 10
+_HOUR = 3600
+
+
+def chart(screen: Screen, report: dict[str, Any]) -> Iterator[str]:
+    """Of GPU-hours; of CPU-hours where nobody had a GPU."""
+    unit, name = ("GPU-hours", "gpu_s") if report["total"]["gpu_s"] else ("CPU-hours", "cpu_s")
+    points = [
+        ("  ".join(clean(key) for key in row["keys"].values()), row["figures"][name] / _HOUR)
+        for row in report["rows"]
+    ]
+    if not points:
+        yield f"nothing ran in that time ({report['covers']})"
+        return
+    if len(report["by"]) == 1 and report["by"][0] in _TIMES:
+        points = _with_gaps(points, report)
+        if 3 * len(points) + _LEAST_BAR <= (screen.width or _WIDTH):
+            yield from _columns(screen, points, unit)
+            return
+    yield from _bars(screen, points, unit)
+
+
+def _bars(screen: Screen, points: Sequence[tuple[str, float]], unit: str) -> Iterator[str]:
+    most = max(value for _, value in points)
+    label = max(len(text) for text, _ in points)
+    figure = max(len(f"{value:.2f}") for _, value in points)
+    room = max(_LEAST_BAR, (screen.width or _WIDTH) - label - figure - 4)
+    for text, value in points:
+        bar = _filled(value / most * room if most else 0)
+        yield f"{text:<{label}}  {value:>{figure}.2f}  {screen.paint(bar, 'green')}".rstrip()
+    yield f"{unit}; a full bar is {most:.2f}"
+
+
+def _filled(length: float) -> str:
+    eighths = round(8 * length)
+    return (_FULL * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def _columns(screen: Screen, points: Sequence[tuple[str, float]], unit: str) -> Iterator[str]:
+    most = max(value for _, value in points)
+    heights = [round(8 * _HEIGHT * value / most) if most else 0 for _, value in points]
+    axis = max(len(f"{most:.2f}"), 4)
+    for line in range(_HEIGHT, 0, -1):
+        shown = {_HEIGHT: most, _HEIGHT // 2: most / 2}.get(line)
+        left = " " * axis if shown is None else f"{shown:>{axis}.2f}"
+        cells = [_cell(height - 8 * (line - 1)) for height in heights]
+        yield f"{left} │{screen.paint(''.join(f'{cell * 2} ' for cell in cells).rstrip(), 'green')}"
+    yield f"{0:>{axis}.2f} └{'───' * len(points)}"
+    yield f"{' ' * axis}  {''.join(f'{text[-2:]} ' for text, _ in points)}".rstrip()
+    yield f"{unit}, from {points[0][0]} to {points[-1][0]} UTC"
+
+
+def _cell(eighths: int) -> str:
+    return _FULL if eighths >= 8 else _LEVELS[max(0, eighths)]  # noqa: PLR2004  of a line
+
+
+def _with_gaps(points: Sequence[tuple[str, float]], report: dict[str, Any]) -> list[tuple[str, float]]:
+    """With the days, weeks or months in which nothing ran."""
+    values = dict(points)
+    unit = report["by"][0]
+    begin = date.fromisoformat(points[0][0])
+    if report["since"]:
+        begin = min(begin, _beginning(unit, datetime.fromisoformat(report["since"]).astimezone(UTC).date()))
+    last = max(date.fromisoformat(points[-1][0]), _last_day(report["until"]))
+    filled = []
+    while begin <= last:
+        filled.append((begin.isoformat(), values.get(begin.isoformat(), 0.0)))
+        begin = _next(unit, begin)
+    return filled
+
+
+def _last_day(until: str) -> date:
+    """The last one of which some part is before that moment."""
+    return (datetime.fromisoformat(until).astimezone(UTC) - timedelta(milliseconds=1)).date()
+
+
+def _beginning(unit: str, day: date) -> date:
+    if unit == "month":
+        return day.replace(day=1)
+    return day - timedelta(days=day.weekday()) if unit == "week" else day
+
+
+def _next(unit: str, day: date) -> date:
+    if unit == "month":
+        return (day + timedelta(days=31)).replace(day=1)
+    return day + timedelta(days=7 if unit == "week" else 1)

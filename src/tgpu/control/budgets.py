@@ -1,0 +1,51 @@
+"""Tenants that have spent most of their budget, or all of it: somebody is told, and nothing is stopped."""
+
+from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, Alerts
+from tgpu.domain.periods import period_from_ms
+from tgpu.domain.quota import Period
+from tgpu.domain.tenant import Budget, Tenant
+from tgpu.store.port import Store
+
+NEAR_PERCENT, SPENT_PERCENT = 80, 100
+_GPU_HOUR = 1000 * 3600
+
+
+class Budgets:
+    def __init__(self, store: Store, alerts: Alerts) -> None:
+        self._store = store
+        self._alerts = alerts
+        self._told: set[str] = set()
+
+    async def look(self, now_ms: int) -> None:
+        tenants = [tenant for tenant in await self._store.tenants() if tenant.budget is not None]
+        since = {
+            t.tenant_id: period_from_ms(t.budget.period, now_ms) for t in tenants if t.budget is not None
+        }
+        spent = await self._store.gpu_ms_since(since, now_ms) if since else {}
+        self._tell(dict(_alert(tenant, spent.get(tenant.tenant_id, 0)) for tenant in tenants))
+
+    def _tell(self, texts: dict[str, str]) -> None:
+        now = {name: text for name, text in texts.items() if text}
+        for name in self._told - now.keys():
+            self._alerts.tell(name, None)
+        for name, text in now.items():
+            self._alerts.tell(name, text)
+        self._told = set(now)
+
+
+def _alert(tenant: Tenant, spent: int) -> tuple[str, str]:
+    """Its name, and its words; none if all is well."""
+    budget = tenant.budget
+    assert budget is not None, "only tenants with a budget are looked at"
+    percent = 100 * spent // budget.gpu_ms if budget.gpu_ms else SPENT_PERCENT
+    name = f"{BUDGET_SPENT if percent >= SPENT_PERCENT else BUDGET_NEAR}:{tenant.tenant_id}"
+    return name, _words(tenant.tenant_id, budget, spent, percent) if percent >= NEAR_PERCENT else ""
+
+
+def _words(tenant_id: str, budget: Budget, spent: int, percent: int) -> str:
+    when = "" if budget.period is Period.EVER else f" of this {budget.period}"
+    used = f"{spent / _GPU_HOUR:.1f} of {budget.gpu_ms / _GPU_HOUR:g} GPU-hours{when}, {percent} %"
+    return (
+        f"tenant {tenant_id} has spent {used} of its budget; nothing is stopped by that: see `tgpu report`, "
+        f"and `tgpu quota set {tenant_id} --gpu-hours` for a limit"
+    )

@@ -1,0 +1,41 @@
+"""What a leader looks after beside its turns, every now and then."""
+
+import asyncio
+from collections.abc import Callable
+
+from tgpu.control.alerts import Alerts
+from tgpu.control.budgets import Budgets
+from tgpu.control.ledger_audit import LedgerAudit
+from tgpu.control.observer import Observer
+from tgpu.observe.logs import logger
+from tgpu.store.port import DeposedError, Store, StoreUnavailableError
+
+SHARE = 0.005
+"""The most of its time that a leader spends on them."""
+
+
+class Duties:
+    """None of them needs the picture: they ask the store, while turns go on."""
+
+    def __init__(
+        self, store: Store, alerts: Alerts, observer: Observer, every_s: float, now_ms: Callable[[], int]
+    ) -> None:
+        self._audit = LedgerAudit(store, alerts, observer)
+        self._budgets = Budgets(store, alerts)
+        self._every_s = every_s
+        self._now_ms = now_ms
+        self._log = logger("duties")
+
+    async def run(self, epoch: int) -> None:
+        """At once, for nobody knows what the last leader left behind, and then again until another leads."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await self._audit.look(epoch)
+                await self._budgets.look(self._now_ms())
+            except DeposedError:
+                return  # whoever leads now does it
+            except StoreUnavailableError as error:
+                self._log.warning("put off: the store is away", error=str(error))
+            await asyncio.sleep(max(self._every_s, (loop.time() - began) / SHARE))

@@ -1,0 +1,304 @@
+"""Which quota a task waits for: the numbers, who has what it lacks, and when there is room if known."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from tgpu.core.columns.attempt_columns import estimated_ends
+from tgpu.core.columns.quota_columns import GPU_MS, RUNNING
+from tgpu.core.estimate import UNKNOWN, Estimate
+from tgpu.core.kernel.shapes import NEVER, WHOLE, Ints
+from tgpu.core.outlook import Ground, head_of, members_of
+from tgpu.core.picture import Placed
+from tgpu.core.wording import are, bare_amount, clock, duration, number
+from tgpu.domain.charges import charged_gpu_milli
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.periods import period_until_ms
+from tgpu.domain.priority import TERMS, grace_s
+from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, GENERIC, GPU_MODEL
+from tgpu.domain.tenant import is_within
+from tgpu.domain.views import Reason
+
+GPU_HOUR = WHOLE * 3600
+_UNITS = {
+    "cpu_milli": ("CPUs", WHOLE),
+    "gpu_milli": ("GPUs", WHOLE),
+    "memory_mib": ("memory", 1),
+    "disk_mib": ("disk", 1),
+}
+_MOST_HOLDERS = 3
+_LEAST_LIMIT_S = 60
+"""Nobody is told to ask for less time."""
+
+
+def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimate]:
+    """What of its tenant's limits keeps it from starting, and until when at least, if that is known."""
+    reasons, moments = [], []
+    for reason, at_ms in (*_begins(ground, tasks), *_held(ground, tasks)):
+        reasons.append(reason)
+        moments.append(at_ms)
+    known = [at_ms for at_ms in moments if at_ms is not None]
+    if not known or len(known) < len(moments):
+        return reasons, UNKNOWN
+    return reasons, (
+        max(known),
+        f"not before {clock(max(known), ground.paper.now_ms)}: its quota has no room until then",
+    )
+
+
+_Told = Iterator[tuple[Reason, int | None]]
+"""A reason, and from when on it may be none any more."""
+
+
+# What counts when tasks begin
+
+
+def _begins(ground: Ground, tasks: list[TaskBrief]) -> _Told:
+    if ground.may_begin(tasks):
+        other = begin_before(ground, tasks)
+        if other is not None:
+            job_id = other.task_id.job_id
+            text = f"job {job_id} of its tenant comes before it, and has to wait for its tenant's limits"
+            yield Reason("quota", text, {"job_id": job_id}), None
+        return
+    tree, row = ground.paper.tree, ground.row_of(tasks[0])
+    needs = len(tasks), sum(ground.paper.policy.gpu_ms(task) for task in tasks)
+    while row >= 0:
+        limits, used = tree.begin_limit[row].tolist(), tree.begun[row].tolist()
+        if 0 <= limits[RUNNING] < used[RUNNING] + needs[RUNNING]:
+            yield _too_many_run(ground, row, needs[RUNNING])
+        if needs[GPU_MS] and 0 <= limits[GPU_MS] < used[GPU_MS] + needs[GPU_MS]:
+            yield _too_many_hours(ground, row, tasks, needs[GPU_MS])
+        row = int(tree.parent[row])
+
+
+def begin_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
+    """Somebody of its tenant, served before it, who may not begin, and takes not more than this one."""
+    if not ground.paper.table.quotas.limits_begin:
+        return None
+    waiting, picture = ground.paper.table.waiting, ground.paper.picture
+    slot = waiting.slot_of[head_of(picture, tasks[0])]
+    gpu_ms = sum(ground.paper.policy.gpu_ms(task) for task in tasks)
+    asked: set[tuple[int, int]] = set()
+    for other in _served_before(ground, slot):
+        kind = (int(waiting.kind[other]), int(waiting.gpu_ms[other]))
+        short = -1 if kind in asked else ground.short_of(members_of(picture, waiting.task(other)))
+        if 0 <= short <= gpu_ms:
+            return waiting.task(other)
+        asked.add(kind)
+    return None
+
+
+def _served_before(ground: Ground, slot: int) -> Iterator[int]:
+    """The slots of others of its tenant: in its own queue, in higher classes, and what gangs lack."""
+    waiting, gangs = ground.paper.table.waiting, ground.paper.picture.gangs
+    own, rank = waiting.queue_of(slot), TERMS[waiting.task(slot).priority_class].rank
+    lacking = [waiting.slot_of[min(gang.waiting)] for gang in gangs.damaged()]
+    yield from (s for s in lacking if s != slot and waiting.tenant[s] == waiting.tenant[slot])
+    for name in sorted(name for name in waiting.queues if name.rank <= rank):
+        slots = waiting.queues[name].slots
+        if name == own:
+            slots = slots[: waiting.queues[name].before(slot)]
+        yield from slots[(waiting.tenant[slots] == waiting.tenant[slot]) & (slots != slot)].tolist()
+
+
+def _too_many_run(ground: Ground, row: int, needs: int) -> tuple[Reason, int | None]:
+    tenant_id, most = tenant_at(ground, row), int(ground.paper.tree.begin_limit[row, RUNNING])
+    used = int(ground.paper.tree.begun[row, RUNNING])
+    tasks = "task" if most == 1 else "tasks"
+    text = f"tenant {tenant_id} may run {most} {tasks} at once, and {used} {are(used)} running"
+    if needs > 1:
+        text += f"; it needs {needs} more"
+    data = {"tenant_id": tenant_id, "limit": most, "used": used, "needs": needs}
+    ends = _ends(ground, tenant_id)
+    missing = used + needs - most
+    at_ms = ends[missing - 1][0] if missing <= len(ends) else None
+    return Reason("running-limit", text, data), at_ms
+
+
+def _too_many_hours(
+    ground: Ground, row: int, tasks: list[TaskBrief], needs: int
+) -> tuple[Reason, int | None]:
+    tenant_id, now_ms = tenant_at(ground, row), ground.paper.now_ms
+    limit, used = (
+        int(column[row, GPU_MS]) for column in (ground.paper.tree.begin_limit, ground.paper.tree.begun)
+    )
+    period = ground.paper.picture.tenants[tenant_id].job_limits.period
+    until_ms = period_until_ms(period, now_ms)
+    hours = [number(amount / GPU_HOUR) for amount in (used, limit, needs)]
+    text = (
+        f"tenant {tenant_id} has used or reserved {hours[0]} of its {hours[1]} GPU-hours"
+        f"{'' if until_ms is None else f' of this {period}'}, and it may take {hours[2]}"
+    )
+    if until_ms is not None:
+        text += f"; the next {period} begins {clock(until_ms, now_ms)}"
+    data: dict[str, object] = {"tenant_id": tenant_id, "limit": limit / GPU_HOUR, "used": used / GPU_HOUR}
+    data |= {"needs": needs / GPU_HOUR, "until_ms": until_ms}
+    shorter_s = hours_left_s(ground, tasks)
+    if shorter_s is not None:
+        text += f"; with --time {duration(shorter_s)} there would be enough"
+        data["time_limit_s"] = shorter_s
+    return Reason("gpu-hours", text, data), until_ms
+
+
+def hours_left_s(ground: Ground, tasks: list[TaskBrief]) -> int | None:
+    """A time limit with which they would stay within the GPU-hours that are left, if they do not already."""
+    tree, row, left = ground.paper.tree, ground.row_of(tasks[0]), NEVER
+    needs = sum(ground.paper.policy.gpu_ms(task) for task in tasks)
+    while needs and row >= 0:
+        if tree.begin_limit[row, GPU_MS] >= 0:
+            left = min(left, int(tree.begin_limit[row, GPU_MS] - tree.begun[row, GPU_MS]))
+        row = int(tree.parent[row])
+    limit_s = _time_left_s(tasks, left) if needs > left else 0
+    return limit_s if limit_s >= _LEAST_LIMIT_S else None
+
+
+def _time_left_s(tasks: list[TaskBrief], gpu_ms: int) -> int:
+    """The longest time limit, in whole minutes, with which all of these stay within so many GPU-hours."""
+    milli = sum(charged_gpu_milli(task.request) for task in tasks)
+    grace = max(grace_s(task.priority_class, task.grace_s) for task in tasks)
+    left_s = gpu_ms // milli - grace
+    return left_s - left_s % _LEAST_LIMIT_S
+
+
+# Who was held at submission
+
+
+def _held(ground: Ground, tasks: list[TaskBrief]) -> _Told:
+    """A limit on the way to the root, or somebody held before it in its queue."""
+    task = tasks[0]
+    if not task.held:
+        return
+    if not ground.is_admitted(tasks):
+        yield _limit(ground, tasks)
+        return
+    other = held_before(ground, task)
+    if other is not None:
+        number_of = other.task_id.job_id
+        text = f"held: job {number_of} comes before it, and the quota has no room for that one yet"
+        yield Reason("quota", text, {"job_id": number_of}), None
+
+
+def held_before(ground: Ground, task: TaskBrief) -> TaskBrief | None:
+    """The first before it in its queue whom the quota does not admit: nobody held passes that one."""
+    waiting = ground.paper.table.waiting
+    picture = ground.paper.picture
+    slot = waiting.slot_of[head_of(picture, task)]
+    name = waiting.queue_of(slot)
+    if name is None:
+        return None
+    slots = waiting.queues[name].slots[: waiting.queues[name].before(slot)]
+    slots = slots[waiting.held[slots]]
+    asked: set[tuple[int, int]] = set()
+    for other in slots.tolist():
+        kind = (int(waiting.kind[other]), int(waiting.tenant[other]))
+        if kind not in asked and not ground.is_admitted(members_of(picture, waiting.task(other))):
+            return waiting.task(other)
+        asked.add(kind)
+    return None
+
+
+def _limit(ground: Ground, tasks: list[TaskBrief]) -> tuple[Reason, int | None]:
+    tree, total = ground.paper.tree, ground.asked(tasks)
+    row, column = _where(ground, tasks[0], total)
+    name = (*BASIC, *ground.paper.table.quotas.names)[column]
+    label, unit = _label(name)
+    exact = [
+        int(amounts[column]) for amounts in (tree.limit[row], tree.admitted[row], tree.burst[row], total)
+    ]
+    said = [bare_amount(column, amount) if unit == 1 else number(amount / unit) for amount in exact]
+    tenant_id = tenant_at(ground, row)
+    on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
+    of = f"of {label} is" if name in ("memory_mib", "disk_mib") else f"{label} {are(exact[1] / unit)}"
+    text = (
+        f"held by the quota of tenant {tenant_id}: {said[1]} of {said[0]} {of} admitted{on_burst}, "
+        f"and it needs {said[3]}"
+    )
+    most, used, _, needs = (amount / unit for amount in exact)
+    data: dict[str, object] = {
+        "tenant_id": tenant_id,
+        "resource": label,
+        "limit": most,
+        "used": used,
+        "needs": needs,
+    }
+    ends = _ends(ground, tenant_id, column)
+    holders = _largest(ends)
+    if holders:
+        first, amount = holders[0]
+        has = bare_amount(column, amount) if unit == 1 else number(amount / unit)
+        text += f"; job {first.task.task_id.job_id} of {first.task.user} has {has}"
+        data["job_ids"] = [placed.task.task_id.job_id for placed, _ in holders]
+    may_burst = ground.may_burst(tasks[0])
+    limit = exact[0] * BURST_NUM // BURST_DEN if may_burst else exact[0]
+    over = exact[1] + exact[3] + (exact[2] if may_burst else 0) - limit
+    return Reason("quota", text, data), _freed_ms(ends, over)
+
+
+def _where(ground: Ground, task: TaskBrief, total: Ints) -> tuple[int, int]:
+    """The first level from the task up, and what there, that has no room."""
+    tree, row = ground.paper.tree, ground.row_of(task)
+    while row >= 0:
+        limit, asked = tree.limit[row], tree.admitted[row] + total
+        over = (limit >= 0) & (total > 0)
+        over &= (asked > limit) | (BURST_DEN * (asked + tree.burst[row]) > BURST_NUM * limit)
+        if over.any():
+            return row, int(np.argmax(over))
+        row = int(tree.parent[row])
+    raise AssertionError("some limit has no room")
+
+
+def _label(name: str) -> tuple[str, int]:
+    if name.startswith(GPU_MODEL):
+        return f"{name.removeprefix(GPU_MODEL)} GPUs", WHOLE
+    return _UNITS[name] if name in _UNITS else (name.removeprefix(GENERIC), 1)
+
+
+# Who has it, and until when
+
+
+_End = tuple[int, int, Placed]
+"""When an attempt has ended by its limit, what it is charged for, and which it is."""
+
+
+def _ends(ground: Ground, tenant_id: str, column: int | None = None) -> list[_End]:
+    """Of the tenant and everybody below, those who end first, first; only who has something of the column."""
+    picture, columns = ground.paper.picture, ground.paper.table.attempts
+    here = [p for p in picture.placed.values() if is_within(p.task.tenant_id, tenant_id)]
+    slots = np.array([ground.paper.table.slot_of(p.task.task_id) for p in here], dtype=np.int64)
+    if not len(slots):
+        return []
+    ends = estimated_ends(
+        columns.start_ms[slots], columns.limit_ms[slots], columns.stop_ms[slots], ground.paper.now_ms
+    )
+    need = ground.paper.kinds.quota[columns.kind[slots]]
+    amounts = np.ones(len(slots), dtype=np.int64) if column is None else need[:, column]
+    found = zip(ends.tolist(), amounts.tolist(), here, strict=True)
+    return sorted((each for each in found if each[1]), key=lambda each: (each[0], each[2].attempt_id))
+
+
+def _freed_ms(ends: list[_End], missing: int) -> int | None:
+    """When so much has been given back; None if nobody knows: some of it is charged for tasks that wait."""
+    for at_ms, amount, _ in ends:
+        missing -= amount
+        if missing <= 0:
+            return at_ms
+    return None
+
+
+def _largest(ends: list[_End]) -> list[tuple[Placed, int]]:
+    """The jobs with most of it, with how much: one attempt stands for each."""
+    by_job: Counter[int] = Counter()
+    first: dict[int, Placed] = {}
+    for _, amount, placed in ends:
+        by_job[placed.task.task_id.job_id] += amount
+        first.setdefault(placed.task.task_id.job_id, placed)
+    ranked = sorted(by_job, key=lambda job_id: (-by_job[job_id], job_id))
+    return [(first[job_id], by_job[job_id]) for job_id in ranked[:_MOST_HOLDERS]]
+
+
+def tenant_at(ground: Ground, row: int) -> str:
+    """Whose row it is; of a row for somebody's own tasks, the name of that one."""
+    names = {of_row: name for name, of_row in ground.paper.table.tenants.top_row.items()}
+    return names[row] if row in names else names[int(ground.paper.tree.parent[row])]

@@ -1,0 +1,57 @@
+"""Whether submissions are taken: each caller's jobs all or none, one caller after the other."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.quota import Standing
+from tgpu.domain.tenant import Tenant, is_within
+from tgpu.store.account import Account
+from tgpu.store.book import WAITING, Book, Lineage, NoRoomError
+from tgpu.store.demand import charge_of, the_request
+from tgpu.store.quota_port import QuotaExceededError
+from tgpu.store.refusals import StoreError
+from tgpu.store.token_cap import TokenCap
+
+
+class Accepted(NamedTuple):
+    """A job that is taken, and what its task's row says."""
+
+    spec: JobSpec
+    request: Request
+    standing: Standing
+
+
+def accept(
+    book: Book, specs: Sequence[JobSpec], cap: TokenCap | None, tenant_of: Callable[[Account], Tenant]
+) -> list[Accepted]:
+    """Charges the book for all of them; if one is refused, for none, and raises what it is refused for.
+    `tenant_of` gives the tenant of an account, with what it uses at that moment."""
+    taken: list[tuple[Lineage, Accepted]] = []
+    try:
+        for spec in specs:
+            tenants, request = book.of(spec.tenant_id), the_request(spec)
+            standing = tenants.accept(request, spec.priority_class)
+            taken.append((tenants, Accepted(spec, tenants.kept(request), standing)))
+        if cap is not None:
+            cap.spend(specs)
+    except (NoRoomError, StoreError) as refusal:
+        for tenants, job in taken:
+            tenants.withdraw(job.request, job.standing)
+        if isinstance(refusal, StoreError):
+            raise
+        raise _exceeded(refusal, specs, tenant_of(refusal.account)) from None
+    return [job for _, job in taken]
+
+
+def _exceeded(refusal: NoRoomError, specs: Sequence[JobSpec], tenant: Tenant) -> QuotaExceededError:
+    if refusal.alone is not None:
+        return QuotaExceededError(tenant, refusal.dimension, refusal.alone)
+    top = refusal.account.tenant_id
+    within = [spec for spec in specs if is_within(spec.tenant_id, top)]
+    if refusal.dimension == WAITING:
+        return QuotaExceededError(tenant, WAITING, len(within))
+    charges = [charge_of(the_request(spec), refusal.account.names) for spec in within]
+    return QuotaExceededError(
+        tenant, refusal.dimension, sum(each.get(refusal.dimension, 0) for each in charges)
+    )

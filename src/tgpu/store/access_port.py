@@ -1,0 +1,166 @@
+"""Tenants and their terms, who may do what, tokens, users' secrets, and the log of who changed what.
+
+Every change takes its `Actor` and writes its own line of the audit log, in its own transaction.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tgpu.domain.access import Action, Actor, AuditEntry, Member
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.tenant import Tenant
+from tgpu.store.refusals import StoreError
+
+
+class TenantInUseError(StoreError):
+    """It has jobs that have not ended, or tenants below it; the text says which."""
+
+
+class MisplacedTenantError(StoreError):
+    """It cannot have that name, or stand in that place; the text says why."""
+
+
+class NoSuchMemberError(StoreError):
+    pass
+
+
+class TokenSpentError(StoreError):
+    """The token's cap has no room for the submission; the text says what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A key for callers over TCP; only its digest is kept."""
+
+    token_id: int
+    user: str
+    role: str
+    digest: str
+    note: str
+    created_ms: int
+    expires_ms: int | None
+    revoked: bool = False
+    tenant_id: str | None = None
+    """Good only in this tenant and below it."""
+    actions: frozenset[Action] = frozenset()
+    """Good only for these; empty: for all that the role allows."""
+    highest_class: PriorityClass | None = None
+    jobs_left: int | None = None
+    """How many more jobs may be submitted with it."""
+    gpu_ms_left: int | None = None
+    """Thousandths of a GPU times seconds that jobs may still ask for by their time limits; what they leave
+    unused is given back when they end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """An empty field does not filter."""
+
+    user: str | None = None
+    action: str | None = None
+    """Or the part before the dot."""
+    target: str | None = None
+    """Or everything below it: `lab` finds `lab/vision`."""
+    from_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessBook:
+    """Everything that says who may do what, as of one moment."""
+
+    tenants: list[Tenant] = field(default_factory=list)
+    """Without what they use, but for GPU-hours."""
+    members: list[Member] = field(default_factory=list)
+
+
+class AccessStore(Protocol):
+    async def access_book(self) -> AccessBook: ...
+
+    async def tenants(self) -> list[Tenant]: ...
+
+    async def tenant(self, tenant_id: str) -> Tenant | None: ...
+
+    async def create_tenant(self, tenant: Tenant, actor: Actor, at_ms: int) -> Tenant:
+        """Raises TenantExistsError, or UnknownTenantError if its parent is missing."""
+        ...
+
+    async def update_tenant(
+        self,
+        tenant_id: str,
+        change: Callable[[Tenant], Tenant],
+        actor: Actor,
+        at_ms: int,
+        if_version: int | None = None,
+    ) -> Tenant:
+        """`change` is given the tenant as it is, and says how its weight, limits, job limits, terms and
+        budget shall be; whatever it raises is raised. It is called on another thread, while nobody else
+        writes the tenant, and perhaps more than once. If nothing differs, nothing is written. A limit that is
+        new counts all that lives; of GPUs of a model, tasks that did not ask for it by name are kept from it.
+        Raises UnknownTenantError or StaleVersionError."""
+        ...
+
+    async def move_tenant(
+        self, tenant_id: str, to_id: str, actor: Actor, at_ms: int, if_version: int | None = None
+    ) -> Tenant:
+        """Gives it and everybody below it another name, and with that perhaps another parent: its jobs,
+        members, tokens and windows with it. What lives is charged to the new parents, whether or not they
+        have room, and released from the old ones; what was used of GPU-hours stays where it was used. Jobs
+        that are over follow some at a time, if need be after this has returned or at the next start. Raises
+        UnknownTenantError, TenantExistsError, StaleVersionError, MisplacedTenantError if it would be below
+        itself or too deep, or TenantInUseError for `default`."""
+        ...
+
+    async def remove_tenant(
+        self, tenant_id: str, actor: Actor, at_ms: int, if_version: int | None = None
+    ) -> bool:
+        """Its ended jobs stay, under its name; its members go, and tokens that are good only there are
+        revoked. False if there is none. Raises TenantInUseError, StaleVersionError."""
+        ...
+
+    async def members(self) -> list[Member]: ...
+
+    async def set_member(self, member: Member, actor: Actor, at_ms: int) -> Member:
+        """Adds one, or changes the role. Raises UnknownTenantError."""
+        ...
+
+    async def remove_member(self, user: str, tenant_id: str, actor: Actor, at_ms: int) -> None:
+        """Raises NoSuchMemberError."""
+        ...
+
+    async def create_token(self, token: Token, actor: Actor, at_ms: int) -> Token:
+        """Gives it the next id. Raises UnknownTenantError for one that is good only where nobody is."""
+        ...
+
+    async def tokens(self) -> list[Token]: ...
+
+    async def token_by_digest(self, digest: str) -> Token | None: ...
+
+    async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool: ...
+
+    async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:
+        """The audit log gets its name only."""
+        ...
+
+    async def secret_names(self, user: str) -> list[tuple[str, int]]:
+        """Each with the moment it was set."""
+        ...
+
+    async def remove_secret(self, user: str, name: str, actor: Actor, at_ms: int) -> bool: ...
+
+    async def secret_bodies(self, user: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Those that there are not are missing."""
+        ...
+
+    async def note(  # noqa: PLR0917  the parts of a line
+        self, actor: Actor, action: str, target: str, before: str, after: str, at_ms: int
+    ) -> None:
+        """A line of the audit log for a change that the store itself does not know of."""
+        ...
+
+    async def audit_entries(
+        self, where: AuditFilter, limit: int = 100, before_id: int | None = None
+    ) -> list[AuditEntry]:
+        """The newest first."""
+        ...

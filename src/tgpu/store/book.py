@@ -1,0 +1,222 @@
+"""The rules of the ledger: what is charged, from root to leaf, when a task is accepted, starts and leaves.
+
+A task that waits holds a place among those that wait, and, unless it is held, what it was charged for. One
+that has a node counts as running, and has reserved what it may take of its tenants' GPU-hours.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tgpu.domain.charges import charged_gpu_milli
+from tgpu.domain.job import Request
+from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.quota import Admission, OverQuota, Standing
+from tgpu.domain.tenant import lineage
+from tgpu.store.account import Account, Charge, add, add_request
+from tgpu.store.demand import Run, charge_of, within_limits
+from tgpu.store.port import ArchivedTenantError, UnknownTenantError
+
+WAITING = "waiting"
+
+
+class NoRoomError(Exception):
+    """A tenant's limit refuses a task."""
+
+    def __init__(self, account: Account, dimension: str, alone: int | None = None) -> None:
+        super().__init__(account.tenant_id, dimension)
+        self.account, self.dimension, self.alone = account, dimension, alone
+        """`alone`: what this one task asks, if that is more than the whole limit."""
+
+
+class Charged(NamedTuple):
+    """A task, as the ledger knows it."""
+
+    request: Request
+    standing: Standing
+    reserved_gpu_ms: int = 0
+    """While it has a node."""
+
+
+def standing_put_back(standing: Standing) -> Standing:
+    """Of a task that leaves its node and waits again."""
+    return Standing.HELD if standing is Standing.BURST else standing
+
+
+def standing_returned(standing: Standing) -> Standing:
+    """Of a task that waits and goes on with an attempt that was lost: it was on the burst if it is held."""
+    return Standing.BURST if standing is Standing.HELD else standing
+
+
+class Lineage:
+    """A tenant and everybody above it."""
+
+    __slots__ = ("_is_open", "_limits_starts", "_may_burst", "_queues", "levels", "names")
+
+    def __init__(self, levels: tuple[Account, ...]) -> None:
+        self.levels = levels
+        """Root first."""
+        self.names = frozenset(name for account in levels for name in account.names)
+        modes = [account.terms.over_quota for account in levels if account.terms.over_quota is not None]
+        bursts = [account.terms.may_burst for account in levels if account.terms.may_burst is not None]
+        self._queues = bool(modes) and modes[-1] is OverQuota.QUEUE
+        self._may_burst = bursts[-1] if bursts else True
+        # As almost everywhere: nothing is refused and nothing held.
+        closed = any(account.limits_arrivals or account.terms.archived for account in levels)
+        self._is_open = not (closed or self._queues)
+        self._limits_starts = any(account.limits_starts for account in levels)
+
+    def kept(self, request: Request) -> Request:
+        """The request as its task's row has it."""
+        return within_limits(request, self.names) if self.names else request
+
+    def accept(self, request: Request, priority_class: PriorityClass) -> Standing:
+        """A task that is submitted. Raises NoRoomError or ArchivedTenantError, and changes nothing then."""
+        if self._is_open:
+            for account in self.levels:
+                account.waiting += 1
+                add_request(account, request, 1)
+            return Standing.CHARGED
+        charges = self._charges(request)
+        for account, charge in charges:
+            if account.terms.archived:
+                raise ArchivedTenantError(
+                    f"tenant {account.tenant_id!r} is archived and takes no new jobs: submit to another one, "
+                    f"or have it taken out of the archive"
+                )
+            if (dimension := account.beyond_limit(charge)) is not None:
+                raise NoRoomError(account, dimension, charge[dimension])
+            if not account.may_wait():
+                raise NoRoomError(account, WAITING)
+        standing = self._standing(charges, priority_class)
+        for account, charge in charges:
+            account.waiting += 1
+            account.guards.waiting = True
+            if standing is Standing.CHARGED:
+                add(account.used, charge)
+                account.guards.amounts = True
+        return standing
+
+    def _standing(self, charges: list[tuple[Account, Charge]], priority_class: PriorityClass) -> Standing:
+        if self._queues:
+            return Standing.HELD
+        for account, charge in charges:
+            if (dimension := account.without_room(charge)) is not None:
+                if self._may_burst and TERMS[priority_class].may_burst and _may_burst(charges):
+                    return Standing.HELD
+                raise NoRoomError(account, dimension)
+        # Where so much runs on the burst that both together are full, it waits until that gives way.
+        return Standing.CHARGED if _may_burst(charges) else Standing.HELD
+
+    def withdraw(self, request: Request, standing: Standing) -> None:
+        """Takes back `accept`."""
+        self.close(Charged(request, standing))
+
+    def assign(self, task: Charged, admission: Admission, reserve_gpu_ms: int) -> Standing | None:
+        """A task that waits gets a node: how it stands then, or None if a limit refuses it."""
+        if self._limits_starts and not all(account.may_start(reserve_gpu_ms) for account in self.levels):
+            return None
+        standing = task.standing
+        if standing is Standing.HELD:
+            admitted = self._admitted(task.request, admission)
+            if admitted is None:
+                return None
+            standing = admitted
+        for account in self.levels:
+            account.waiting -= 1
+            account.running += 1
+            account.gpu_ms += reserve_gpu_ms
+            account.guards.running = True
+            account.guards.gpu_ms |= reserve_gpu_ms > 0
+        return standing
+
+    def _admitted(self, request: Request, admission: Admission) -> Standing | None:
+        """Charges what was held, if there is room in the way that was decided."""
+        charges = self._charges(request)
+        burst = admission is Admission.BURST
+        if admission is Admission.CHARGED or (burst and not self._may_burst) or not _may_burst(charges):
+            return None
+        if not burst and any(account.without_room(charge) for account, charge in charges):
+            return None
+        for account, charge in charges:
+            add(account.burst if burst else account.used, charge)
+            account.guards.amounts = True
+        return Standing.BURST if burst else Standing.CHARGED
+
+    def part(self, task: Charged, run: Run, counted: Run | None, *, over: bool) -> None:
+        """A task leaves its node, and waits again (`standing_put_back`) or is over. `counted`: the part of
+        its run that was counted before, when it was lost."""
+        for account in self.levels:
+            account.running -= 1
+            account.gpu_ms -= task.reserved_gpu_ms
+        self.count(task.request, run, counted)
+        if task.standing is Standing.BURST:
+            for account, charge in self._charges(task.request):
+                add(account.burst, charge, -1)
+        if over:
+            self._release(task.request, task.standing)
+        else:
+            for account in self.levels:
+                account.waiting += 1
+
+    def close(self, task: Charged) -> None:
+        """A task that waits is over."""
+        for account in self.levels:
+            account.waiting -= 1
+        self._release(task.request, task.standing)
+
+    def come_back(self, task: Charged, reserve_gpu_ms: int) -> None:
+        """A task that waits goes on with an attempt that was lost (`standing_returned`), whether or not there
+        is room: it runs."""
+        for account in self.levels:
+            account.waiting -= 1
+            account.running += 1
+            account.gpu_ms += reserve_gpu_ms
+        if task.standing is Standing.HELD:
+            for account, charge in self._charges(task.request):
+                account.add_unasked(charge)
+
+    def count(self, request: Request, run: Run | None, counted: Run | None) -> None:
+        """Settles what a run took of each period's GPU-hours."""
+        if not charged_gpu_milli(request):
+            return
+        for account in self.levels:
+            if run is not None:
+                account.gpu_ms += run.gpu_ms(request, account.period_from_ms)
+            if counted is not None:
+                account.gpu_ms -= counted.gpu_ms(request, account.period_from_ms)
+
+    def _release(self, request: Request, standing: Standing) -> None:
+        if standing is Standing.CHARGED:
+            for account in self.levels:
+                add_request(account, request, -1)
+
+    def _charges(self, request: Request) -> list[tuple[Account, Charge]]:
+        if self.names:
+            return [(account, charge_of(request, account.names)) for account in self.levels]
+        charge = charge_of(request)
+        return [(account, charge) for account in self.levels]
+
+
+def _may_burst(charges: list[tuple[Account, Charge]]) -> bool:
+    return not any(account.without_burst(charge) for account, charge in charges)
+
+
+class Book:
+    """The tenants of one transaction, opened as they are asked for."""
+
+    def __init__(self, find: Callable[[str], Account | None]) -> None:
+        self._find = find
+        self._lineages: dict[str, Lineage] = {}
+
+    def of(self, tenant_id: str) -> Lineage:
+        """Raises UnknownTenantError for the first from the root on that there is not."""
+        known = self._lineages.get(tenant_id)
+        if known is None:
+            known = self._lineages[tenant_id] = Lineage(tuple(map(self._account, lineage(tenant_id))))
+        return known
+
+    def _account(self, tenant_id: str) -> Account:
+        account = self._find(tenant_id)
+        if account is None:
+            raise UnknownTenantError(tenant_id)
+        return account

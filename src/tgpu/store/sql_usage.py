@@ -1,0 +1,27 @@
+"""Who used how much, on any SQL database: each method is a function of `store/sql` on one state of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from tgpu.domain.usage import Usage
+from tgpu.store.sql import usage, usage_report
+from tgpu.store.sql.session import Session
+from tgpu.store.usage_port import GroupBy, ReportFilter, ReportRow
+
+T = TypeVar("T")
+
+
+class SqlUsage(ABC):
+    @abstractmethod
+    async def _read(self, work: Callable[[Session], T]) -> T:
+        """On one state of the database."""
+
+    async def report(self, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:
+        return await self._read(lambda session: usage_report.report(session, where, by, now_ms))
+
+    async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
+        return await self._read(lambda session: usage_report.gpu_ms_since(session, since_ms, now_ms))
+
+    async def usage(self, job_id: int) -> list[Usage]:
+        return await self._read(lambda session: usage.of_job(session, job_id))

@@ -1,0 +1,60 @@
+"""What a token may still be used for: so many jobs, so many GPU-hours by their time limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tgpu.domain.job import JobSpec, Request
+from tgpu.store.access_port import TokenSpentError
+from tgpu.store.demand import Run, the_request, whole_run_gpu_ms
+
+_GPU_HOUR = 3_600_000
+
+
+@dataclass(slots=True)
+class TokenCap:
+    """While a transaction works on it; None is without cap."""
+
+    token_id: int
+    jobs_left: int | None
+    gpu_ms_left: int | None
+    jobs: int = 0
+    """What was spent in this transaction."""
+    gpu_ms: int = 0
+
+    @property
+    def is_capped(self) -> bool:
+        return self.jobs_left is not None or self.gpu_ms_left is not None
+
+    def spend(self, specs: Sequence[JobSpec]) -> None:
+        """All of them, or TokenSpentError."""
+        if self.jobs_left is not None and self.jobs + len(specs) > self.jobs_left:
+            raise TokenSpentError(
+                f"the token is good for {self.jobs_left - self.jobs} more jobs, and this asks for "
+                f"{len(specs)}: submit fewer, or get another token"
+            )
+        asked = 0 if self.gpu_ms_left is None else sum(map(_asked, specs))
+        if self.gpu_ms_left is not None and self.gpu_ms + asked > self.gpu_ms_left:
+            raise TokenSpentError(
+                f"the token is good for {_hours(self.gpu_ms_left - self.gpu_ms)} more GPU-hours, and this "
+                f"asks for {_hours(asked)} by its time limit: give a shorter one, or get another token"
+            )
+        self.jobs += len(specs)
+        self.gpu_ms += asked
+
+
+def _asked(spec: JobSpec) -> int:
+    asked = whole_run_gpu_ms(the_request(spec), spec.time_limit_s)
+    if asked is None:
+        raise TokenSpentError(
+            "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
+        )
+    return asked
+
+
+def unused(request: Request, time_limit_s: int | None, run: Run) -> int:
+    """What a job that is over gives back: its last attempt counts, for the others were not its doing."""
+    return max(0, (whole_run_gpu_ms(request, time_limit_s) or 0) - run.gpu_ms(request))
+
+
+def _hours(gpu_ms: int) -> str:
+    return f"{gpu_ms / _GPU_HOUR:.3f}".rstrip("0").rstrip(".")

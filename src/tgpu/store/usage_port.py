@@ -1,0 +1,71 @@
+"""Who used how much: what attempts were given and what they used, added up by whatever is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tgpu.domain.usage import Figures, Usage
+
+
+class GroupBy(StrEnum):
+    """What a report has one row for each of."""
+
+    USER = "user"
+    TENANT = "tenant"
+    POOL = "pool"
+    GPU_TYPE = "gpu-type"
+    CLASS = "class"
+    NODE = "node"
+    CAUSE = "cause"
+    """Why its attempts ended; `running` for those that have not."""
+    DAY = "day"
+    WEEK = "week"
+    """From Monday on."""
+    MONTH = "month"
+
+    @property
+    def is_time(self) -> bool:
+        return self in (GroupBy.DAY, GroupBy.WEEK, GroupBy.MONTH)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFilter:
+    """An empty field does not filter."""
+
+    from_ms: int | None = None
+    until_ms: int | None = None
+    """What lies outside of [from, until) is cut off, of each attempt."""
+    users: frozenset[str] = frozenset()
+    tenants: tuple[str, ...] = ()
+    """Each with everybody below it."""
+    pools: frozenset[str] = frozenset()
+    gpu_type: str | None = None
+    """As a job's: a part of the model's name, in any case."""
+    seen_by: str | None = None
+    """Only what is this user's, or in one of `seen_tenants` or below it: what somebody may see."""
+    seen_tenants: tuple[str, ...] = ()
+    tenant_depth: int | None = None
+    """Tenants below so many levels are counted as their ancestor on that level."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    keys: tuple[str, ...]
+    """In the order of what it was asked by. Of a time: the day it begins, `2026-07-25`."""
+    figures: Figures
+
+
+class UsageStore(Protocol):
+    async def report(self, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:
+        """Sorted by keys; at most one of `by` is a time. What runs counts up to now."""
+        ...
+
+    async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
+        """For each of these tenants what it and everybody below it was given of GPUs since that moment, in
+        milliseconds of a GPU; up to now by what runs."""
+        ...
+
+    async def usage(self, job_id: int) -> list[Usage]:
+        """Of each attempt of a job that is over, in their order."""
+        ...

@@ -1,0 +1,287 @@
+"""Where a job goes, what its tenant's terms make of it, and what a refusal says."""
+
+import grp
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.people import House, house
+from tgpu.config.tiers import TierSettings
+from tgpu.domain.access import Role
+from tgpu.domain.priority import PriorityClass
+
+JOB = {"command": "x", "cwd": "/"}
+GUEST = TierSettings(
+    name="guest", classes=(PriorityClass.LOW, PriorityClass.BEST_EFFORT), max_time_limit_s=60
+)
+
+
+@pytest.fixture
+def place() -> Iterator[House]:
+    with house(
+        tiers=(GUEST,), tenant_rules=("user:ann=lab/ann", "user:eve=people/{user}", "*=default")
+    ) as found:
+        found.tenants("lab", "lab/ann", "lab/bob")
+        found.person("ann")
+        found.person("eve")
+        yield found
+
+
+@pytest.fixture
+def root(place: House) -> Iterator[httpx.Client]:
+    with place.server.unix() as opened:
+        yield opened
+
+
+def refusal(client: httpx.Client, job: dict[str, Any], status: int) -> Any:
+    answer = client.post("/jobs", json={**JOB, **job})
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_job_that_names_no_tenant_goes_home(place: House, root: httpx.Client) -> None:
+    ann = place.caller("ann")
+    assert ann.post("/jobs", json=JOB).json()["tenant_id"] == "lab/ann"
+    assert root.post("/jobs", json=JOB).json()["tenant_id"] == "default"
+    assert root.post("/jobs", json={**JOB, "user_id": "ann"}).json()["tenant_id"] == "lab/ann"
+    assert ann.get("/whoami").json()["home_tenant_id"] == "lab/ann"
+
+
+def test_a_home_that_does_not_exist_says_who_makes_it(place: House) -> None:
+    told = refusal(place.caller("eve"), {}, 422)
+    assert told["field"] == "tenant_id"
+    assert "your home by the setting tenant_rules is people/eve, which does not exist" in told["detail"]
+    assert "tgpu tenants add people/eve" in told["detail"]
+
+
+def test_a_group_s_rule_gives_a_home() -> None:
+    group = grp.getgrgid(os.getgid()).gr_name
+    with house(tenant_rules=(f"group:{group}=default",)) as place, place.server.unix() as root:
+        assert root.get("/whoami").json()["home_tenant_id"] == "default"
+    with house(tenant_rules=("group:no-such-group=default",)) as place, place.server.unix() as root:
+        assert root.get("/whoami").json()["home_tenant_id"] is None
+        assert "tenant_id is missing" in refusal(root, {}, 422)["detail"]
+        assert root.post("/jobs", json={**JOB, "tenant_id": "default"}).status_code == 201
+
+
+def test_nobody_submits_to_another_s_tenant(place: House) -> None:
+    ann = place.caller("ann")
+    for tenant_id in ("lab", "lab/bob", "default"):
+        told = refusal(ann, {"tenant_id": tenant_id}, 403)
+        assert f"ann may not submit to {tenant_id}" in told["detail"]
+    told = ann.post("/jobs", json={"jobs": [JOB, {**JOB, "tenant_id": "lab/bob"}]})
+    assert told.status_code == 403
+    assert told.json()["detail"].startswith("jobs[1].tenant_id: ann may not submit to lab/bob")
+    assert "there is no tenant 'none'" in refusal(ann, {"tenant_id": "none"}, 422)["detail"]
+
+
+def test_the_tenant_s_terms_hold_for_its_jobs(place: House, root: httpx.Client) -> None:
+    changed = root.patch(
+        "/tenants/lab",
+        json={
+            "default_class": "low",
+            "classes": ["default", "low"],
+            "default_time_limit_s": 600,
+            "max_time_limit_s": 3600,
+        },
+    )
+    assert changed.json()["effective"]["classes"] == ["default", "low"]
+    ann = place.caller("ann")
+    job = ann.post("/jobs", json=JOB).json()
+    assert (job["priority_class"], job["time_limit_s"]) == ("low", 600)
+    job = ann.post("/jobs", json={**JOB, "priority_class": "default", "time_limit_s": 3600}).json()
+    assert (job["priority_class"], job["time_limit_s"]) == ("default", 3600)
+    told = refusal(ann, {"priority_class": "high"}, 422)
+    assert told["detail"] == "priority_class: tenant lab/ann may use default, low; got high"
+    told = refusal(ann, {"time_limit_s": 3601}, 422)
+    assert told["detail"] == "time_limit_s must be at most 3600 in tenant lab/ann; got 3601"
+    root.patch("/tenants/lab", json={"default_time_limit_s": None})
+    told = refusal(ann, {}, 422)
+    assert told["detail"] == "time_limit_s must be at most 3600 in tenant lab/ann; this has none"
+
+
+def test_a_tier_is_a_set_of_terms(place: House, root: httpx.Client) -> None:
+    assert root.patch("/tenants/lab/ann", json={"tier": "guest"}).json()["effective"]["classes"] == [
+        "low",
+        "best-effort",
+    ]
+    job = place.caller("ann").post("/jobs", json={**JOB, "time_limit_s": 60}).json()
+    assert job["priority_class"] == "low"
+    answer = root.patch("/tenants/lab/ann", json={"tier": "gold"})
+    assert answer.status_code == 422
+    assert "there is no tier 'gold' in the server's settings; there is: guest" in answer.json()["detail"]
+
+
+def test_an_archived_tenant_takes_no_jobs_nor_does_anybody_below_it(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab", json={"archived": True})
+    told = refusal(place.caller("ann"), {}, 409)
+    assert told["type"] == "urn:tgpu:problem:tenant-archived"
+    assert "'lab' is archived" in told["detail"]
+    root.patch("/tenants/lab", json={"archived": False})
+    assert place.caller("ann").post("/jobs", json=JOB).status_code == 201
+
+
+def test_a_limit_on_gpu_hours_asks_for_a_time_limit(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab/quota", json={"gpu_hours_limit": 10})
+    ann = place.caller("ann")
+    told = refusal(ann, {"gpu_request": 1}, 422)
+    assert told["field"] == "time_limit_s"
+    assert "tenant lab has a limit on GPU-hours" in told["detail"]
+    assert refusal(ann, {"gpu_memory_mb": 1000}, 422)["field"] == "time_limit_s"
+    assert ann.post("/jobs", json={**JOB, "gpu_request": 1, "time_limit_s": 60}).status_code == 201
+    assert ann.post("/jobs", json=JOB).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("limits", "job", "resource", "numbers", "sentence"),
+    [
+        (
+            {"gpu_limit": 1.5},
+            {"gpu_request": 1},
+            "gpu",
+            (1.5, 1, 1, 0.5),
+            "tenant lab may have 1.5 GPUs at once and 1 are taken; this asks for 1 more. Up to 0.5 would fit",
+        ),
+        (
+            {"mem_limit_mb": 2048},
+            {"mem_request_mb": 2048},
+            "mem_mb",
+            (2048, 2048, 2048, 0),
+            "tenant lab may have 2 GiB of memory at once and 2 GiB is taken; this asks for 2 GiB more.",
+        ),
+        (
+            {"gpu_type_limits": {"A100": 1}},
+            {"gpu_request": 1, "gpu_type": "A100"},
+            "gpu:a100",
+            (1, 1, 1, 0),
+            "tenant lab may have 1 a100 GPUs at once and 1 are taken",
+        ),
+        (
+            {"generic_limits": {"licence": 3}},
+            {"generic": {"licence": 2}},
+            "generic:licence",
+            (3, 2, 2, 1),
+            "tenant lab may have 3 of licence at once and 2 are taken; this asks for 2 more. Up to 1 would",
+        ),
+        (
+            {"waiting_jobs_limit": 1},
+            {},
+            "waiting_jobs",
+            (1, 1, 1, 0),
+            "tenant lab may have 1 jobs waiting at once and 1 are taken",
+        ),
+    ],
+)
+def test_a_quota_refuses_with_the_numbers_and_what_would_fit(  # noqa: PLR0917  one row of the table
+    place: House,
+    root: httpx.Client,
+    limits: dict[str, Any],
+    job: dict[str, Any],
+    resource: str,
+    numbers: tuple[float, ...],
+    sentence: str,
+) -> None:
+    assert root.patch("/tenants/lab/quota?force=true", json=limits).status_code == 200
+    ann = place.caller("ann")
+    assert ann.post("/jobs", json={**JOB, **job}).status_code == 201
+    told = refusal(ann, job, 409)
+    assert (told["type"], told["tenant_id"], told["resource"]) == (
+        "urn:tgpu:problem:quota-exceeded",
+        "lab",
+        resource,
+    )
+    assert (told["limit"], told["used"], told["asked"], told["would_fit"]) == numbers
+    assert told["detail"].startswith(sentence)
+    assert told["detail"].endswith(
+        "wait until some of its jobs end, or ask an administrator for a higher quota"
+    )
+
+
+def test_more_than_the_whole_limit_is_told_as_that(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab/ann", json={"over_quota": "queue"})
+    root.patch("/tenants/lab/ann/quota", json={"gpu_limit": 2})
+    told = refusal(place.caller("ann"), {"gpu_request": 3}, 409)
+    assert told["detail"] == (
+        "tenant lab/ann may have 2 GPUs at once; this asks for 3, which is more than the whole limit: ask "
+        "for less, or ask an operator of lab or an administrator for a higher quota"
+    )
+
+
+def test_what_is_queued_beyond_the_quota_is_held_and_says_so(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab", json={"over_quota": "queue"})
+    root.patch("/tenants/lab/quota", json={"gpu_limit": 1})
+    ann = place.caller("ann")
+    jobs = [ann.post("/jobs", json={**JOB, "gpu_request": 1}).json() for _ in range(3)]
+    assert [job["held"] for job in jobs] == [True, True, True]
+    shown = ann.get(f"/jobs/{jobs[2]['job_id']}").json()
+    assert (shown["held"], shown["status"]) == (True, "pending")
+    assert "it is held until the quota of lab/ann admits it" in shown["reason"]
+    assert root.get("/tenants/lab/quota").json()["gpu_used"] == 0
+
+
+def test_fields_of_a_tenant_come_back_as_they_were_set(root: httpx.Client) -> None:
+    terms = {
+        "weight": 7,
+        "tier": "guest",
+        "default_class": "low",
+        "classes": ["default", "low"],
+        "default_time_limit_s": 60,
+        "max_time_limit_s": 3600,
+        "over_quota": "queue",
+        "may_burst": False,
+        "archived": True,
+        "budget_gpu_hours": 12.5,
+        "budget_period": "week",
+    }
+    limits = {
+        "cpu_limit": 8.5,
+        "mem_limit_mb": 1024,
+        "disk_limit_mb": 5,
+        "gpu_limit": 2,
+        "gpu_type_limits": {"a100": 1},
+        "generic_limits": {"licence": 3},
+        "running_jobs_limit": 4,
+        "waiting_jobs_limit": 5,
+        "gpu_hours_limit": 100.25,
+        "gpu_hours_period": "day",
+    }
+    made = root.post("/tenants?force=true", json={"tenant_id": "lab/new", **terms, **limits})
+    assert made.status_code == 201, made.text
+    shown = root.get("/tenants/lab/new").json()
+    assert shown == made.json()
+    assert {key: shown[key] for key in terms} == terms
+    assert {key: shown["quota"][key] for key in limits} == limits
+    nothing = {key: None for key in terms if key not in ("weight", "archived", "budget_period")}
+    cleared = root.patch("/tenants/lab/new", json={**nothing, "archived": False}).json()
+    assert {key: cleared[key] for key in nothing} == nothing
+    assert cleared["effective"] == {
+        "default_class": "default",
+        "classes": ["real-time", "high", "default", "low", "best-effort"],
+        "default_time_limit_s": None,
+        "max_time_limit_s": None,
+        "over_quota": "reject",
+        "may_burst": True,
+        "archived": False,
+    }
+    free = {
+        key: None for key in limits if key not in ("gpu_type_limits", "generic_limits", "gpu_hours_period")
+    }
+    named = {"gpu_type_limits": {"A100": None}, "generic_limits": {"licence": None}}
+    quota = root.patch("/tenants/lab/new/quota", json={**free, **named}).json()
+    assert {key: quota[key] for key in free} == free
+    assert (quota["gpu_type_limits"], quota["generic_limits"]) == ({}, {})
+
+
+def test_members_of_a_tenant_see_its_jobs_and_others_the_outline(place: House) -> None:
+    ann = place.caller("ann")
+    job_id = ann.post("/jobs", json={**JOB, "env": {"API_TOKEN": "s3cret", "N": "1"}}).json()["job_id"]
+    place.person("vic", Role.VIEWER, "lab")
+    place.person("flo", Role.VIEWER, "lab/bob")
+    seen = place.caller("vic").get(f"/jobs/{job_id}").json()
+    assert seen["env"] == {"API_TOKEN": "***", "N": "1"}
+    assert place.caller("flo").get(f"/jobs/{job_id}").json()["env"] is None
+    assert place.caller("vic").get(f"/jobs/{job_id}/logs").status_code == 200
+    assert place.caller("flo").get(f"/jobs/{job_id}/logs").status_code == 403

@@ -1,0 +1,236 @@
+"""Tokens are narrower than whoever makes them, and worthless once they are revoked."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.conftest import OTHER, ServerUnderTest, serving
+from tests.api.people import House, house
+from tests.postgres_server import postgres, postgres_url  # noqa: F401  fixtures are found by their names
+from tgpu.domain.access import Action, Role
+from tgpu.domain.priority import PriorityClass
+from tgpu.store.postgres import PostgresStore
+
+
+@pytest.fixture
+def place() -> Iterator[House]:
+    with house() as found:
+        found.tenants("lab", "lab/vision", "org")
+        found.person("olga", Role.OPERATOR, "lab")
+        found.person("ann", Role.USER, "lab/vision")
+        yield found
+
+
+def made(client: httpx.Client, **asked: Any) -> Any:
+    answer = client.post("/tokens", json=asked)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+MANAGES = frozenset({Action.MANAGE})
+JOB = {"command": "x", "cwd": "/"}
+
+
+def test_a_token_tells_what_it_is_good_for(place: House) -> None:
+    ann = place.caller("ann")
+    token = made(
+        ann,
+        tenant_id="lab/vision",
+        actions=["submit", "read"],
+        highest_class="low",
+        jobs=3,
+        gpu_hours=1.5,
+        note="CI",
+    )
+    assert (token["tenant_id"], token["actions"]) == ("lab/vision", ["read", "submit"])
+    assert (token["highest_class"], token["jobs_left"], token["gpu_hours_left"]) == ("low", 3, 1.5)
+    with place.server.tcp(token["token"]) as caller:
+        scope = caller.get("/whoami").json()["token"]
+    assert scope == {
+        "token_id": token["token_id"],
+        "role": "user",
+        "tenant_id": "lab/vision",
+        "actions": ["read", "submit"],
+        "highest_class": "low",
+        "jobs_left": 3,
+        "gpu_hours_left": 1.5,
+        "expires_at": token["expires_at"],
+    }
+
+
+def test_a_token_s_caps_are_kept(place: House) -> None:
+    with place.server.tcp(made(place.caller("ann"), jobs=2, tenant_id="lab/vision")["token"]) as caller:
+        assert caller.post("/jobs", json=JOB).json()["tenant_id"] == "lab/vision", "where it is good"
+        assert caller.post("/jobs", json={"jobs": [JOB, JOB]}).status_code == 409
+        assert caller.post("/jobs", json=JOB).status_code == 201
+        spent = caller.post("/jobs", json=JOB)
+        assert (spent.status_code, spent.json()["type"]) == (409, "urn:tgpu:problem:token-spent")
+        assert caller.get("/whoami").json()["token"]["jobs_left"] in (0, 1, 2)
+        assert caller.post("/jobs", json={**JOB, "tenant_id": "default"}).status_code == 403
+
+
+def test_a_token_s_gpu_hours_need_a_time_limit(place: House) -> None:
+    with place.server.tcp(made(place.caller("ann"), gpu_hours=2)["token"]) as caller:
+        answer = caller.post("/jobs", json={**JOB, "gpu_request": 1})
+        assert (answer.status_code, answer.json()["field"]) == (422, "time_limit_s")
+        assert "this token has a limit on GPU-hours" in answer.json()["detail"]
+        hour = {**JOB, "gpu_request": 1, "time_limit_s": 3600}
+        assert caller.post("/jobs", json={**hour, "time_limit_s": 7201}).status_code == 409
+        assert [caller.post("/jobs", json=hour).status_code for _ in range(3)] == [201, 201, 409]
+        assert caller.post("/jobs", json=JOB).status_code == 201
+
+
+def test_a_token_s_highest_class_is_kept(place: House) -> None:
+    with place.server.tcp(made(place.caller("ann"), highest_class="low")["token"]) as caller:
+        assert caller.post("/jobs", json=JOB).json()["priority_class"] == "low"
+        assert caller.post("/jobs", json={**JOB, "priority_class": "best-effort"}).status_code == 201
+        answer = caller.post("/jobs", json={**JOB, "priority_class": "default"})
+        assert answer.status_code == 403
+        assert "this token submits jobs of class low and below" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "sentence"),
+    [
+        ({"role": "user"}, {"role": "operator"}, "a token may grant no more than you have, which is user"),
+        ({"role": "viewer"}, {"role": "user"}, "this token may only look"),
+        ({"tenant_id": "lab/vision"}, {}, "this token is good only in lab/vision"),
+        ({"tenant_id": "lab/vision"}, {"tenant_id": "lab"}, "this token is good only in lab/vision"),
+        ({"actions": MANAGES}, {}, "this token is good only for manage"),
+        ({"actions": MANAGES}, {"actions": ["manage", "read"]}, "good only for manage"),
+        (
+            {"actions": frozenset({Action.READ})},
+            {"actions": ["read"]},
+            "this needs one that is good for manage",
+        ),
+        ({"jobs_left": 1}, {}, "this token has a cap, so it makes no tokens"),
+        ({"highest_class": PriorityClass.LOW}, {}, "this token has a cap, so it makes no tokens"),
+        ({"gpu_ms_left": 1}, {}, "this token has a cap, so it makes no tokens"),
+        ({}, {"user_id": "ann"}, "only administrators make tokens for others"),
+        ({}, {"role": "admin"}, "a token may grant no more than you have, which is operator"),
+    ],
+)
+def test_no_token_is_wider_than_its_maker(
+    place: House, own: dict[str, Any], asked: dict[str, Any], sentence: str
+) -> None:
+    answer = place.caller("olga", **own).post("/tokens", json=asked)
+    assert answer.status_code == 403
+    assert sentence in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"user_id": "ann", "role": "operator"}, "ann has not the role operator anywhere"),
+        ({"user_id": "ann", "tenant_id": "org"}, "ann has not the role user in org"),
+        ({"tenant_id": "none"}, "there is no tenant 'none'"),
+        ({"tenant_id": "../x"}, "tenant_id must look like org/team"),
+        ({"actions": ["steal"]}, "actions"),
+        ({"highest_class": "urgent"}, "highest_class"),
+        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"jobs": -1}, "jobs must not be negative"),
+        ({"jobs": 10**30}, "jobs may be at most"),
+        ({"gpu_hours": 0}, "gpu_hours must be more than 0"),
+        ({"gpu_hours": 1e300}, "gpu_hours may be at most"),
+    ],
+)
+def test_a_token_that_cannot_be_meant_is_refused(place: House, asked: dict[str, Any], sentence: str) -> None:
+    with place.server.unix() as root:
+        answer = root.post("/tokens", json=asked)
+    assert answer.status_code == 422
+    assert sentence in answer.json()["detail"]
+
+
+def test_a_role_that_is_taken_away_is_gone_from_tokens_too(place: House) -> None:
+    with (
+        place.server.unix() as root,
+        place.server.tcp(made(place.caller("olga"), role="operator")["token"]) as t,
+    ):
+        assert t.patch("/tenants/lab/vision", json={"weight": 2}).status_code == 200
+        root.put("/tenants/lab/members/olga", json={"role": "viewer"})
+        assert t.patch("/tenants/lab/vision", json={"weight": 3}).status_code == 403
+        root.delete("/tenants/lab/members/olga")
+        assert t.get("/tenants/lab/members").status_code == 403
+
+
+def test_a_token_that_is_good_in_one_tenant_revokes_no_others(place: House) -> None:
+    wide, narrow = (made(place.caller("ann"), tenant_id=where)["token_id"] for where in (None, "lab/vision"))
+    within = place.caller("ann", tenant_id="lab")
+    assert within.delete(f"/tokens/{wide}").status_code == 404
+    assert within.delete(f"/tokens/{narrow}").status_code == 204
+
+
+def test_a_token_goes_with_its_tenant(place: House) -> None:
+    ann = place.caller("ann", tenant_id="lab/vision")
+    assert ann.post("/jobs", json=JOB).json()["tenant_id"] == "lab/vision"
+    with place.server.unix() as root:
+        assert root.post("/tenants/lab/vision/move", json={"to": "org/eyes"}).status_code == 200
+        assert ann.post("/jobs", json=JOB).json()["tenant_id"] == "org/eyes"
+        job_ids = [job["job_id"] for job in root.get("/jobs").json()["jobs"]]
+        root.post("/jobs/cancel", json={"job_ids": job_ids})
+        assert root.delete("/tenants/org/eyes").status_code == 409, "its jobs have not ended yet"
+
+
+def test_a_revoked_token_is_worthless_at_once_and_ends_what_it_follows(place: House) -> None:
+    token = made(place.caller("ann"))
+    with place.server.tcp(token["token"]) as caller, place.server.unix() as root:
+        with caller.stream("GET", "/events") as events:
+            lines = events.iter_lines()
+            assert next(lines) == ": following"
+            assert root.delete(f"/tokens/{token['token_id']}").status_code == 204
+            root.post("/jobs", json=JOB)
+            assert [line for line in lines if line] == []
+        for _ in range(3):
+            assert caller.get("/jobs").status_code == 401
+        assert caller.post("/tokens", json={}).status_code == 401
+
+
+@pytest.fixture
+def servers(postgres_url: str) -> Iterator[tuple[ServerUnderTest, ServerUnderTest]]:  # noqa: F811  the fixture
+    """Two of them on one PostgreSQL."""
+    stores = [asyncio.run(PostgresStore.open(postgres_url)) for _ in range(2)]
+    with serving(stores[0], store=postgres_url) as one, serving(stores[1], store=postgres_url) as other:
+        yield one, other
+    for store in stores:
+        asyncio.run(store.close())
+
+
+def test_a_token_that_one_server_revokes_is_worthless_on_another(
+    servers: tuple[ServerUnderTest, ServerUnderTest],
+) -> None:
+    one, other = servers
+    with one.unix() as root:
+        for _ in range(5):
+            token = made(root)
+            with other.tcp(token["token"]) as caller:
+                assert caller.get("/jobs").status_code == 200
+                assert root.delete(f"/tokens/{token['token_id']}").status_code == 204
+                assert caller.get("/jobs").status_code == 401
+
+
+def test_what_one_server_changes_holds_on_another_within_a_moment(
+    servers: tuple[ServerUnderTest, ServerUnderTest],
+) -> None:
+    one, other = servers
+    with one.unix() as root, other.tcp(made(root, user_id=OTHER)["token"]) as caller:
+        job = {**JOB, "tenant_id": "lab"}
+        assert caller.post("/jobs", json=job).status_code == 422
+        root.post("/tenants", json={"tenant_id": "lab"})
+        assert caller.post("/jobs", json=job).status_code == 403
+        root.put(f"/tenants/lab/members/{OTHER}", json={"role": "user"})
+        until(lambda: caller.post("/jobs", json=job).status_code == 201)
+        root.patch("/tenants/lab", json={"classes": ["low"]})
+        until(lambda: caller.post("/jobs", json=job).json()["priority_class"] == "low")
+        root.delete(f"/tenants/lab/members/{OTHER}")
+        until(lambda: caller.post("/jobs", json=job).status_code == 403)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,140 @@
+"""Where the house keeps tenants apart, nobody learns of jobs in tenants in which they have no role."""
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.api.people import House, house
+from tests.api.stories import submit
+from tgpu.domain.access import Role
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.views import DeviceView, Holder, QueueView, Reason, Why
+
+ANNS, BOBS, CITED = 1, 2, 3
+
+
+@pytest.fixture
+def place() -> Iterator[House]:
+    with house(others_see="nothing", tenant_rules=("user:bob=org", "user:ann=lab/ann")) as found:
+        found.tenants("lab", "lab/ann", "org")
+        for name in ("ann", "bob", "eve"):
+            found.person(name)
+        found.person("vic", Role.VIEWER, "lab")
+        found.person("ott", Role.OPERATOR)
+        assert submit(found.server, "ann", "anns", tenant_id="lab/ann") == ANNS
+        assert submit(found.server, "bob", "bobs", tenant_id="org") == BOBS
+        assert submit(found.server, "bob", "cited", tenant_id="lab/ann") == CITED
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("who", "known"),
+    [
+        ("ann", {ANNS, CITED}),
+        ("bob", {BOBS, CITED}),
+        ("vic", {ANNS, CITED}),
+        ("ott", {ANNS, BOBS, CITED}),
+    ],
+)
+def test_lists_counts_and_jobs_leave_out_the_rest(place: House, who: str, known: set[int]) -> None:
+    caller = place.caller(who, role="operator")
+    listed = caller.get("/jobs").json()["jobs"]
+    assert {job["job_id"] for job in listed} == known
+    assert sum(caller.get("/stats").json()["jobs"].values()) == len(known)
+    assert f'tgpu_jobs{{status="pending"}} {len(known)}.0' in caller.get("/metrics").text
+    statuses = {job_id: caller.get(f"/jobs/{job_id}").status_code for job_id in (ANNS, BOBS, CITED)}
+    assert statuses == {job_id: 200 if job_id in known else 404 for job_id in statuses}
+    for path in ("why", "logs"):
+        for job_id in {ANNS, BOBS, CITED} - known:
+            assert caller.get(f"/jobs/{job_id}/{path}").status_code == 404
+    cancelled = caller.post("/jobs/cancel", json={"job_ids": [ANNS, BOBS, CITED]})
+    if who == "vic":  # who may only look
+        assert cancelled.status_code == 403
+    else:
+        assert set(cancelled.json()["not_found"]) == {ANNS, BOBS, CITED} - known
+
+
+def test_events_leave_them_out_too(place: House) -> None:
+    def job_ids(who: str) -> set[int]:
+        found = set()
+        with place.caller(who).stream("GET", "/events?after=0") as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    found.add(json.loads(line.removeprefix("data: "))["job_id"])
+                if line.startswith(": heartbeat") or len(found) == wanted[who]:
+                    return found
+        return found
+
+    wanted = {"ann": 2, "bob": 2, "ott": 3}
+    assert {who: job_ids(who) for who in wanted} == {
+        "ann": {ANNS, CITED},
+        "bob": {BOBS, CITED},
+        "ott": {ANNS, BOBS, CITED},
+    }
+
+
+def test_who_has_no_role_learns_nothing(place: House) -> None:
+    eve = place.caller("eve")
+    for path in ("/jobs", "/stats", "/nodes", "/queues", "/events", "/metrics", f"/jobs/{ANNS}", "/jobs/99"):
+        answer = eve.get(path)
+        assert answer.status_code == 403
+        assert "eve has no role" in answer.json()["detail"]
+
+
+def test_nodes_queues_and_reasons_name_nobody_unknown(place: House) -> None:
+    live = place.server.live
+    (view,) = place.server.run(live.nodes())
+    devices = (DeviceView(0, 500, ((ANNS, "ann"), (BOBS, "bob"))), DeviceView(1, 0))
+
+    async def nodes() -> list[object]:
+        return [type(view)(view.node, view.allocated, devices, view.running, None)]
+
+    behind = (Reason("claim", "job 2 of bob is being stopped for it", {"job_ids": [BOBS]}),)
+
+    async def queues() -> list[QueueView]:
+        return [
+            QueueView("lab/ann", PriorityClass.DEFAULT, 1, ANNS, 0.1, 0.1, behind),
+            QueueView("org", PriorityClass.DEFAULT, 1, BOBS, 0.1, 0.1),
+        ]
+
+    async def why(job_id: int) -> Why:
+        holders = tuple(Holder(each, "x", "x", 1000, (0,), "ws1", 1.0, None) for each in (ANNS, BOBS))
+        return Why(job_id, True, behind[0].text, behind, holders)
+
+    live.nodes, live.queues, live.why = nodes, queues, why  # type: ignore[method-assign]  # what a leader would say
+    ann, ott = place.caller("ann"), place.caller("ott")
+    assert _holders(ann.get("/nodes/ws1")) == [ANNS]
+    assert _holders(ott.get("/nodes/ws1")) == [ANNS, BOBS]
+    told = ann.get(f"/jobs/{ANNS}/why")
+    assert [holder["job_id"] for holder in told.json()["holders"]] == [ANNS]
+    assert "bob" not in told.text
+    assert "job 2 of bob" in ott.get(f"/jobs/{ANNS}/why").text
+    assert [queue["tenant_id"] for queue in ann.get("/queues").json()["queues"]] == ["lab/ann"]
+    assert "bob" not in ann.get("/queues").text
+    assert "bob" in ott.get("/queues").text
+
+
+def _holders(answer: httpx.Response) -> list[int]:
+    return [holder["job_id"] for holder in answer.json()["devices"][0]["holders"]]
+
+
+def test_tenants_are_shown_to_those_who_belong_to_them_or_below(place: House) -> None:
+    def seen(who: str) -> set[str]:
+        return {tenant["tenant_id"] for tenant in place.caller(who).get("/tenants").json()["tenants"]}
+
+    assert seen("ann") == {"lab", "lab/ann"}, "the limits above are hers, too"
+    assert seen("bob") == {"org"}
+    assert seen("vic") == {"lab", "lab/ann"}
+    assert seen("ott") == {"default", "lab", "lab/ann", "org"}
+    assert place.caller("bob").get("/tenants/lab").status_code == 404
+    assert place.caller("bob").get("/tenants/lab/quota").status_code == 404
+    assert place.caller("bob").post("/jobs", json={"command": "x", "tenant_id": "lab"}).status_code == 403
+    assert place.caller("bob").post("/jobs", json={"command": "x", "tenant_id": "none"}).status_code == 403
+
+
+def test_a_token_that_is_good_in_one_tenant_sees_that_one(place: House) -> None:
+    caller = place.caller("bob", tenant_id="org")
+    assert {job["job_id"] for job in caller.get("/jobs").json()["jobs"]} == {BOBS}
+    assert caller.get(f"/jobs/{CITED}").status_code == 404

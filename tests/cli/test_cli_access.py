@@ -1,0 +1,210 @@
+"""Commands about who is calling, with what, and who changed what: whoami, token, secret, audit."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fake_tgpu import FakeTgpu, Refusal
+
+from tests.cli.cli_process import Tgpu
+from tgpu.cli.commands.token import _ACTIONS
+from tgpu.domain.access import Action
+
+
+def rows(text: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+
+
+def test_the_words_for_what_a_token_may_do_are_those_of_the_domain() -> None:
+    assert list(_ACTIONS) == list(Action)
+
+
+def test_whoami_says_who_by_whose_word_and_which_roles(server: FakeTgpu, tgpu: Tgpu) -> None:
+    me = {
+        "user_id": "ann",
+        "via": "token",
+        "role": None,
+        "home_tenant_id": "lab/vision",
+        "memberships": [{"tenant_id": "lab", "role": "operator"}],
+        "token": {
+            "token_id": 3,
+            "role": "user",
+            "tenant_id": "lab",
+            "actions": ["read", "submit"],
+            "highest_class": "low",
+            "jobs_left": 1,
+            "gpu_hours_left": 2.5,
+            "expires_at": "2030-01-31T12:00:00.000Z",
+        },
+    }
+    server.fixed["/whoami"] = me
+    assert tgpu("whoami").stdout.splitlines() == [
+        "ann  by a token",
+        "  tenant      lab/vision",
+        "  roles       operator in lab",
+        "  token       user, in lab, only read submit, up to low, 1 job left, 2.5 GPU-hours left",
+        "  expires     2030-01-31 12:00:00",
+    ]
+    assert tgpu("whoami", "-q").stdout == "ann\n"
+    assert json.loads(tgpu("whoami", "--json").stdout) == me
+    server.fixed["/whoami"] = {
+        "user_id": "root",
+        "via": "socket",
+        "role": "admin",
+        "home_tenant_id": "default",
+    }
+    assert tgpu("whoami").stdout.splitlines() == [
+        "root  by this machine's word",
+        "  everywhere  admin",
+        "  tenant      default",
+    ]
+
+
+def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
+    made = {"token": "tgpu_secret", "token_id": 4}
+    server.fixed |= {"/tokens": made, "/tokens/4": {}}
+    assert tgpu("token", "create", "--expires", "30d", "--note", "ci").stdout == "tgpu_secret\n"
+    assert server.asked("POST", "/tokens")[0]["body"] == {"expires_in_s": 30 * 86400, "note": "ci"}
+    assert tgpu("token", "revoke", "4").stdout == "Token 4 is revoked\n"
+    token = {"token_id": 4, "user_id": "ann", "note": "ci", "expires_at": None, "role": "user"}
+    server.fixed["/tokens"] = {"tokens": [token | {"tenant_id": "lab", "jobs_left": 3}]}
+    row = rows(tgpu("token", "list").stdout)[1]
+    assert row == ["4", "ann", "-", "never", "user, in lab, 3 jobs left", "ci"]
+    server.fixed["/tokens/4"] = Refusal(404, "you have no token '4'", "not-found")
+    assert tgpu("token", "revoke", "4").returncode == 4
+
+
+def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/tokens"] = {"token": "tgpu_secret", "token_id": 4}
+    flags = "--for ci --role user --tenant lab/ci --actions read,submit --max-class low --jobs 500"
+    assert tgpu("token", "create", *flags.split(), "--gpu-hours", "2.5", "-q").stdout == "tgpu_secret\n"
+    assert server.asked("POST", "/tokens")[0]["body"] == {
+        "user_id": "ci",
+        "role": "user",
+        "tenant_id": "lab/ci",
+        "actions": ["read", "submit"],
+        "highest_class": "low",
+        "jobs": 500,
+        "gpu_hours": 2.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("token create --actions read,all", "--actions must be some of read,logs,submit,cancel,manage"),
+        ("token create --jobs few", "--jobs must be a number"),
+        ("token create --gpu-hours -1", "--gpu-hours"),
+        ("token create --expires soon", "--expires must be a duration"),
+        ("token create --max-class urgent", "invalid choice: 'urgent'"),
+        ("secret set a/b", "a secret is named like hf-token; got 'a/b'"),
+        ("secret set key", "there is nothing in stdin"),
+        ("secret set key --from /nowhere", "cannot read /nowhere: No such file or directory"),
+        ("submit --secret KEY -- true", "--secret must be given as VAR=NAME, or VAR=file:/PATH; got 'KEY'"),
+        ("submit --secret KEY=file:key -- true", "--secret KEY must name the whole path on the node"),
+        ("submit --secret KEY= -- true", "--secret KEY must name a secret"),
+        ("audit --since soon", "--since must be like 7d"),
+        ("audit --limit x", "must be a whole number from 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_told_before_anybody_is_asked(
+    server: FakeTgpu, tgpu: Tgpu, words: str, said: str
+) -> None:
+    done = tgpu(*words.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+    assert server.requests == []
+
+
+def test_a_secret_is_kept_without_the_newline_at_its_end(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    server.fixed["/secrets/hf-token"] = {}
+    done = tgpu("secret", "set", "hf-token", stdin="hush\n")
+    assert (done.returncode, done.stdout) == (0, "Secret hf-token is kept\n")
+    key = tmp_path / "key"
+    key.write_bytes(b"\x01two\nlines\r\n")
+    assert tgpu("secret", "set", "hf-token", "--from", str(key)).returncode == 0
+    assert [one["body"] for one in server.asked("PUT", "/secrets/hf-token")] == [b"hush", b"\x01two\nlines"]
+    key.write_bytes(b"x" * (64 * 1024 + 1))
+    done = tgpu("secret", "set", "hf-token", "--from", str(key))
+    assert (done.returncode, "at most 64 KiB" in done.stderr) == (2, True)
+
+
+def test_secrets_are_listed_and_forgotten(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/secrets"] = {"secrets": [{"name": "hf-token", "set_at": "2026-01-31T12:00:00.000Z"}]}
+    assert rows(tgpu("secret", "list").stdout)[1] == ["hf-token", "2026-01-31 12:00:00"]
+    assert tgpu("secret", "list", "-q").stdout == "hf-token\n"
+    server.fixed["/secrets"] = {"secrets": []}
+    assert tgpu("secret", "list").stdout == "no secrets\n"
+    server.fixed["/secrets/hf-token"] = {}
+    assert tgpu("secret", "remove", "hf-token").stdout.startswith("Secret hf-token is forgotten")
+    assert len(server.asked("DELETE", "/secrets/hf-token")) == 1
+
+
+def test_a_job_names_its_secrets_and_never_holds_them(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    done = tgpu("submit", "--secret", "HF_TOKEN=hf-token", "--secret", "KEY=file:/root/key", "--", "true")
+    assert done.returncode == 0, done.stderr
+    by_name = {"HF_TOKEN": "store:hf-token", "KEY": "file:/root/key"}
+    assert server.submitted()[0]["secret_env"] == by_name
+    tgpu("submit", "--secret", "HF_TOKEN=hf-token", "--", "true", HF_TOKEN="hush")
+    assert "HF_TOKEN" not in server.submitted()[1]["env"]
+    (tmp_path / "job.yaml").write_text("command: 'true'\nsecrets:\n  HF_TOKEN: hf-token\n")
+    assert tgpu("submit", "-f", str(tmp_path / "job.yaml")).returncode == 0
+    assert server.submitted()[2]["secret_env"] == {"HF_TOKEN": "store:hf-token"}
+    assert "HF_TOKEN from store:hf-token, KEY from file:/root/key" in tgpu("show", "1").stdout
+
+
+ENTRY = {
+    "audit_id": 7,
+    "at": "2026-01-31T12:00:00.000Z",
+    "user_id": "bob",
+    "via": "token",
+    "token_id": 3,
+    "address": "10.0.0.7",
+    "action": "tenant.update",
+    "target": "lab/vision",
+    "before": {"weight": 1, "limits": {"gpu": 4, "cpu": None}, "classes": None},
+    "after": {"weight": 3, "limits": {"gpu": None, "cpu": None}, "classes": ["low"]},
+}
+
+
+def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: Tgpu) -> None:
+    made = ENTRY | {
+        "audit_id": 6, "via": "socket", "token_id": None, "address": "", "action": "tenant.create",
+        "before": None, "after": {"weight": 1, "limits": {}},
+    }  # fmt: skip
+    server.fixed["/audit"] = {"entries": [ENTRY, made], "next_cursor": None}
+    when = "2026-01-31 12:00:00"
+    changes = "weight 1 → 3; limits.gpu 4 → none; classes none → low"
+    assert rows(tgpu("audit").stdout)[1:] == [
+        ["7", when, "bob", "token 3 10.0.0.7", "tenant.update", "lab/vision", changes],
+        ["6", when, "bob", "socket", "tenant.create", "lab/vision", "weight 1"],
+    ]
+    assert json.loads(tgpu("audit", "--json").stdout) == [ENTRY, made]
+    server.fixed["/audit"] = {"entries": [], "next_cursor": None}
+    flags = "--user bob --action tenant --target lab --since 2026-01-01 --until 2026-02-01 --limit 5"
+    assert tgpu("audit", *flags.split()).stdout == "nothing was changed\n"
+    assert server.asked("GET", "/audit")[-1]["query"] == {
+        "user": "bob",
+        "action": "tenant",
+        "target": "lab",
+        "since": "2026-01-01T00:00:00Z",
+        "until": "2026-02-01T00:00:00Z",
+        "limit": "6",
+    }
+
+
+def test_a_long_audit_log_comes_page_after_page(server: FakeTgpu, tgpu: Tgpu) -> None:
+    pages = [
+        {"entries": [ENTRY] * 500, "next_cursor": "x"},
+        {"entries": [ENTRY] * 20, "next_cursor": None},
+    ]
+    answer = server.answer
+    server.answer = lambda request: (200, pages[request["query"].get("cursor") == "x"])  # type: ignore[method-assign]
+    assert len(json.loads(tgpu("audit", "--json").stdout)) == 520
+    server.answer = answer  # type: ignore[method-assign]
+    server.fixed["/audit"] = {"entries": [ENTRY] * 51, "next_cursor": "x"}
+    shown = tgpu("audit").stdout.splitlines()
+    assert (len(shown), shown[-1]) == (52, "more with `--limit 0`")

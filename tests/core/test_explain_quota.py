@@ -1,0 +1,196 @@
+"""Which quota a task waits for: told, word by word."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.core.core_story import (
+    DRF,
+    NOW_MS,
+    PRIORITY,
+    asks,
+    at,
+    carry_out,
+    device,
+    gang,
+    node,
+    picture_of,
+    task,
+)
+from tests.core.explain_story import fewer_gpus, holder, waits, why
+from tgpu.core.explain import never_fits
+from tgpu.core.picture import Picture
+from tgpu.core.planner import plan
+from tgpu.domain.ids import TaskId
+from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import Status
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import JobLimits, JobUse, Limits, Period
+from tgpu.domain.tenant import Tenant, Terms
+from tgpu.domain.views import Advice, Reason
+
+LOW = PriorityClass.LOW
+HOUR = 1000 * 3600
+
+
+def lab(*waiting: TaskBrief, limits: Limits, gpus: int = 8, **more: Any) -> Picture:
+    """Job 17 of ann has three GPUs for another hour."""
+    of_ann = task(17, asks(gpus=3), tenant_id="lab", user="ann", time_limit_s=3600)
+    picture = picture_of([node(gpus=gpus)], waiting, [(of_ann, "n1", (0, 1, 2))], DRF)
+    picture.set_tenant(Tenant("lab", limits=limits, **more))
+    return picture
+
+
+def held(job_id: int, gpus: float, *args: Any, tenant_id: str = "lab/vision", **more: Any) -> TaskBrief:
+    return task(job_id, asks(gpus=gpus), *args, tenant_id=tenant_id, held=True, **more)
+
+
+def test_a_held_task_is_told_whose_limit_holds_it_who_has_it_and_until_when() -> None:
+    picture = lab(held(1, 2), held(2, 1), limits=Limits(gpu_milli=4000))
+    text = "held by the quota of tenant lab: 3 of 4 GPUs are admitted, and it needs 2; job 17 of ann has 3"
+    data = {"tenant_id": "lab", "resource": "GPUs", "limit": 4.0, "used": 3.0, "needs": 2.0, "job_ids": [17]}
+    assert why(picture, 1) == waits(
+        1,
+        Reason("quota", text, data),
+        starts_at_ms=at(3600),
+        estimate="not before 14:46 UTC: its quota has no room until then",
+        advice=fewer_gpus(2, 1),
+    )
+    text = "held: job 1 comes before it, and the quota has no room for that one yet"
+    in_line = "2nd in line of tenant lab/vision in class default"
+    assert why(picture, 2) == waits(
+        2,
+        Reason("quota", text, {"job_id": 1}),
+        Reason("in-line", in_line, {"ahead": 1, "class": "default", "tenant_id": "lab/vision"}),
+        position=2,
+    )
+
+
+def test_a_held_gang_stops_every_task_of_a_held_gang_behind_it() -> None:
+    large = gang(1, [asks(gpus=1)] * 3, tenant_id="lab", held=True)
+    small = gang(2, [asks(gpus=1)] * 2, tenant_id="lab", held=True)
+    picture = picture_of([node(gpus=8)], large + small, policy=DRF)
+    picture.set_tenant(Tenant("lab", 1, Limits(gpu_milli=2000)))
+    for index in range(2):
+        assert why(picture, 2, index).reasons[0] == Reason(
+            "quota",
+            "held: job 1 comes before it, and the quota has no room for that one yet",
+            {"job_id": 1},
+        )
+
+
+def test_a_limit_by_name_is_told_by_its_name() -> None:
+    picture = lab(
+        task(1, asks(1, gpu_type="a100"), tenant_id="lab", held=True), limits=Limits(named=(("gpu:a100", 0),))
+    )
+    assert why(picture, 1).reasons[0].text == (
+        "held by the quota of tenant lab: 0 of 0 a100 GPUs are admitted, and it needs 1"
+    )
+    asking = task(1, asks(generic=(("fpga", 2),)), tenant_id="lab", held=True)
+    picture = picture_of([node(generic={"fpga": 4})], [asking])
+    picture.set_tenant(Tenant("lab", limits=Limits(named=(("generic:fpga", 1),))))
+    assert why(picture, 1).reasons[0].text == (
+        "held by the quota of tenant lab: 0 of 1 fpga are admitted, and it needs 2"
+    )
+
+
+def test_who_may_burst_waits_only_for_the_burst() -> None:
+    picture = lab(held(1, 2, LOW), limits=Limits(gpu_milli=4000))
+    assert why(picture, 1).estimate == "starts now on n1"
+    picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=4000), terms=Terms(may_burst=False)))
+    assert why(picture, 1).reasons[0].code == "quota"
+    assert plan(picture, DRF).starts == ()
+
+
+def test_who_runs_on_the_burst_is_told_that_it_is_the_first_to_give_way() -> None:
+    picture = lab(held(1, 2, LOW), limits=Limits(gpu_milli=4000))
+    carry_out(picture, plan(picture, DRF))
+    assert why(picture, 1).summary == (
+        "is being started on n1, GPU 3, 4, beyond its tenant's quota: it is the first to give way"
+    )
+
+
+def test_who_waits_for_the_number_of_running_tasks_is_told_it_and_when_one_ends() -> None:
+    waiting = [task(1, tenant_id="lab"), task(2, tenant_id="lab")]
+    picture = lab(*waiting, limits=Limits(), job_limits=JobLimits(running=1))
+    text = "tenant lab may run 1 task at once, and 1 is running"
+    reason = Reason("running-limit", text, {"tenant_id": "lab", "limit": 1, "used": 1, "needs": 1})
+    assert why(picture, 1) == waits(
+        1,
+        reason,
+        starts_at_ms=at(3600),
+        estimate="not before 14:46 UTC: its quota has no room until then",
+    )
+    assert [each.code for each in why(picture, 2).reasons] == ["running-limit", "in-line"]
+
+
+def test_who_stands_behind_a_gang_that_is_too_large_for_the_limit_is_told_so() -> None:
+    pair = gang(1, [asks()] * 2, tenant_id="lab")
+    picture = lab(*pair, task(2, tenant_id="lab"), limits=Limits(), job_limits=JobLimits(running=2))
+    assert why(picture, 1).reasons[0].text == (
+        "tenant lab may run 2 tasks at once, and 1 is running; it needs 2 more"
+    )
+    text = "job 1 of its tenant comes before it, and has to wait for its tenant's limits"
+    assert why(picture, 2).reasons[0] == Reason("quota", text, {"job_id": 1})
+
+
+def test_who_waits_for_gpu_hours_is_told_when_the_next_period_begins_and_what_would_fit() -> None:
+    asking = task(1, asks(1), tenant_id="lab", time_limit_s=7140)  # and a minute of grace
+    use, most = JobUse(gpu_ms=8 * HOUR, period_from_ms=0), JobLimits(gpu_ms=9 * HOUR, period=Period.DAY)
+    picture = lab(asking, limits=Limits(), job_limits=most, job_use=use)
+    until = round(datetime(1970, 1, 13, tzinfo=UTC).timestamp() * 1000)
+    assert NOW_MS < until < NOW_MS + 86_400_000
+    text = (
+        "tenant lab has used or reserved 8 of its 9 GPU-hours of this day, and it may take 2; "
+        "the next day begins 1970-01-13 00:00 UTC; with --time 59m there would be enough"
+    )
+    data = {
+        "tenant_id": "lab",
+        "limit": 9.0,
+        "used": 8.0,
+        "needs": 2.0,
+        "until_ms": until,
+        "time_limit_s": 3540,
+    }
+    assert why(picture, 1) == waits(
+        1,
+        Reason("gpu-hours", text, data),
+        starts_at_ms=until,
+        estimate="not before 1970-01-13 00:00 UTC: its quota has no room until then",
+        advice=Advice("time_limit_s", 7140, 3540, "with --time 59m it would start now on n1"),
+    )
+
+
+def test_who_lacks_room_as_well_is_told_both() -> None:
+    picture = lab(held(1, 2), limits=Limits(gpu_milli=4000), gpus=3)
+    assert [each.code for each in why(picture, 1).reasons] == ["gpus", "quota"]
+    assert why(picture, 1).holders == (holder(17, 3, (0, 1, 2), user="ann", remaining_s=3600.0),)
+
+
+def test_who_is_kept_off_a_model_is_told_to_ask_for_it_by_name() -> None:
+    barred = task(1, asks(1, gpu_types_barred=("a100",)), tenant_id="lab/vision")
+    others = [node("n1", gpus=2), node("n2", gpus=[device(0, "Tesla T4")])]
+    busy = (task(9, asks(1)), "n2", (0,))
+    picture = picture_of(others, [barred], [busy])
+    picture.set_tenant(Tenant("lab", limits=Limits(named=(("gpu:a100", 4000),))))
+    text = "tenant lab has a limit on a100 GPUs: name the type with --gpu-type a100 to use them"
+    reason = Reason("gpu-type-limit", text, {"gpu_type": "a100", "tenant_id": "lab"})
+    assert why(picture, 1).reasons[:2] == (
+        Reason(
+            "gpus",
+            "needs 1 GPU; n2 has 0 of 1 GPUs free",
+            {"node_id": "n2", "needs": 1.0, "free": 0, "of": 1},
+        ),
+        reason,
+    )
+    assert never_fits(barred.request, picture_of([node(gpus=2)])) == (
+        "it asks for 1 GPU, the largest node has 0; its tenant has a limit on a100 GPUs: ask for them with "
+        "--gpu-type a100"
+    )
+
+
+def test_whose_start_the_store_refused_is_told_when_it_is_tried_again() -> None:
+    picture = picture_of([node()], [task(1, eligible_ms=at(1))])
+    text = "its quota had no room after all when it was to start; it is tried again in 1 s"
+    assert why(picture, 1).reasons == (Reason("backoff", text, {"eligible_in_s": 1}),)
+    assert picture.waiting[TaskId(1, 0)].status is Status.PENDING
+    assert plan(picture, PRIORITY).starts == ()
