@@ -175,3 +175,15 @@ def test_a_store_outlives_the_loop_it_was_opened_on(postgres_url: str) -> None:
     assert uvloop.run(store.submit([a_job()], 1)) == Submitted([1])
     assert asyncio.run(store.last_seq()) == 1
     uvloop.run(store.close())
+
+
+async def test_what_is_new_is_found_by_keys_in_a_table_that_nobody_has_analysed(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    store = await PostgresStore.open(postgres_url)
+    await store.submit([a_job() for _ in range(2000)], 1)
+    for _ in range(3):
+        assert [task.task_id.job_id for task in (await store.changes(1998)).submitted] == [1999, 2000]
+    await store.close()  # what a connection has done is counted by its end
+    scans = "SELECT relname FROM pg_stat_user_tables WHERE seq_scan > 0 AND relname IN ('events', 'tasks')"
+    assert postgres.execute(scans, postgres_url.rpartition("/")[2]) == []

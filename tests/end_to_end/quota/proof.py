@@ -30,11 +30,11 @@ def prove(where: Where, submitters: int, seed: int, seconds: float) -> str:
         with Onlooker(place.database) as onlooker:
             answers = asyncio.run(crowd(place.sockets, submitters, seed, seconds, place.files))
             _ends_as_the_sum_of_what_lives(place)
-        assert onlooker.wrong[:10] == []
-        assert place.database.beyond() == []
+        assert not onlooker.wrong, onlooker.wrong[:10]
+        assert not (beyond := place.database.beyond()), beyond
         _every_answer_is_known(place, answers)
         _something_was_proved(place, onlooker, answers)
-        assert place.recount() == []
+        assert not (found := place.recount()), found
     return (
         f"{where.__name__}, seed {seed}: {answers.submitted} of {answers.sent['submissions']} submissions "
         f"taken, {len(answers.cancelled)} jobs cancelled, {onlooker.looks} moments looked at"
@@ -42,7 +42,7 @@ def prove(where: Where, submitters: int, seed: int, seconds: float) -> str:
 
 
 def _every_answer_is_known(place: Place, answers: Answers) -> None:
-    assert answers.odd[:5] == []
+    assert not answers.odd, answers.odd[:5]
     assert answers.submitted + sum(answers.refused.values()) == answers.sent["submissions"]
     assert len(answers.taken) == len(set(answers.taken))
     assert place.database.query("SELECT count(*) FROM jobs")[0][0] == len(answers.taken)
@@ -60,9 +60,10 @@ def _ends_as_the_sum_of_what_lives(place: Place) -> None:
         return before.accounts == moment.accounts == place.database.moment().accounts
 
     Installation.wait_until(is_still, "nothing happens any more", 30)
-    assert moment.wrong() == []
+    assert not moment.wrong(), moment.wrong()
     assert moment.tasks, "nothing is left that could be added up"
-    assert told == [{tenant: _numbers(moment.accounts[tenant]) for tenant in TENANTS}] * len(told)
+    true = {tenant: _numbers(moment.accounts[tenant]) for tenant in TENANTS}
+    assert told == [true] * len(told), (told, true)
 
 
 def _told(place: Place, at: int) -> dict[str, Any]:
@@ -81,11 +82,11 @@ def _numbers(account: Account) -> list[float]:
 
 def _something_was_proved(place: Place, onlooker: Onlooker, answers: Answers) -> None:
     """A crowd that meets no limit proves nothing."""
-    assert onlooker.looks > 50
+    assert onlooker.looks > 50, onlooker.looks
     assert {"lab", "lab/ann", "lab/dan"} <= {what.split()[0] for what in answers.refused}, answers.refused
     assert {"charged", "held", "burst", "full gpu_milli"} <= onlooker.seen.keys(), onlooker.seen
     ends = {status for (status,) in place.database.query("SELECT DISTINCT status FROM jobs")}
-    assert {"completed", "cancelled", "running"} <= ends
+    assert {"completed", "cancelled", "running"} <= ends, ends
 
 
 def _seeds(words: str) -> range:
