@@ -46,7 +46,7 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 
 test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
 	@./scripts/install-debian gcc libc6-dev systemd passwd
-	$(BIN)/python -m pytest -q -n 2 --durations 15 $(ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 15 $(ARGS)
 
 # Starts a Docker engine of its own, which needs root and some minutes: not part of `make test`.
 test-deploy: $(VENV)/.installed-dev ## Build the images and run the cluster of deploy/compose.yaml

@@ -45,7 +45,7 @@ OTHER = "nobody"
 
 
 class FakeLive:
-    """Knows one node with two GPUs; anything above eight GPUs can never run."""
+    """Knows one node with two GPUs; anything above eight GPUs, or not on an A100, can never run."""
 
     def __init__(self) -> None:
         self.leads = True
@@ -104,7 +104,12 @@ class FakeLive:
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         self._check()
-        return ["no node has more than 8 GPUs" if request.gpu_milli > 8000 else None for request in requests]
+        return [self._never(request) for request in requests]
+
+    def _never(self, request: Request) -> str | None:
+        if "a100" in request.gpu_types_barred:
+            return "a100 GPUs are given only by name"
+        return "no node has more than 8 GPUs" if request.gpu_milli > 8000 else None
 
 
 class FakeLogs:

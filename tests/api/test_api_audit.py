@@ -51,7 +51,7 @@ def test_every_change_by_the_api_is_in_the_log(place: House, root: httpx.Client)
         ("DELETE", "/windows/1", None, "window.cancel", "1"),
         ("POST", "/join-tokens", {}, "join-token.create", "1"),
         ("DELETE", "/join-tokens/1", None, "join-token.revoke", "1"),
-        ("DELETE", "/jobs/1", None, "job.cancel", "ann"),
+        ("DELETE", "/jobs/1", None, "job.cancel", "job/1"),
         ("POST", "/jobs", {"command": "x", "user_id": "ann"}, "job.submit", "ann"),
     ]
     for method, path, body, action, target in steps:
@@ -61,6 +61,18 @@ def test_every_change_by_the_api_is_in_the_log(place: House, root: httpx.Client)
         assert (newest["action"], newest["target"]) == (action, target), (method, path)
         assert (newest["user_id"], newest["via"]) == ("root", "socket")
         assert newest["address"].startswith("pid ")
+
+
+def test_jobs_that_are_cancelled_together_are_one_line_for_each_of_their_users(
+    place: House, root: httpx.Client
+) -> None:
+    ids = [submit(place.server, user) for user in ("ann", "olga", "ann", "root")]
+    assert root.post("/jobs/cancel", json={"job_ids": ids}).status_code == 202
+    said = [(entry["target"], entry["after"]) for entry in entries(root, "?action=job.cancel")]
+    assert said == [
+        ("job/2", {"user": "olga", "job_ids": [2]}),
+        ("jobs/1-3", {"user": "ann", "job_ids": [1, 3]}),
+    ]
 
 
 def test_an_entry_says_from_where_by_which_token_and_what_it_was_before(

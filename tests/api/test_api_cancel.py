@@ -17,6 +17,20 @@ def test_a_job_is_cancelled_by_either_path_and_twice_is_once(
     assert client.get("/jobs/1").json()["cancel_requested_by"] == me
 
 
+def test_at_once_is_asked_for_in_the_query_or_in_the_body(
+    server: ServerUnderTest, client: httpx.Client, me: str
+) -> None:
+    for _ in range(4):
+        submit(server)
+    assert client.delete("/jobs/1?now=true").status_code == 202
+    assert client.post("/jobs/2/abort?now=1").status_code == 202
+    assert client.post("/jobs/cancel", json={"job_ids": [3], "now": True}).json()["cancelling"] == [3]
+    client.delete("/jobs/4")
+    assert client.delete("/jobs/4?now=perhaps").status_code == 400
+    told = [event.data for event in server.run(server.store.events())[4:]]
+    assert told == [{"by": me, "now": True}] * 3 + [{"by": me}]
+
+
 def test_what_has_ended_cannot_be_cancelled(server: ServerUnderTest, client: httpx.Client) -> None:
     submit(server)
     assign(server, 1)

@@ -6,9 +6,10 @@ import pytest
 from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
 from tests.api.stories import assign, commit, end, start, submit
 from tgpu.domain.ids import AttemptId
+from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.views import Alert
-from tgpu.store.port import StopOrdered
+from tgpu.store.port import AttemptEnded, StopOrdered
 
 HOUR_MS = 3_600_000
 
@@ -163,6 +164,20 @@ def test_why_is_answered_by_the_live_scheduler(server: ServerUnderTest, other: h
     assert other.get("/jobs/1/why").json()["summary"] == "It does not wait: it has completed."
 
 
+def test_why_of_a_job_that_could_not_start_says_the_sentence(
+    server: ServerUnderTest, client: httpx.Client, other: httpx.Client
+) -> None:
+    submit(server)
+    assign(server, 1)
+    how = Exit(Cause.COULD_NOT_START, detail="there is no directory /gone")
+    words = "could not be started: there is no directory /gone"
+    commit(server, ended=[AttemptEnded(AttemptId(1, 0, 1), how, Happening.FAILED, words)])
+    summary = f"It does not wait: it has failed: {words}."
+    assert client.get("/jobs/1/why").json()["summary"] == summary
+    told = other.get("/jobs/1/why").json()["summary"]
+    assert told == "It does not wait: it has failed (could-not-start)."
+
+
 def test_who_gives_way_is_marked_in_the_list(
     server: ServerUnderTest, client: httpx.Client, other: httpx.Client
 ) -> None:
@@ -305,6 +320,7 @@ def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> N
         "via": "socket",
         "role": "admin",
         "home_tenant_id": "default",
+        "home_exists": True,
         "memberships": [],
         "token": None,
         "token_expires_at": None,

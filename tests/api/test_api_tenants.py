@@ -45,7 +45,16 @@ def test_a_tenant_exists_once(client: httpx.Client) -> None:
         ({"tenant_id": "Lab"}, "tenant_id must be up to 8 names"),
         ({"tenant_id": "/lab"}, "tenant_id must be up to 8 names"),
         ({"tenant_id": "a/" * 8 + "a"}, "tenant_id must be up to 8 names"),
-        ({"tenant_id": "default/quota"}, "must not contain the name 'quota'"),
+        ({"tenant_id": "a" * 64}, "each of up to 63 of a-z, 0-9, _ and -"),
+        ({"tenant_id": "Lab"}, "(members, move, quota are reserved)"),
+        (
+            {"tenant_id": "default/quota"},
+            "must not contain the name 'quota': members, move, quota are reserved",
+        ),
+        (
+            {"tenant_id": "lab", "weight": 2.5},
+            "weight must be a whole number; got one with a point or an exp",
+        ),
         ({"tenant_id": "lab", "weight": 0}, "weight must be from 1 to 1000000; got 0"),
         ({"tenant_id": "lab", "weight": 10**7}, "weight must be from 1 to 1000000"),
         ({"tenant_id": "lab", "gpu_limit": -1}, "gpu_limit must not be negative"),

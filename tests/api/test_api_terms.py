@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api import stories
 from tests.api.people import House, house
 from tgpu.config.tiers import TierSettings
 from tgpu.domain.access import Role
@@ -57,6 +58,28 @@ def test_a_home_that_does_not_exist_says_who_makes_it(place: House) -> None:
     assert "tgpu tenants add people/eve" in told["detail"]
 
 
+def test_rules_that_a_move_or_a_removal_leaves_behind_are_named(place: House, root: httpx.Client) -> None:
+    alerts = root.get("/stats").json()["alerts"]
+    assert [(each["name"], "user:eve=people/{user}" in each["text"]) for each in alerts] == [
+        ("tenant-rule", True)
+    ]
+    assert place.caller("eve").get("/whoami").json()["home_exists"] is False
+    assert root.post("/tenants", json={"tenant_id": "people"}).status_code == 201
+    assert root.get("/stats").json()["alerts"] == []
+    assert root.post("/tenants/lab/bob/move", json={"to": "lab/bo"}).json()["notes"] == []
+    assert place.caller("ann").get("/whoami").json()["home_exists"] is True
+    rule = "the rule user:ann=lab/ann of the setting tenant_rules"
+    moved = root.post("/tenants/lab/move", json={"to": "org"}).json()
+    assert (moved["tenant_id"], moved["notes"]) == (
+        "org",
+        [f"{rule} points to lab, which is no more: change it to user:ann=org/ann"],
+    )
+    assert place.caller("ann").get("/whoami").json()["home_exists"] is False
+    removed = root.delete("/tenants/people")
+    assert (removed.status_code, len(removed.json()["notes"])) == (200, 1)
+    assert root.delete("/tenants/org/bo").status_code == 204
+
+
 def test_a_group_s_rule_gives_a_home() -> None:
     group = grp.getgrgid(os.getgid()).gr_name
     with house(tenant_rules=(f"group:{group}=default",)) as place, place.server.unix() as root:
@@ -97,10 +120,10 @@ def test_the_tenant_s_terms_hold_for_its_jobs(place: House, root: httpx.Client) 
     told = refusal(ann, {"priority_class": "high"}, 422)
     assert told["detail"] == "priority_class: tenant lab/ann may use default, low; got high"
     told = refusal(ann, {"time_limit_s": 3601}, 422)
-    assert told["detail"] == "time_limit_s must be at most 3600 in tenant lab/ann; got 3601"
+    assert told["detail"] == "time_limit_s must be at most 1h in tenant lab/ann; got 1h1s"
     root.patch("/tenants/lab", json={"default_time_limit_s": None})
     told = refusal(ann, {}, 422)
-    assert told["detail"] == "time_limit_s must be at most 3600 in tenant lab/ann; this has none"
+    assert told["detail"] == "time_limit_s must be at most 1h in tenant lab/ann; this has none"
 
 
 def test_a_tier_is_a_set_of_terms(place: House, root: httpx.Client) -> None:
@@ -143,7 +166,7 @@ def test_a_limit_on_gpu_hours_asks_for_a_time_limit(place: House, root: httpx.Cl
             {"gpu_request": 1},
             "gpu",
             (1.5, 1, 1, 0.5),
-            "tenant lab may have 1.5 GPUs at once and 1 are taken; this asks for 1 more. Up to 0.5 would fit",
+            "tenant lab may have 1.5 GPUs at once and 1 is taken; this asks for 1 more. Up to 0.5 would fit",
         ),
         (
             {"mem_limit_mb": 2048},
@@ -157,7 +180,7 @@ def test_a_limit_on_gpu_hours_asks_for_a_time_limit(place: House, root: httpx.Cl
             {"gpu_request": 1, "gpu_type": "A100"},
             "gpu:a100",
             (1, 1, 1, 0),
-            "tenant lab may have 1 a100 GPUs at once and 1 are taken",
+            "tenant lab may have 1 a100 GPU at once and 1 is taken",
         ),
         (
             {"generic_limits": {"licence": 3}},
@@ -171,7 +194,7 @@ def test_a_limit_on_gpu_hours_asks_for_a_time_limit(place: House, root: httpx.Cl
             {},
             "waiting_jobs",
             (1, 1, 1, 0),
-            "tenant lab may have 1 jobs waiting at once and 1 are taken",
+            "tenant lab may have 1 job waiting at once and 1 is taken",
         ),
     ],
 )
@@ -208,6 +231,34 @@ def test_more_than_the_whole_limit_is_told_as_that(place: House, root: httpx.Cli
         "tenant lab/ann may have 2 GPUs at once; this asks for 3, which is more than the whole limit: ask "
         "for less, or ask an operator of lab or an administrator for a higher quota"
     )
+
+
+@pytest.mark.parametrize("mode", ["reject", "queue"])
+def test_more_gpu_hours_than_a_period_has_are_refused_with_a_time_that_fits(
+    place: House, root: httpx.Client, mode: str
+) -> None:
+    root.patch("/tenants/lab", json={"over_quota": mode})
+    root.patch("/tenants/lab/quota", json={"gpu_hours_limit": 10, "gpu_hours_period": "week"})
+    ann = place.caller("ann")
+    job = {"gpu_request": 2, "grace_s": 60, "time_limit_s": 5 * 3600}
+    told = refusal(ann, job, 409)
+    assert (told["type"], told["resource"]) == ("urn:tgpu:problem:quota-exceeded", "gpu_hours")
+    assert (told["limit"], told["asked"], told["longest_time_limit_s"]) == (10, 10.033, 4 * 3600 + 59 * 60)
+    assert told["detail"] == (
+        "tenant lab may use 10 GPU-hours a week; this may take 10.033 until its time limit and grace are over"
+        ", which is more than the whole limit: ask for at most --time 4h59m, or fewer GPUs, or ask an "
+        "administrator for a higher quota"
+    )
+    fits = {**JOB, **job, "time_limit_s": told["longest_time_limit_s"]}
+    assert ann.post("/jobs", json=fits).status_code == 201
+
+
+def test_a_job_is_judged_without_the_models_that_its_tenants_limit(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab/quota?force=true", json={"gpu_type_limits": {"A100": 4}})
+    ann = place.caller("ann")
+    assert "only by name" in refusal(ann, {"gpu_request": 1}, 422)["detail"]
+    assert ann.post("/jobs", json={**JOB, "gpu_request": 1, "gpu_type": "A100"}).status_code == 201
+    assert root.post("/jobs", json={**JOB, "gpu_request": 1}).status_code == 201
 
 
 def test_what_is_queued_beyond_the_quota_is_held_and_says_so(place: House, root: httpx.Client) -> None:
@@ -285,3 +336,37 @@ def test_members_of_a_tenant_see_its_jobs_and_others_the_outline(place: House) -
     assert place.caller("flo").get(f"/jobs/{job_id}").json()["env"] is None
     assert place.caller("vic").get(f"/jobs/{job_id}/logs").status_code == 200
     assert place.caller("flo").get(f"/jobs/{job_id}/logs").status_code == 403
+
+
+def test_it_is_told_who_says_what_is_effective(root: httpx.Client) -> None:
+    root.patch("/tenants/lab", json={"over_quota": "queue", "may_burst": False, "default_time_limit_s": 600})
+    own = {"tier": "guest", "default_class": "best-effort", "may_burst": True}
+    shown = root.patch("/tenants/lab/ann", json=own).json()
+    assert shown["effective_from"] == {
+        "default_class": "own",
+        "classes": "tier guest",
+        "default_time_limit_s": "tier guest",  # ten minutes are more than the guests' longest
+        "max_time_limit_s": "tier guest",
+        "over_quota": "parent lab",
+        "may_burst": "own",
+        "archived": "default",
+    }
+    root.patch("/tenants/lab", json={"archived": True, "classes": ["best-effort"]})
+    shown = root.get("/tenants/lab/ann").json()
+    assert (shown["effective"]["classes"], shown["effective_from"]["archived"]) == (
+        ["best-effort"],
+        "parent lab",
+    )
+
+
+def test_a_budget_shows_what_is_spent_of_it(place: House, root: httpx.Client) -> None:
+    root.patch("/tenants/lab", json={"budget_gpu_hours": 2, "budget_period": "day"})
+    assert root.get("/tenants/lab/ann").json()["budget_used_gpu_hours"] is None
+    ann = place.caller("ann")
+    job = ann.post("/jobs", json={**JOB, "gpu_request": 2, "time_limit_s": 3600}).json()
+    assert root.get("/tenants/lab").json()["budget_used_gpu_hours"] == 0
+    stories.assign(place.server, job["job_id"])
+    stories.start(place.server, job["job_id"])
+    place.server.now_ms += 900_000
+    (lab,) = [each for each in root.get("/tenants").json()["tenants"] if each["tenant_id"] == "lab"]
+    assert lab["budget_used_gpu_hours"] == 0.5

@@ -78,7 +78,7 @@ def test_a_token_s_gpu_hours_need_a_time_limit(place: House) -> None:
         answer = caller.post("/jobs", json={**JOB, "gpu_request": 1})
         assert (answer.status_code, answer.json()["field"]) == (422, "time_limit_s")
         assert "this token has a limit on GPU-hours" in answer.json()["detail"]
-        hour = {**JOB, "gpu_request": 1, "time_limit_s": 3600}
+        hour = {**JOB, "gpu_request": 1, "time_limit_s": 3600, "grace_s": 0}
         assert caller.post("/jobs", json={**hour, "time_limit_s": 7201}).status_code == 409
         assert [caller.post("/jobs", json=hour).status_code for _ in range(3)] == [201, 201, 409]
         assert caller.post("/jobs", json=JOB).status_code == 201
@@ -128,7 +128,7 @@ def test_no_token_is_wider_than_its_maker(
         ({"user_id": "ann", "role": "operator"}, "ann has not the role operator anywhere"),
         ({"user_id": "ann", "tenant_id": "org"}, "ann has not the role user in org"),
         ({"tenant_id": "none"}, "there is no tenant 'none'"),
-        ({"tenant_id": "../x"}, "tenant_id must look like org/team"),
+        ({"tenant_id": "../x"}, "tenant_id must be up to 8 names"),
         ({"actions": ["steal"]}, "actions"),
         ({"highest_class": "urgent"}, "highest_class"),
         ({"jobs": 0}, "jobs must be at least 1"),

@@ -40,6 +40,7 @@ def test_the_socket_knows_its_caller(quiet: ServerUnderTest) -> None:
         "via": "socket",
         "role": None,
         "home_tenant_id": "default",
+        "home_exists": True,
         "memberships": [],
         "token": None,
         "token_expires_at": None,
@@ -47,17 +48,36 @@ def test_the_socket_knows_its_caller(quiet: ServerUnderTest) -> None:
 
 
 @needs_root
-def test_headers_do_not_make_another_of_the_socket_s_caller(
-    quiet: ServerUnderTest, quiet_client: httpx.Client
-) -> None:
+def test_headers_do_not_make_another_of_the_socket_s_caller(quiet: ServerUnderTest) -> None:
     forged = {
         "X-Forwarded-For": "127.0.0.1",
         "X-Tgpu-Peer": "0",
         "tgpu.peer": "0,0,0",
         "X-Remote-User": "root",
-        "Authorization": f"Bearer {quiet.token(quiet_client, role='admin')}",
     }
     assert quiet.as_user(OTHER, "GET", "/whoami", headers=forged).json()["user_id"] == OTHER
+
+
+def test_who_brings_a_token_to_the_socket_is_judged_by_it(
+    server: ServerUnderTest, client: httpx.Client, me: str
+) -> None:
+    bearer = {"Authorization": f"Bearer {server.token(client, role='viewer')}"}
+    told = client.get("/whoami", headers=bearer).json()
+    assert (told["user_id"], told["via"], told["role"]) == (me, "token", "viewer")
+    refused = client.post("/jobs", json={"command": "x", "cwd": "/"}, headers=bearer)
+    assert (refused.status_code, client.get("/whoami").json()["role"]) == (403, "admin")
+    theirs = {"Authorization": f"Bearer {server.token(client, user_id=OTHER)}"}
+    assert client.get("/whoami", headers=theirs).json()["user_id"] == OTHER
+    # From this machine all the same: its directory is looked at.
+    gone = client.post("/jobs", json={"command": "x", "cwd": "/no/such"}, headers=theirs)
+    assert "/no/such" in gone.json()["detail"]
+
+
+@pytest.mark.parametrize("written", ["Bearer tgpu_nobody_s", "Bearer", "Basic cm9vdDo=", ""])
+def test_a_token_that_means_nothing_is_refused_on_the_socket_too(
+    quiet_client: httpx.Client, written: str
+) -> None:
+    assert quiet_client.get("/whoami", headers={"Authorization": written}).status_code == 401
 
 
 @needs_root

@@ -128,6 +128,9 @@ def test_tenants_are_shown_to_those_who_belong_to_them_or_below(place: House) ->
     assert seen("bob") == {"org"}
     assert seen("vic") == {"lab", "lab/ann"}
     assert seen("ott") == {"default", "lab", "lab/ann", "org"}
+    assert place.caller("bob").get("/tenants").json()["complete"] is False
+    with place.server.unix() as root:
+        assert root.get("/tenants").json()["complete"] is True
     assert place.caller("bob").get("/tenants/lab").status_code == 404
     assert place.caller("bob").get("/tenants/lab/quota").status_code == 404
     assert place.caller("bob").post("/jobs", json={"command": "x", "tenant_id": "lab"}).status_code == 403
@@ -138,3 +141,36 @@ def test_a_token_that_is_good_in_one_tenant_sees_that_one(place: House) -> None:
     caller = place.caller("bob", tenant_id="org")
     assert {job["job_id"] for job in caller.get("/jobs").json()["jobs"]} == {BOBS}
     assert caller.get(f"/jobs/{CITED}").status_code == 404
+
+
+def test_so_it_does_where_others_are_seen() -> None:
+    with house(tenant_rules=("user:bob=org",)) as place:
+        place.tenants("lab", "lab/ann", "org", "org/bob")
+        place.person("ann", Role.USER, "lab")
+        place.person("bob", Role.OPERATOR, "lab")
+        jobs = [
+            submit(place.server, user, "x", tenant_id=tenant_id)
+            for user, tenant_id in (("ann", "lab/ann"), ("bob", "org"), ("bob", "lab"), ("ann", "org/bob"))
+        ]
+        every, narrowed = place.caller("bob"), place.caller("bob", tenant_id="lab")
+        assert _listed(every) == set(jobs)
+        assert _listed(narrowed) == {jobs[0], jobs[2]}
+        assert sum(narrowed.get("/stats").json()["jobs"].values()) == 2
+        for other in (jobs[1], jobs[3]):
+            told = narrowed.get(f"/jobs/{other}")
+            assert (told.status_code, "in lab, where this token is good" in told.json()["detail"]) == (
+                404,
+                True,
+            )
+        tenants = [tenant["tenant_id"] for tenant in narrowed.get("/tenants").json()["tenants"]]
+        assert tenants == ["lab", "lab/ann"]
+        assert narrowed.get("/tenants/org").status_code == 404
+        below = place.caller("bob", tenant_id="lab/ann")
+        assert [tenant["tenant_id"] for tenant in below.get("/tenants").json()["tenants"]] == ["lab/ann"]
+        assert narrowed.get("/queues").json()["queues"] == []
+        assert len(every.get("/queues").json()["queues"]) == 1
+        assert narrowed.get("/report").json()["covers"] == "your own jobs in lab and those of lab"
+
+
+def _listed(client: httpx.Client) -> set[int]:
+    return {job["job_id"] for job in client.get("/jobs").json()["jobs"]}

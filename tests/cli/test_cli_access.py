@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from fake_tgpu import FakeTgpu, Refusal
 
+import tgpu as tgpu_package
 from tests.cli.cli_process import Tgpu
+from tgpu.cli.audit_changes import ACTIONS
 from tgpu.cli.commands.token import _ACTIONS
 from tgpu.domain.access import Action
+from tgpu.domain.node_orders import NodeVerb
 
 
 def rows(text: str) -> list[list[str]]:
@@ -61,9 +64,19 @@ def test_whoami_says_who_by_whose_word_and_which_roles(server: FakeTgpu, tgpu: T
     ]
 
 
+def test_a_home_that_does_not_exist_is_told_by_whoami_and_quota(server: FakeTgpu, tgpu: Tgpu) -> None:
+    me = {"user_id": "eve", "via": "socket", "home_tenant_id": "people/eve", "home_exists": False}
+    server.fixed["/whoami"] = me
+    told = "does not exist: an operator adds it (tgpu tenants add people/eve), or corrects the setting"
+    assert f"people/eve, which {told}" in tgpu("whoami").stdout
+    done = tgpu("quota")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert f"your tenant people/eve {told}" in done.stderr
+
+
 def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
     made = {"token": "tgpu_secret", "token_id": 4}
-    server.fixed |= {"/tokens": made, "/tokens/4": {}}
+    server.fixed |= {"POST /tokens": made, "/tokens": {"tokens": []}, "/tokens/4": {}}
     assert tgpu("token", "create", "--expires", "30d", "--note", "ci").stdout == "tgpu_secret\n"
     assert server.asked("POST", "/tokens")[0]["body"] == {"expires_in_s": 30 * 86400, "note": "ci"}
     assert tgpu("token", "revoke", "4").stdout == "Token 4 is revoked\n"
@@ -71,8 +84,11 @@ def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) 
     server.fixed["/tokens"] = {"tokens": [token | {"tenant_id": "lab", "jobs_left": 3}]}
     row = rows(tgpu("token", "list").stdout)[1]
     assert row == ["4", "ann", "-", "never", "user, in lab, 3 jobs left", "ci"]
-    server.fixed["/tokens/4"] = Refusal(404, "you have no token '4'", "not-found")
-    assert tgpu("token", "revoke", "4").returncode == 4
+    server.fixed["/tokens"] = {"tokens": [token | {"revoked": True}]}
+    assert tgpu("token", "revoke", "4").stdout == "Token 4 was revoked already\n"
+    server.fixed["/tokens/99"] = Refusal(404, "you have no token with that id", "not-found")
+    gone = tgpu("token", "revoke", "99")
+    assert (gone.returncode, "there is no token 99 that you may revoke" in gone.stderr) == (4, True)
 
 
 def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -96,6 +112,7 @@ def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
         ("token create --actions read,all", "--actions must be some of read,logs,submit,cancel,manage"),
         ("token create --jobs few", "--jobs must be a number"),
         ("token create --gpu-hours -1", "--gpu-hours"),
+        ("token revoke tgpu_secret", "which one? its number"),
         ("token create --expires soon", "--expires must be a duration"),
         ("token create --max-class urgent", "invalid choice: 'urgent'"),
         ("secret set a/b", "a secret is named like hf-token; got 'a/b'"),
@@ -165,8 +182,8 @@ ENTRY = {
     "address": "10.0.0.7",
     "action": "tenant.update",
     "target": "lab/vision",
-    "before": {"weight": 1, "limits": {"gpu": 4, "cpu": None}, "classes": None},
-    "after": {"weight": 3, "limits": {"gpu": None, "cpu": None}, "classes": ["low"]},
+    "before": {"weight": 1, "limits": {"gpu_milli": 4000, "cpu_milli": None}, "terms": {"classes": None}},
+    "after": {"weight": 3, "limits": {"gpu_milli": None, "cpu_milli": None}, "terms": {"classes": ["low"]}},
 }
 
 
@@ -177,7 +194,7 @@ def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: 
     }  # fmt: skip
     server.fixed["/audit"] = {"entries": [ENTRY, made], "next_cursor": None}
     when = "2026-01-31 12:00:00"
-    changes = "weight 1 → 3; limits.gpu 4 → none; classes none → low"
+    changes = "weight 1 → 3; GPUs 4 → none; classes none → low"
     assert rows(tgpu("audit").stdout)[1:] == [
         ["7", when, "bob", "token 3 10.0.0.7", "tenant.update", "lab/vision", changes],
         ["6", when, "bob", "socket", "tenant.create", "lab/vision", "weight 1"],
@@ -185,7 +202,7 @@ def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: 
     assert json.loads(tgpu("audit", "--json").stdout) == [ENTRY, made]
     server.fixed["/audit"] = {"entries": [], "next_cursor": None}
     flags = "--user bob --action tenant --target lab --since 2026-01-01 --until 2026-02-01 --limit 5"
-    assert tgpu("audit", *flags.split()).stdout == "nothing was changed\n"
+    assert tgpu("audit", *flags.split()).stdout == "no such lines in that time\n"
     assert server.asked("GET", "/audit")[-1]["query"] == {
         "user": "bob",
         "action": "tenant",
@@ -194,6 +211,57 @@ def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: 
         "until": "2026-02-01T00:00:00Z",
         "limit": "6",
     }
+
+
+@pytest.mark.parametrize(
+    ("action", "changed", "said"),
+    [
+        ("member.set", ({"user": "ann", "role": "user"}, {"user": "ann", "role": "operator"}),
+         "ann: user → operator"),
+        ("member.set", (None, {"user": "ann", "role": "user"}), "ann: none → user"),
+        ("member.remove", ({"user": "ann", "role": "user"}, None), "ann: user → none"),
+        ("job.cancel", (None, {"user": "ann", "job_ids": [3, 7, 8]}), "user ann; jobs 3,7-8"),
+        ("token.revoke", ({"user": "ann", "role": "user", "note": "ci", "jobs_left": 3}, None), "of ann: ci"),
+        ("token.create", (None, {"user": "ann", "expires_ms": 1769860800000, "gpu_ms_left": 9_000_000}),
+         "user ann; expires 2026-01-31 12:00:00; GPU-hours left 2.5"),
+        ("tenant.move", ({"tenant_id": "lab"}, {"tenant_id": "org/lab"}), "is org/lab from then on"),
+        ("tenant.create",
+         (None, {"weight": 1, "job_limits": {"period": "month"}, "terms": {"archived": False}}), "weight 1"),
+        ("tenant.update",
+         ({"limits": {"memory_mib": None, "gpu:a100": 1500, "generic:lic": 1},
+           "job_limits": {"gpu_ms": None}},
+          {"limits": {"memory_mib": 16384, "gpu:a100": None, "generic:lic": 2},
+           "job_limits": {"gpu_ms": 1_800_000}}),
+         "memory none → 16G; GPUs of a100 1.5 → none; lic 1 → 2; GPU-hours none → 0.5"),
+        ("tenant.update",
+         ({"terms": {"most_limit_s": 7200, "archived": False}, "budget": None},
+          {"terms": {"most_limit_s": 5400, "archived": True},
+           "budget": {"gpu_ms": 3_600_000, "period": "week"}}),
+         ("longest time 2h00m → 1h30m; archived no → yes; budget in GPU-hours none → 1; "
+          "budget by the none → week")),
+    ],
+)  # fmt: skip
+def test_changes_are_told_in_the_units_of_people(
+    server: FakeTgpu, tgpu: Tgpu, action: str, changed: tuple[object, object], said: str
+) -> None:
+    before, after = changed
+    entry = ENTRY | {"action": action, "before": before, "after": after}
+    server.fixed["/audit"] = {"entries": [entry], "next_cursor": None}
+    assert tgpu("audit").stdout.splitlines()[1].endswith(f"lab/vision  {said}")
+
+
+def test_an_action_that_there_is_not_is_answered_with_those_there_are(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/audit"] = {"entries": [], "next_cursor": None}
+    done = tgpu("audit", "--action", "quota")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no action 'quota'; there are: job.cancel, job.submit," in done.stderr
+
+
+def test_the_actions_are_those_that_are_written() -> None:
+    source = Path(tgpu_package.__file__).parent
+    text = "".join(path.read_text() for part in ("api", "store") for path in (source / part).rglob("*.py"))
+    written = re.findall(r"(?:Change|note)\((?:\w+, )?\"([a-z-]+\.[a-z]+)\"", text)
+    assert {*written, *(f"node.{verb}" for verb in NodeVerb)} == set(ACTIONS)
 
 
 def test_a_long_audit_log_comes_page_after_page(server: FakeTgpu, tgpu: Tgpu) -> None:

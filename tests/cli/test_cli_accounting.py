@@ -8,6 +8,8 @@ import re
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import Tgpu
+from tgpu.cli.commands.history import _CAUSES, _STATES
+from tgpu.domain.lifecycle import Cause, Status
 
 HOUR = 3600.0
 
@@ -44,7 +46,7 @@ def test_a_report_is_a_table_with_a_total(server: FakeTgpu, tgpu: Tgpu) -> None:
     )
     rows = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines()]
     assert rows == [
-        ["USER", "JOBS", "TRIES", "WAIT", "GPU-HOURS", "USED", "WASTED", "CPU-HOURS", "USED"],
+        ["USER", "JOBS", "TRIES", "WAIT", "GPU-HOURS", "GPU-USED", "GPU-WASTED", "CPU-HOURS", "CPU-USED"],
         ["ann", "2", "3", "1m15s", "1.00", "50%", "0.50", "2.00", "50%"],
         ["bob", "2", "3", "1m15s", "3.00", "50%", "1.50", "6.00", "50%"],
         ["total", "2", "3", "1m15s", "4.00", "50%", "2.00", "8.00", "50%"],
@@ -67,10 +69,12 @@ def test_a_report_says_what_was_not_measured_whose_it_is_and_what_it_costs(
     lines = tgpu("report", "--mine").stdout.splitlines()
     assert lines[-4].split()[-1] == "2.50"
     assert lines[-3:] == [
-        "how busy GPUs were is known for 25 % of the GPU-hours; USED and WASTED are of those",
+        "GPU-USED and GPU-WASTED are of the 25 % of the GPU-hours of which it is known",
         "of your own jobs",
         "cost in EUR",
     ]
+    report["total"] = figures(HOUR, gpu_measured_s=0.0, gpu_used_s=None)
+    assert tgpu("report", "--mine").stdout.splitlines()[-3].startswith("total")
     server.fixed["/report"] = a_report(["user"], {}, covers="your own jobs")
     assert tgpu("report").stdout == "nothing ran in that time (your own jobs)\n"
 
@@ -94,14 +98,25 @@ def test_bars_are_drawn_from_zero_on_one_scale(server: FakeTgpu, tgpu: Tgpu) -> 
     assert unit == "GPU-hours; a full bar is 4.00"
 
 
-def test_columns_over_time_show_the_days_without_work_too(server: FakeTgpu, tgpu: Tgpu) -> None:
+def test_what_a_row_is_about_is_said_where_it_has_no_name(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/report"] = a_report(["gpu-type", "pool"], {("", ""): 0.0, ("A100", "big"): HOUR})
+    rows = [
+        re.split(r"\s{2,}", line)[:2] for line in tgpu("report", "--by", "gpu-type,pool").stdout.splitlines()
+    ]
+    assert rows[1:3] == [["no GPU", "-"], ["A100", "big"]]
+    assert tgpu("report", "--by", "gpu-type,pool", "--chart").stdout.startswith("no GPU  -  ")
+
+
+def test_columns_over_time_begin_with_the_first_work_and_show_the_days_without(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
     server.fixed["/report"] = a_report(["day"], {("2026-01-02",): 2 * HOUR, ("2026-01-04",): HOUR})
     lines = tgpu("report", "--by", "day", "--chart").stdout.splitlines()
-    assert lines[0] == "2.00 │   ██"
-    assert lines[5] == "1.00 │   ██    ██"
-    assert lines[10] == "0.00 └───────────────"
-    assert lines[11] == "      01 02 03 04 05"
-    assert lines[12] == "GPU-hours, from 2026-01-01 to 2026-01-05 UTC"
+    assert lines[0] == "2.00 │██"
+    assert lines[5] == "1.00 │██    ██"
+    assert lines[10] == "0.00 └────────────"
+    assert lines[11] == "      02 03 04 05"
+    assert lines[12] == "GPU-hours, from 2026-01-02 to 2026-01-05 UTC"
 
 
 ENDED = {
@@ -140,7 +155,7 @@ def test_history_finds_jobs_by_how_where_and_when_they_ran(server: FakeTgpu, tgp
         "--cause", "time-limit,preempted", "--node", "n1,n2", "--exit", "1", "--min-elapsed", "10m",
         "--state", "running", "--user", "ann,bob",
     )  # fmt: skip
-    (asked,) = server.asked("GET", "/jobs")
+    asked = server.asked("GET", "/jobs")[0]
     assert asked["query"] == {
         "order": "newest",
         "limit": "101",
@@ -157,6 +172,14 @@ def test_history_finds_jobs_by_how_where_and_when_they_ran(server: FakeTgpu, tgp
     done = tgpu("history", "--state", "running")
     assert done.returncode == 2
     assert "has no end: add --started or --submitted" in done.stderr
+    done = tgpu("history", "--state", "failed,nosuch")
+    states = "pending,scheduled,running,preempted,completed,failed,cancelled"
+    assert (done.returncode, done.stderr) == (2, f"tgpu: --state must be some of {states}; got 'nosuch'\n")
+
+
+def test_the_words_of_the_history_are_those_of_the_domain() -> None:
+    assert list(_STATES) == list(Status)
+    assert list(_CAUSES) == list(Cause)
 
 
 def test_history_of_attempts_has_a_line_for_each(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -175,6 +198,36 @@ def test_history_of_attempts_has_a_line_for_each(server: FakeTgpu, tgpu: Tgpu) -
     assert list(first.values())[1:] == ["preempted", "2.5", "60", "30.25", "12", "2048"]
     assert (second["cause"], second["lost"], second["gpu-busy"]) == ("exited", "0", "")
     assert (first["id"], second["id"]) == ("7.0.1", "7.0.2")
+
+
+def test_what_is_asked_of_attempts_is_asked_of_each_and_lines_are_counted(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
+    ran = {"status": "ended", "ended_at": "2026-01-31T12:10:01.000Z"}
+    tries = [
+        an_attempt(1, attempt_id="7.0.1", cause="preempted", **ran),
+        an_attempt(2, attempt_id="7.0.2", cause="exited", exit_code=3, node_id="n2", **ran),
+    ]
+    server.jobs = {number: a_job(number, attempts=tries, **ENDED) for number in (7, 8)}
+    asked = ("history", "--attempts", "--fields", "id,cause")
+    assert tgpu(*asked, "--cause", "preempted", "--csv", "--no-header").stdout == "7.0.1,preempted\n" * 2
+    assert tgpu(*asked, "--node", "n2", "--exit", "3", "-q").stdout == "7.0.2\n" * 2
+    assert tgpu(*asked, "--min-elapsed", "11m").stdout == "no such jobs in that time\n"
+    lines = tgpu(*asked, "--limit", "3").stdout.splitlines()
+    assert (len(lines), lines[-2:]) == (6, ["3 attempts, 1.00 GPU-hours", "more with `--limit 0`"])
+    cut = json.loads(tgpu(*asked, "--limit", "3", "--json").stdout)
+    assert [len(job["attempts"]) for job in cut] == [2, 1]
+    assert "--cause must be some of exited," in tgpu(*asked, "--cause", "nosuch").stderr
+
+
+def test_a_name_that_nobody_has_is_told(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed |= {"/report": a_report(["user"], {}), "/tenants/lab": {"tenant_id": "lab"}}
+    for command in ("report", "history"):
+        done = tgpu(command, "--tenant", "nowhere")
+        assert (done.returncode, "there is no tenant 'nowhere'" in done.stderr) == (4, True)
+        done = tgpu(command, "--user", "nobody")
+        assert (done.returncode, "there is no user 'nobody' with jobs" in done.stderr) == (4, True)
+        assert tgpu(command, "--tenant", "lab").returncode == 0
 
 
 def test_show_has_the_figures_of_each_attempt(server: FakeTgpu, tgpu: Tgpu) -> None:

@@ -45,6 +45,15 @@ def test_cancelling_says_what_became_of_each(server: FakeTgpu, tgpu: Tgpu) -> No
     assert tgpu("cancel", "9").returncode == 4
 
 
+def test_cancelling_now_says_so_to_the_server(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1), 2: a_job(2), 3: a_job(3)}
+    done = tgpu("cancel", "--now", "1")
+    assert done.stdout == "Job 1 is being cancelled\n", done.stderr
+    assert server.asked("DELETE", "/jobs/1")[-1]["query"] == {"now": "true"}
+    tgpu("cancel", "2-3", "--now")
+    assert server.asked("POST", "/jobs/cancel")[-1]["body"] == {"job_ids": [2, 3], "now": True}
+
+
 def test_cancelling_all_of_nothing_is_no_error(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert server.running
     done = tgpu("cancel", "all")

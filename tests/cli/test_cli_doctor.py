@@ -40,6 +40,21 @@ def test_doctor_says_what_the_server_finds_wrong(server: FakeTgpu, tgpu: Tgpu) -
     assert done.returncode == 0
 
 
+def test_doctor_warns_if_others_are_served_and_cannot_run_it(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    python = tmp_path / "closed" / "python"
+    python.parent.mkdir()
+    python.touch(0o755)
+    python.parent.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(python))
+    assert "ok    python" in tgpu("doctor", TGPU_PUBLIC_SOCKET="off").stdout
+    done = tgpu("doctor", TGPU_PUBLIC_SOCKET=str(tmp_path / "public.sock"))
+    assert "warn  python" in done.stdout
+    assert "is closed to them → move this tree where all may read" in done.stdout
+
+
 def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
     done = tgpu("doctor", TGPU_LISTEN="0.0.0.0:7480")

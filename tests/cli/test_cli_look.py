@@ -304,6 +304,11 @@ def test_queues_and_stats_print_what_the_server_says(server: FakeTgpu, tgpu: Tgp
     assert json.loads(tgpu("queues", "--json").stdout) == [queue]
     assert tgpu("stats").stdout == "jobs        running 2  failed 0\nnew figure  1.5\n"
     assert json.loads(tgpu("stats", "--json").stdout)["new_figure"] == 1.5
+    alert = {"name": "budget-near", "text": "lab has used 81 %", "since": "2026-01-31T12:00:00.000Z"}
+    server.fixed["/stats"] = {"alerts": [alert, alert | {"name": "budget-spent"}]}
+    assert tgpu("stats").stdout == (
+        "alerts\n  budget-near: lab has used 81 %\n  budget-spent: lab has used 81 %\n"
+    )
 
 
 def test_history_counts_gpu_hours(server: FakeTgpu, tgpu: Tgpu) -> None:

@@ -76,12 +76,19 @@ def test_tenants_are_drawn_as_a_tree_with_what_each_is_due(server: FakeTgpu, tgp
         ["├─ speech", "1", "25%", "0", "0", "0", "0", "0", "queues, at most 2h00m"],
         ["└─ vision", "2", "50%", "3", "0", "0", "0", "0", "1.25"],
         ["└─ ann", "1", "50%", "0", "0", "0", "0", "0", "tier gold, only low"],
+        ["GPUS, CPUS, MEMORY: admitted; of a tenant that rejects what is beyond its quota, also what waits"],
+        ["1 archived, without jobs: `tgpu tenants -a` shows them"],
     ]
     archived = rows(tgpu("tenants", "list", "--all").stdout)[3]
     assert archived == ["├─ old", "9", "-", "0", "0", "0", "0", "0", "archived"]
     assert tgpu("tenants", "-q").stdout == "default\nlab\nlab/speech\nlab/vision\nlab/vision/ann\n"
     assert json.loads(tgpu("tenants", "--json", "-a").stdout) == tenants
     assert json.loads(tgpu("tenants", "--json", "list", "--all").stdout) == tenants
+    tenants[2]["quota"]["waiting_jobs_used"] = 1
+    still = ["├─ old", "9", "-", "0", "0", "0", "0", "1", "archived"]
+    assert rows(tgpu("tenants").stdout)[3] == still
+    server.fixed["/tenants"] = {"tenants": tenants[:2], "complete": False}
+    assert [row[2] for row in rows(tgpu("tenants").stdout)[1:3]] == ["-", "-"]
 
 
 def test_one_tenant_is_shown_with_its_own_words_and_those_from_above(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -91,18 +98,26 @@ def test_one_tenant_is_shown_with_its_own_words_and_those_from_above(server: Fak
         max_time_limit_s=7200,
         budget_gpu_hours=500,
         budget_period="month",
+        budget_used_gpu_hours=120.5,
         effective={"over_quota": "queue", "max_time_limit_s": 7200},
+        effective_from={
+            "classes": "tier guest",
+            "default_class": "parent lab",
+            "max_time_limit_s": "own",
+            "over_quota": "parent lab",
+            "may_burst": "default",
+        },
         quota={"gpu_limit": 4, "gpu_used": 3, "gpu_burst": 1},
     )
     assert tgpu("tenants", "show", "lab/vision").stdout.splitlines() == [
         "lab/vision",
         "  weight        3",
-        "  classes       default low (inherited)",
-        "  default class default (inherited)",
+        "  classes       default low (tier guest)",
+        "  default class default (from lab)",
         "  longest time  2h00m",
-        "  over quota    queue (inherited)",
-        "  may burst     yes (inherited)",
-        "  budget        500 GPU-hours a month",
+        "  over quota    queue (from lab)",
+        "  may burst     yes (unless said)",
+        "  budget        120.5 of 500 GPU-hours a month",
         "  GPUs  ███████████████░░░░░  3/4  1 left, 1 on the burst",
     ]
 
@@ -148,9 +163,9 @@ def test_tenants_are_made_and_changed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> 
 
 
 def test_tenants_are_moved_and_removed(server: FakeTgpu, tgpu: Tgpu) -> None:
-    server.fixed["POST /tenants/lab/vision/move"] = a_tenant("org/vision")
+    server.fixed["POST /tenants/lab/vision/move"] = a_tenant("org/vision", notes=["the rule *=lab/vision"])
     done = tgpu("tenants", "move", "lab/vision", "org/vision")
-    assert done.stdout == "Tenant lab/vision is org/vision from now on\n"
+    assert done.stdout == "Tenant lab/vision is org/vision from now on\nnote: the rule *=lab/vision\n"
     assert server.asked("POST", "/tenants/lab/vision/move")[0]["body"] == {"to": "org/vision"}
     server.fixed["DELETE /tenants/lab"] = Refusal(409, "lab has 2 jobs that wait or run")
     done = tgpu("tenants", "remove", "lab")
@@ -172,7 +187,10 @@ def test_tenants_are_moved_and_removed(server: FakeTgpu, tgpu: Tgpu) -> None:
         ("tenants lab", "invalid choice: 'lab'"),
         ("quota set lab", "what shall change? such as --gpus 8"),
         ("quota set lab --gpus many", "--gpus must be a number, such as 2 or 0.5; got 'many'"),
-        ("quota set lab --gpus -1", "--gpus"),
+        ("quota set lab --gpus -1", "--gpus must not be negative; got -1"),
+        ("quota set lab --memory -5G", "--memory must not be negative; got -5G"),
+        ("quota set lab --gpu-hours -5/month", "--gpu-hours must not be negative; got -5"),
+        ("tenants set lab --gpus 8", "--gpus is a limit: `tgpu quota set TENANT --gpus …` changes it"),
         ("quota set lab --memory 1X", "--memory must be a size such as 512M or 16G"),
         ("quota set lab --gpus-of a100", "--gpus-of must be given as MODEL=N, such as a100=4"),
         ("quota set lab --resource lic=1.5", "--resource lic must be a whole number"),
@@ -228,7 +246,7 @@ def test_the_quota_is_shown_level_by_level_and_what_is_left_of_all(server: FakeT
         "  GPUs a100  ████████████████████        1/1  nothing left",
         "  lic        ░░░░░░░░░░░░░░░░░░░░        0/2  2 left",
         "  running    █░░░░░░░░░░░░░░░░░░░       1/20  19 left",
-        "  GPU-hours  ████░░░░░░░░░░░░░░░░  120.5/500  379.5 left",
+        "  GPU-hours  ████░░░░░░░░░░░░░░░░  120.5/500  this month, used + reserved; 379.5 left",
         f"left for lab/vision: {left}",
     ]
     assert json.loads(tgpu("quota", "lab/vision", "--json").stdout) == [lab["quota"], vision["quota"]]
@@ -255,7 +273,10 @@ def test_limits_are_set_and_taken_away(server: FakeTgpu, tgpu: Tgpu) -> None:
     done = tgpu("quota", "set", "lab", *flags.split(), *more.split())
     assert (done.returncode, done.stdout) == (
         0,
-        "Quota of lab\n  GPUs  ░░░░░░░░░░░░░░░░░░░░  0/8  8 left\n",
+        (
+            "Quota of lab\n  GPUs  ░░░░░░░░░░░░░░░░░░░░  0/8  8 left\n"
+            "GPU-hours are by the month, since none of day, week, month, ever was named\n"
+        ),
     )
     assert server.asked("PATCH", path)[0]["body"] == {
         "gpu_limit": 8,

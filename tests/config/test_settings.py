@@ -30,6 +30,8 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("preemption = 'sometimes'", "preemption must be one of on, off"),
         ("default_limit = 'long'", "default_limit must be a duration such as 90s"),
         ("default_limit = '0s'", "default_limit must be at least 1s; got 0s"),
+        ("max_grace = '25h'", "max_grace may be at most 24h; got 25h"),
+        ("max_grace = 'long'", "max_grace must be a duration such as 90s"),
         ("aging_step = 0", "aging_step must be at least 1s"),
         ("fair_half_life = '0'", "fair_half_life must be at least 1s"),
         ("reserve = 1001", "reserve may be at most 1000; got 1001"),

@@ -27,6 +27,7 @@ from tgpu.protocol.messages import (
     Orders,
     Phase,
     Report,
+    Stop,
 )
 from tgpu.sim.loop import SimLoop
 from tgpu.store.memory import MemoryStore
@@ -150,7 +151,10 @@ class FakeNode:
         return [launch.attempt for orders in self._orders() for launch in orders.launches]
 
     def stopped(self) -> list[str]:
-        return [stop.attempt for orders in self._orders() for stop in orders.stops]
+        return [stop.attempt for stop in self.stops()]
+
+    def stops(self) -> list[Stop]:
+        return [stop for orders in self._orders() for stop in orders.stops]
 
     def forgot(self) -> list[str]:
         return [attempt for orders in self._orders() for attempt in orders.forget]
@@ -242,8 +246,8 @@ class Leader:
         await asyncio.sleep(0.01)
         return submitted.job_ids
 
-    async def cancel(self, job_id: int, by: str = "bob") -> None:
-        await self.store.request_cancel([job_id], by, now_ms())
+    async def cancel(self, job_id: int, by: str = "bob", *, now: bool = False) -> None:
+        await self.store.request_cancel([job_id], by, now_ms(), now=now)
         await asyncio.sleep(0.01)
 
     async def status(self, job_id: int) -> Status:

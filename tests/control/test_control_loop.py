@@ -10,6 +10,7 @@ import pytest
 from tests.control.control_story import DONE, FakeNode, Leader, capacity, play, says, spec
 from tgpu.control import committer
 from tgpu.control.loop import TICK_S
+from tgpu.control.orders import REPEAT_AFTER_S
 from tgpu.core.engine import plain_with
 from tgpu.core.plan import Plan
 from tgpu.core.planner import plan
@@ -93,6 +94,24 @@ def test_a_job_that_is_cancelled_is_stopped_and_closed_when_its_node_says_so() -
             Cause.CANCELLED,
             "cancelled by bob",
         )
+
+    play(story())
+
+
+def test_a_job_that_is_cancelled_at_once_is_given_no_grace() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        (job_id,) = await leader.submit()
+        node.reports(says("1.0.1"))
+        await leader.cancel(job_id)
+        assert [stop.at_once for stop in node.stops()] == [False]
+        await leader.cancel(job_id, "eve", now=True)
+        await asyncio.sleep(2 * REPEAT_AFTER_S)
+        assert node.stops()[-1].at_once
+        leader.running.cancel()
+        again = await Leader(leader.store).node("n1", says("1.0.1"))
+        assert [stop.at_once for stop in again.stops()] == [True]
 
     play(story())
 

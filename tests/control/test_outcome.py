@@ -22,7 +22,7 @@ UNWANTED = task(cancel_by="bob")
             Exit(Cause.TIME_LIMIT, signal=15, detail="it ran longer than its limit of 60 s"),
             task(time_limit_s=60),
             Happening.FAILED,
-            "ran into its time limit of 60 s",
+            "ran into its time limit of 1m",
         ),
         (Exit(Cause.CANCELLED, signal=15), UNWANTED, Happening.CANCELLED, "cancelled by bob"),
         (

@@ -38,6 +38,20 @@ def test_a_placed_task_says_where_it_is() -> None:
     assert why(picture, 1) == Why(1, False, "runs on n1, GPU 0, 1")
 
 
+def test_who_is_in_its_grace_is_told_why() -> None:
+    picture = picture_of([node(gpus=2)])
+    for job_id, gpu in ((1, 0), (2, 1)):
+        ends = task(job_id, asks(gpus=1), time_limit_s=60)
+        picture.started(picture.place(ends, ends.task_id.attempt(1), "n1", (gpu,)), NOW_MS)
+    picture.stopping(picture.placed[TaskId(2, 0)], Cause.CANCELLED)
+    assert why(picture, 2).summary == "is being stopped on n1, GPU 1: somebody asked to cancel it"
+    picture.now_ms = NOW_MS + 59_999
+    assert why(picture, 1).summary == "runs on n1, GPU 0"
+    picture.now_ms = NOW_MS + 60_000
+    told = "it has reached its time limit, and has its grace"
+    assert why(picture, 1).summary == f"is being stopped on n1, GPU 0: {told}"
+
+
 def test_who_gives_way_is_told_so() -> None:
     once = task(2, asks(gpus=1), requeue=False)
     picture = picture_of([node(gpus=2)], [], [(task(1, asks(gpus=1)), "n1", (0,)), (once, "n1", (1,))])

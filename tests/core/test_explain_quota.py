@@ -52,7 +52,7 @@ def test_a_held_task_is_told_whose_limit_holds_it_who_has_it_and_until_when() ->
         1,
         Reason("quota", text, data),
         starts_at_ms=at(3600),
-        estimate="not before 14:46 UTC: its quota has no room until then",
+        estimate="its quota has room at the latest ≈ 14:46 UTC, if what runs takes all its time",
         advice=fewer_gpus(2, 1),
     )
     text = "held: job 1 comes before it, and the quota has no room for that one yet"
@@ -112,13 +112,13 @@ def test_who_runs_on_the_burst_is_told_that_it_is_the_first_to_give_way() -> Non
 def test_who_waits_for_the_number_of_running_tasks_is_told_it_and_when_one_ends() -> None:
     waiting = [task(1, tenant_id="lab"), task(2, tenant_id="lab")]
     picture = lab(*waiting, limits=Limits(), job_limits=JobLimits(running=1))
-    text = "tenant lab may run 1 task at once, and 1 is running"
+    text = "tenant lab may run 1 job at once, and 1 is running"
     reason = Reason("running-limit", text, {"tenant_id": "lab", "limit": 1, "used": 1, "needs": 1})
     assert why(picture, 1) == waits(
         1,
         reason,
         starts_at_ms=at(3600),
-        estimate="not before 14:46 UTC: its quota has no room until then",
+        estimate="its quota has room at the latest ≈ 14:46 UTC, if what runs takes all its time",
     )
     assert [each.code for each in why(picture, 2).reasons] == ["running-limit", "in-line"]
 
@@ -127,7 +127,7 @@ def test_who_stands_behind_a_gang_that_is_too_large_for_the_limit_is_told_so() -
     pair = gang(1, [asks()] * 2, tenant_id="lab")
     picture = lab(*pair, task(2, tenant_id="lab"), limits=Limits(), job_limits=JobLimits(running=2))
     assert why(picture, 1).reasons[0].text == (
-        "tenant lab may run 2 tasks at once, and 1 is running; it needs 2 more"
+        "tenant lab may run 2 jobs at once, and 1 is running; it needs 2 more"
     )
     text = "job 1 of its tenant comes before it, and has to wait for its tenant's limits"
     assert why(picture, 2).reasons[0] == Reason("quota", text, {"job_id": 1})
@@ -155,7 +155,7 @@ def test_who_waits_for_gpu_hours_is_told_when_the_next_period_begins_and_what_wo
         1,
         Reason("gpu-hours", text, data),
         starts_at_ms=until,
-        estimate="not before 1970-01-13 00:00 UTC: its quota has no room until then",
+        estimate="when others give hours back, at the latest when the period ends: 1970-01-13 00:00 UTC",
         advice=Advice("time_limit_s", 7140, 3540, "with --time 59m it would start now on n1"),
     )
 
@@ -164,6 +164,29 @@ def test_who_lacks_room_as_well_is_told_both() -> None:
     picture = lab(held(1, 2), limits=Limits(gpu_milli=4000), gpus=3)
     assert [each.code for each in why(picture, 1).reasons] == ["gpus", "quota"]
     assert why(picture, 1).holders == (holder(17, 3, (0, 1, 2), user="ann", remaining_s=3600.0),)
+
+
+def test_where_others_would_give_way_the_quota_is_what_it_waits_for() -> None:
+    low = task(9, asks(gpus=3), LOW, tenant_id="other", user="bob", time_limit_s=3600)
+    of_ann = task(17, asks(gpus=3), tenant_id="lab", user="ann", time_limit_s=3600)
+    running = [(of_ann, "n1", (0, 1, 2)), (low, "n1", (3, 4, 5))]
+    picture = picture_of([node(gpus=6)], [held(1, 2)], running, PRIORITY)
+    picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=4000)))
+    assert [each.code for each in why(picture, 1).reasons] == ["quota", "gpus"]
+    assert why(picture, 1).summary.startswith(
+        "waits: held by the quota of tenant lab: 3 of 4 GPUs are admitted"
+    )
+
+
+def test_a_limit_that_was_lowered_below_what_is_admitted_is_told_as_that() -> None:
+    assert why(lab(held(1, 1), limits=Limits(gpu_milli=1000)), 1).reasons[0].text == (
+        "held by the quota of tenant lab: 3 GPUs are admitted, its limit is 1, and it needs 1; job 17 of ann "
+        "has 3"
+    )
+    first = task(5, asks(gpus=1), tenant_id="lab", user="ann")
+    picture = picture_of([node(gpus=8)], [held(1, 1)], [(first, "n1", (0,))], DRF)
+    picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=1000)))
+    assert ": 1 of 1 GPU is admitted, and it needs 1;" in why(picture, 1).reasons[0].text
 
 
 def test_who_is_kept_off_a_model_is_told_to_ask_for_it_by_name() -> None:
@@ -183,8 +206,8 @@ def test_who_is_kept_off_a_model_is_told_to_ask_for_it_by_name() -> None:
         reason,
     )
     assert never_fits(barred.request, picture_of([node(gpus=2)])) == (
-        "it asks for 1 GPU, the largest node has 0; its tenant has a limit on a100 GPUs: ask for them with "
-        "--gpu-type a100"
+        "it asks for 1 GPU, and its tenant has a limit on a100 GPUs, which are given only by name: ask for "
+        "them with --gpu-type a100"
     )
 
 

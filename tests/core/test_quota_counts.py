@@ -78,11 +78,11 @@ def test_every_way_to_be_over_a_limit_is_found_at_every_level() -> None:
     ]
     assert overcharges([lab, Tenant("lab/x")], alive) == [
         Overcharge("lab", "gpu:a100", 1000),
-        Overcharge("lab", "burst gpu:a100", 1500),
+        Overcharge("lab", "burst gpu:a100", 500),
     ]
     assert overcharges([lab], [*alive, task("lab", Standing.BURST)]) == [
         Overcharge("lab", "burst gpu_milli", 1000),
         Overcharge("lab", "gpu:a100", 1000),
-        Overcharge("lab", "burst gpu:a100", 2500),
+        Overcharge("lab", "burst gpu:a100", 1500),
         Overcharge("lab", "running", 1),
     ]

@@ -15,7 +15,7 @@ from tgpu.domain.lifecycle import Cause
         (Exit(Cause.EXITED), None, None, "exited"),
         (Exit(Cause.SIGNALLED, signal=9), None, None, "killed by signal 9"),
         (Exit(Cause.SIGNALLED), None, None, "killed by a signal"),
-        (Exit(Cause.TIME_LIMIT, detail="the limit"), None, 60, "ran into its time limit of 60 s"),
+        (Exit(Cause.TIME_LIMIT, detail="the limit"), None, 60, "ran into its time limit of 1m"),
         (Exit(Cause.TIME_LIMIT), None, None, "ran into its time limit"),
         (Exit(Cause.CANCELLED), "root", None, "cancelled by root"),
         (Exit(Cause.CANCELLED), None, None, "cancelled"),
@@ -38,3 +38,8 @@ def test_no_cause_is_without_words(cause: Cause) -> None:
     words = in_words(Exit(cause), None, None)
     assert words
     assert "-" not in words
+
+
+def test_who_ran_on_the_burst_gave_way_for_that() -> None:
+    assert in_words(Exit(Cause.PREEMPTED), None, None, burst=True) == "gave way: it ran on the burst"
+    assert in_words(Exit(Cause.EXITED, exit_code=1), None, None, burst=True) == "exit code 1"

@@ -26,3 +26,24 @@ def test_a_name_that_no_tenant_can_have_has_no_home(user: str) -> None:
 def test_a_rule_that_cannot_be_meant_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadQuantityError, match=r"^tenant_rules"):
         tenant_rules("tenant_rules", [text])
+
+
+@pytest.mark.parametrize(
+    ("rule", "tenant_id", "points", "certain"),
+    [
+        ("user:ann=lab/ann", "lab", True, "lab/ann"),
+        ("user:ann=lab/ann", "lab/ann", True, "lab/ann"),
+        ("user:ann=lab/ann", "lab/an", False, "lab/ann"),
+        ("group:g=lab", "lab/ann", False, "lab"),
+        ("*=people/{user}", "people", True, "people"),
+        ("*=people/{user}", "people/eve", True, "people"),
+        ("*=people/u-{user}/own", "people/eve", False, "people"),
+        ("*=people/u-{user}/own", "people/u-eve", True, "people"),
+        ("*={user}", "eve", True, ""),
+    ],
+)
+def test_a_rule_knows_into_which_tenants_it_points(
+    rule: str, tenant_id: str, points: bool, certain: str
+) -> None:
+    (made,) = tenant_rules("r", [rule])
+    assert (made.points_into(tenant_id), made.certain_id, str(made)) == (points, certain, rule)

@@ -69,3 +69,20 @@ def test_cancel_kills_a_job_that_ignores_sigterm_and_has_daemonised_a_child(up: 
     node = up.json("nodes")[0]
     assert node["gpu_allocated"] == 0
     assert up.wait_status(up.submit("--gpus", "8", "--", "true"), "completed")["exit_code"] == 0
+
+
+def test_nobody_keeps_gpus_by_a_long_grace(up: Installation) -> None:
+    """It may ask for no more than the setting allows, and `--now` ends a grace that has begun."""
+    refused = up.tgpu("submit", "--grace", "24h", "--", "true", check=False)
+    assert "by the setting max_grace" in refused.stderr
+    marker = up.files / "stubborn"
+    job_id = up.submit(
+        *("--gpus", "8", "--grace", "10m", "--"),
+        *("sh", "-c", f"trap 'touch {marker}' TERM; while :; do sleep 0.1; done"),
+    )
+    up.wait_status(job_id, "running")
+    up.tgpu("cancel", str(job_id))
+    up.wait_until(marker.exists, "it was told to stop")
+    assert "somebody asked to cancel it" in up.tgpu("why", str(job_id)).stdout
+    up.tgpu("cancel", "--now", str(job_id))
+    assert up.wait_status(job_id, "cancelled")["cause"] == "cancelled"

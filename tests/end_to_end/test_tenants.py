@@ -109,7 +109,7 @@ def test_what_runs_on_the_burst_gives_way_even_to_its_own_class(lab: Installatio
     burst = sleeper(ANN, client, "lab/vision", 2, priority_class="low")["job_id"]
     lab.wait_status(burst, "running")
     assert (quota(lab, "lab/vision")["gpu_used"], quota(lab, "lab/vision")["gpu_burst"]) == (4, 2)
-    assert sleeper(ANN, client, "lab/vision", 1, priority_class="low")["refused"] == 409
+    assert sleeper(ANN, client, "lab/vision", 3, priority_class="low")["refused"] == 409
 
     bobs = sleeper(BOB, client, "lab/speech", 4, priority_class="low")["job_id"]
     lab.wait_status(bobs, "running")

@@ -113,6 +113,42 @@ def test_the_time_limit_kills_after_the_grace(machine: Machine) -> None:
     assert (end.cause, end.signal) == (Cause.TIME_LIMIT, signal.SIGKILL)
 
 
+STUBBORN = "trap '' TERM; echo up; while :; do sleep 1; done"
+
+
+def test_a_stop_at_once_is_sigkill(machine: Machine) -> None:
+    attempt = machine.shell(STUBBORN, grace_s=600)
+    machine.until(lambda: machine.output(attempt) == b"up\n")
+    machine.runner.stop(attempt, Cause.CANCELLED, "by ann", at_once=True)
+    end = machine.end_of(attempt)
+    assert (end.cause, end.signal, end.detail) == (Cause.CANCELLED, signal.SIGKILL, "by ann")
+
+
+def test_a_stop_at_once_ends_a_grace_that_has_begun(machine: Machine) -> None:
+    """What began it stays the cause: an order to stop, or the time limit."""
+    for limit_s, cause in ((None, Cause.PREEMPTED), (1, Cause.TIME_LIMIT)):
+        attempt = machine.shell(
+            "trap 'echo term' TERM; while :; do sleep 0.1; done", grace_s=600, time_limit_s=limit_s
+        )
+        machine.start_of(attempt)
+        if limit_s is None:
+            stop(machine, attempt, Cause.PREEMPTED, "made way for 43")
+        machine.until(lambda attempt=attempt: b"term" in machine.output(attempt))
+        machine.runner.stop(attempt, Cause.CANCELLED, "", at_once=True)
+        end = machine.end_of(attempt)
+        assert (end.cause, end.signal) == (cause, signal.SIGKILL)
+
+
+def test_a_stop_at_once_ends_the_grace_of_what_a_dead_shell_left_behind(machine: Machine) -> None:
+    attempt = machine.launch("bash", "-c", f'sh -c "{STUBBORN}"; true', grace_s=600)
+    machine.until(lambda: machine.output(attempt) == b"up\n")
+    stop(machine, attempt)
+    machine.until(lambda: len(processes_of(machine, attempt)) < 3)
+    machine.runner.stop(attempt, Cause.CANCELLED, "", at_once=True)
+    machine.end_of(attempt)
+    assert not processes_of(machine, attempt)
+
+
 def test_a_stop_of_what_is_over_or_unknown_is_harmless(machine: Machine) -> None:
     attempt = machine.launch("true")
     machine.end_of(attempt)

@@ -50,7 +50,7 @@ LOOK_AT_POSTGRES = LOOK.format(gpu_milli="CAST(tasks.request AS json)->>'gpu_mil
 def check_moment(rows: list[tuple[int | str | None, ...]]) -> None:
     """What is committed at one moment: no limit is exceeded, and every number is the sum of what lives."""
     for tenant_id, limit, used, burst, most, running, most_ms, gpu_ms, waiting, *sums, reserved in rows:
-        assert limit is None or (used <= limit and (used + burst) * 2 <= limit * 3), tenant_id  # type: ignore[operator]
+        assert limit is None or (used <= limit and burst * 2 <= limit), tenant_id  # type: ignore[operator]
         assert most is None or running <= most, tenant_id  # type: ignore[operator]
         assert most_ms is None or gpu_ms <= most_ms, tenant_id  # type: ignore[operator]
         assert reserved <= gpu_ms, tenant_id  # type: ignore[operator]

@@ -23,7 +23,7 @@ from tests.store.ledger_story import (
 from tests.store.store_story import ROOT, setting
 from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import Happening
-from tgpu.domain.priority import PriorityClass
+from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota
 from tgpu.domain.tenant import Terms
 from tgpu.store.demand import the_request
@@ -75,6 +75,25 @@ async def test_a_job_that_is_more_than_a_whole_limit_is_refused_everywhere(store
     await check_exact(store)
 
 
+@pytest.mark.parametrize("terms", [Terms(), QUEUE])
+async def test_a_job_that_may_take_more_gpu_hours_than_a_period_has_is_refused(
+    store: Store, terms: Terms
+) -> None:
+    await tenant(store, job_limits=JobLimits(gpu_ms=2000 * 3600), terms=terms)
+    await tenant(store, "lab/ann")
+    grace = TERMS[PriorityClass.DEFAULT].grace_s
+    fits = gpu_job(2, "lab/ann", time_limit_s=3600 - grace)
+    over = gpu_job(2, "lab/ann", time_limit_s=3601 - grace)
+    with pytest.raises(QuotaExceededError) as refused:
+        await submit(store, fits, over)
+    told = refused.value
+    assert (told.tenant.tenant_id, told.dimension, told.asked) == ("lab", "gpu_ms", 2000 * 3601)
+    assert told.longest_limit_s == 3600 - grace
+    await check_exact(store)
+    await submit(store, fits, fits, gpu_job(0, "lab/ann", time_limit_s=10**6))
+    await check_exact(store)
+
+
 @pytest.mark.parametrize(
     ("above", "own", "queued"),
     [
@@ -96,7 +115,7 @@ async def test_the_nearest_tenant_that_says_decides_what_becomes_of_work_over_qu
         assert await refusal(store, gpu_job(4, "lab/ann")) == ("lab/ann", "gpu_milli", 4000)
 
 
-async def test_work_that_may_burst_is_held_when_half_as_much_again_has_room(store: Store) -> None:
+async def test_work_that_may_burst_is_held_unless_it_is_more_than_half_of_the_limit(store: Store) -> None:
     await tenant(store, limits=FOUR_GPUS)
     epoch = await store.claim()
     await submit(store, gpu_job(4))
@@ -106,7 +125,10 @@ async def test_work_that_may_burst_is_held_when_half_as_much_again_has_room(stor
     assert await start(store, epoch, given(2, Admission.NOW)) == [2]
     assert await start(store, epoch, given(2, Admission.BURST)) == []
     assert (await gpus(store), await counts(store)) == ((4000, 2000), (1, 1))
-    assert await refusal(store, gpu_job(1, priority_class=LOW)) == ("lab", "gpu_milli", 1000)
+    assert (await store.submit([gpu_job(1, priority_class=LOW)], 1)).held == {3}, "the burst will have room"
+    assert await start(store, epoch, given(3, Admission.BURST)) == [3]
+    await finish(store, epoch, 2)
+    assert await start(store, epoch, given(3, Admission.BURST)) == []
     await check_exact(store)
 
 
@@ -149,20 +171,28 @@ async def test_a_tenant_that_may_not_burst_holds_nothing_for_it(store: Store) ->
     await check_exact(store)
 
 
-async def test_the_burst_and_the_quota_together_stay_within_half_as_much_again(store: Store) -> None:
-    """So much may be on the burst that the quota has room and both together have none: who comes then waits
-    until the burst gives way."""
+async def test_a_full_burst_keeps_nobody_from_the_quota(store: Store) -> None:
+    """Nor do admitted ones take anything of the burst: each has its own limit."""
     await tenant(store, limits=FOUR_GPUS)
     epoch = await store.claim()
-    await submit(store, gpu_job(1))
-    await submit(store, gpu_job(4, priority_class=LOW))
-    assert await start(store, epoch, given(2, Admission.BURST)) == []
-    assert (await store.submit([gpu_job(1), gpu_job(1)], 1)).held == {4}
-    assert await gpus(store) == (2000, 4000)
-    assert await start(store, epoch, given(4, Admission.NOW), given(3)) == [4]
-    await finish(store, epoch, 2)
+    await submit(store, gpu_job(4))
+    await submit(store, gpu_job(2, priority_class=LOW))
+    assert await start(store, epoch, given(1), given(2, Admission.BURST)) == []
+    await finish(store, epoch, 1)
+    assert not (await store.submit([gpu_job(3), gpu_job(1, priority_class=LOW)], 1)).held
+    assert await start(store, epoch, given(3), given(4)) == []
+    assert await gpus(store) == (4000, 2000)
+    await check_exact(store)
+
+
+async def test_a_full_burst_keeps_nobody_held_from_being_admitted(store: Store) -> None:
+    await tenant(store, limits=FOUR_GPUS, terms=QUEUE)
+    epoch = await store.claim()
+    await submit(store, gpu_job(2), *[gpu_job(2, priority_class=LOW)] * 2, gpu_job(2))
+    assert await start(store, epoch, given(1, Admission.NOW), given(2, Admission.BURST)) == []
+    assert await start(store, epoch, given(3, Admission.BURST)) == [3]
     assert await start(store, epoch, given(4, Admission.NOW)) == []
-    assert await gpus(store) == (3000, 0)
+    assert await gpus(store) == (4000, 2000)
     await check_exact(store)
 
 

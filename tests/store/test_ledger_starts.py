@@ -151,7 +151,7 @@ async def test_only_the_leader_looks_after_the_ledger(store: Store) -> None:
 async def test_an_attempt_that_returns_is_counted_once_and_whole(store: Store) -> None:
     await tenant(store, job_limits=JobLimits(running=1, gpu_ms=100_000, period=Period.EVER))
     epoch = await store.claim()
-    await submit(store, gpu_job(1, time_limit_s=60), gpu_job(1))
+    await submit(store, gpu_job(1, time_limit_s=60, grace_s=5), gpu_job(1))
     await start(store, epoch, given(1, reserve_gpu_ms=65_000))
     await run(store, epoch, 1, 1000)
     await store.commit(epoch, Batch(5000, lost=[lost(1, 5000)]))
@@ -159,7 +159,7 @@ async def test_an_attempt_that_returns_is_counted_once_and_whole(store: Store) -
     await start(store, epoch, given(2))
     await store.commit(epoch, Batch(7000, returned=[AttemptReturned(nth(1, 1), 1000)]))
     assert await counts(store) == (2, 0), "it runs, whether or not it may"
-    assert await hours(store) == 60_000, "reserved by its time limit"
+    assert await hours(store) == 65_000, "reserved by its time limit and grace"
     await finish(store, epoch, 1, 9000)
     assert await hours(store) == 8000
     await check_exact(store)

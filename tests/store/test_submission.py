@@ -118,12 +118,34 @@ async def test_a_wish_to_cancel_is_recorded_once_and_on_live_jobs_only(store: St
     assert (await store.events())[3:] == [Event(4, 5, "cancel-requested", 1, None, {"by": "bob"}, "ann")]
 
 
+async def test_who_is_cancelled_at_once_has_no_grace_any_more(store: Store) -> None:
+    """Also if somebody asked for its end before; that one stays known as who did."""
+    await store.submit([a_job(grace_s=40), a_job(grace_s=40), a_job()], 1)
+    await store.request_cancel([1], "bob", 2)
+    await store.request_cancel([1, 2], "eve", 3, now=True)
+    await store.request_cancel([1, 2], "zoe", 4, now=True)
+    await store.request_cancel([2, 3], "zoe", 5)
+    assert (await store.changes(3)).cancels == [
+        (1, "bob", False),
+        (1, "eve", True),
+        (2, "eve", True),
+        (3, "zoe", False),
+    ]
+    tasks = (await store.load()).tasks
+    assert [(task.cancel_by, task.grace_s) for task in tasks] == [("bob", 0), ("eve", 0), ("zoe", None)]
+    told = [event.data for event in (await store.events())[3:]]
+    assert told == [{"by": "bob"}, *[{"by": "eve", "now": True}] * 2, {"by": "zoe"}]
+    job = await store.job(1)
+    assert job is not None
+    assert job.spec.grace_s == 40, "what was asked for stays on record"
+
+
 async def test_changes_tell_what_was_asked_since(store: Store) -> None:
     spec = a_job(name="x", priority=7, max_wait_s=9, grace_s=4)
     await store.submit([spec, a_job("bob")], 10)
     await store.request_cancel([2], "eve", 11)
     first = await store.changes(0)
-    assert (first.seq, first.more, first.cancels) == (3, False, [(2, "eve")])
+    assert (first.seq, first.more, first.cancels) == (3, False, [(2, "eve", False)])
     assert first.submitted[0] == TaskBrief(
         TaskId(1, 0), Status.PENDING, spec.groups[0].request, "ann", "default", "x",
         spec.priority_class, 7, 10, 0, None, 9, True, 4, None,

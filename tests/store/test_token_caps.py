@@ -25,7 +25,8 @@ async def left(store: Store) -> list[tuple[int | None, int | None]]:
 
 
 def an_hour(gpus: float = 1) -> JobSpec:
-    return gpu_job(gpus, "default", time_limit_s=3600)
+    """With the minute of grace that its class has."""
+    return gpu_job(gpus, "default", time_limit_s=3540)
 
 
 async def test_a_token_without_caps_is_good_for_everything(store: Store) -> None:
@@ -49,7 +50,7 @@ async def test_jobs_are_counted_and_a_refused_submission_is_not(store: Store) ->
     assert await left(store) == [(0, None)]
 
 
-async def test_gpu_hours_are_asked_for_by_the_time_limit(store: Store) -> None:
+async def test_gpu_hours_are_asked_for_by_the_time_limit_and_the_grace(store: Store) -> None:
     token_id = await a_token(store, gpu_ms=3 * HOUR)
     await store.submit([an_hour(2)], 1, token_id=token_id)
     with pytest.raises(TokenSpentError, match=r"good for 1 more GPU-hours, and this asks for 1\.5"):
@@ -58,6 +59,8 @@ async def test_gpu_hours_are_asked_for_by_the_time_limit(store: Store) -> None:
         await store.submit([gpu_job(1, "default")], 1, token_id=token_id)
     await store.submit([gpu_job(0, "default")], 1, token_id=token_id)
     assert await left(store) == [(None, HOUR)]
+    with pytest.raises(TokenSpentError, match="asks for 2 by its time limit and grace"):
+        await store.submit([gpu_job(1, "default", time_limit_s=3600, grace_s=3600)], 1, token_id=token_id)
 
 
 async def test_what_a_job_has_not_used_is_given_back_when_it_ends(store: Store) -> None:

@@ -69,6 +69,8 @@ class ClusterServer:
             self._failure = failure
         finally:
             self._ready.set()
+            self.loop.run_until_complete(_end_the_rest())
+            self.loop.close()
 
     async def _main(self) -> None:
         entrance = await open_entrance(self.settings, self.store)
@@ -106,7 +108,7 @@ class ClusterServer:
         self._ready.set()
         settling = asyncio.create_task(self._settle())
         await serving
-        settling.cancel()
+        settling.cancel()  # with the rest of what still waits, it is heard out at the end
 
     async def _settle(self) -> None:
         """What the control loop does with a hello: from then on heartbeats are answered."""
@@ -174,6 +176,14 @@ class ClusterServer:
         while not is_so():
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
             time.sleep(0.01)
+
+
+async def _end_the_rest() -> None:
+    """Streams that nobody closed, and whoever reads them: a loop that is closed over them complains."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 @contextmanager

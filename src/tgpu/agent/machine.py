@@ -27,6 +27,7 @@ class StopTask:
     attempt: str
     cause: Cause
     detail: str
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Machine:
         if known is None or known.phase is Phase.ENDED:
             self._dirty[stop.attempt] = None
             return []
-        return [StopTask(stop.attempt, stop.cause, stop.detail)]
+        return [StopTask(stop.attempt, stop.cause, stop.detail, stop.at_once)]
 
     def _drop(self, attempt: str, now: float) -> list[Instruction]:
         known = self.attempts.get(attempt)

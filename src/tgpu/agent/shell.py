@@ -366,8 +366,8 @@ class Agent:
                 case LaunchTask(launch=launch):
                     self._meter.launched(launch.attempt, launch.devices, launch.gpu_milli, self._now())
                     runner.launch(launch_spec(launch, self._log_cap_bytes, self._everybodys_env))
-                case StopTask(attempt=attempt, cause=cause, detail=detail):
-                    runner.stop(attempt, cause, detail)
+                case StopTask(attempt=attempt, cause=cause, detail=detail, at_once=at_once):
+                    runner.stop(attempt, cause, detail, at_once=at_once)
                 case ForgetTask(attempt=attempt):
                     runner.forget(attempt)
 

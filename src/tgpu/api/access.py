@@ -31,7 +31,9 @@ class Sight(Enum):
 
 def sight_of(owner: str, tenant_id: str, caller: Caller, settings: Settings) -> Sight:
     rights = caller.rights
-    if owner == caller.user and rights.reaches(tenant_id):
+    if not rights.reaches(tenant_id):
+        return Sight.NOTHING
+    if owner == caller.user:
         return Sight.WHOLE
     if rights.member_role_in(tenant_id) is not None:
         return Sight.MASKED
@@ -46,30 +48,46 @@ def masked(env: dict[str, str]) -> dict[str, str]:
 
 def sees_all(caller: Caller, settings: Settings) -> bool:
     """Whether there is nothing that is kept from them altogether."""
+    return not _is_narrowed(caller) and _may_see_others(caller, settings)
+
+
+def _is_narrowed(caller: Caller) -> bool:
+    """To a part of the tree, by their token."""
+    scope = caller.rights.scope
+    return scope is not None and scope.tenant_id is not None
+
+
+def _may_see_others(caller: Caller, settings: Settings) -> bool:
     return settings.others_see != "nothing" or caller.rights.role_everywhere is not None
 
 
-def seen_tenants(caller: Caller, pages: Pages) -> frozenset[str]:
-    """Those in which they have a role."""
-    return frozenset(name for name in pages.tenants if caller.rights.role_in(name) is not None)
+def sees_tenant(tenant_id: str, caller: Caller, settings: Settings) -> bool:
+    """Whether they may know of those who are there."""
+    rights = caller.rights
+    return rights.reaches(tenant_id) and (
+        _may_see_others(caller, settings) or rights.role_in(tenant_id) is not None
+    )
+
+
+def _seen_tenants(call: Call, pages: Pages) -> frozenset[str]:
+    return frozenset(name for name in pages.tenants if sees_tenant(name, call.caller, call.services.settings))
 
 
 async def seen_by(call: Call) -> Seen | None:
     """Whose jobs the caller may know of; None: everybody's."""
     if sees_all(call.caller, call.services.settings):
         return None
-    scope = call.caller.rights.scope
-    narrowed = scope is not None and scope.tenant_id is not None
-    tenants = seen_tenants(call.caller, await call.book.pages())
-    return Seen(None if narrowed else call.caller.user, tenants)
+    tenants = _seen_tenants(call, await call.book.pages())
+    return Seen(None if _is_narrowed(call.caller) else call.caller.user, tenants)
 
 
 async def shown_tenants(call: Call) -> Collection[str] | None:
-    """The tenants that the caller may know of, and all above them, whose limits are theirs too; None: all."""
+    """The tenants that the caller may know of, and all above them, whose limits are theirs too, but none
+    where their token is not good; None: all."""
     if sees_all(call.caller, call.services.settings):
         return None
-    own = seen_tenants(call.caller, await call.book.pages())
-    return {above for name in own for above in lineage(name)}
+    own = _seen_tenants(call, await call.book.pages())
+    return {above for name in own for above in lineage(name) if call.caller.rights.reaches(above)}
 
 
 async def known_jobs(call: Call, job_ids: Collection[int]) -> Collection[int]:

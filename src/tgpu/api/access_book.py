@@ -11,12 +11,13 @@ from contextlib import suppress
 from time import monotonic
 
 from tgpu.api.roles import Rights, Scope
+from tgpu.api.term_sources import Sources, sources
 from tgpu.api.terms import Effective, effective
 from tgpu.config.settings import Settings
 from tgpu.config.tiers import TierSettings
 from tgpu.domain.access import Role
 from tgpu.domain.tenant import Tenant, lineage
-from tgpu.domain.tenant_rules import asks_for_groups, home_of, tenant_rules
+from tgpu.domain.tenant_rules import TenantRule, asks_for_groups, home_of, tenant_rules
 from tgpu.store.access_port import AccessBook
 from tgpu.store.port import Store, StoreUnavailableError
 
@@ -40,9 +41,20 @@ class Pages:
         """Of a tenant that there is, or of one that is yet to be made below those there are."""
         found = self._effective.get(tenant_id)
         if found is None:
-            line = [self.tenants[name] for name in lineage(tenant_id) if name in self.tenants]
-            found = self._effective[tenant_id] = effective(line, self.tiers)
+            found = self._effective[tenant_id] = effective(self._line(tenant_id), self.tiers)
         return found
+
+    def effective_of(self, tenant: Tenant) -> Effective:
+        """As if the tenant were like this."""
+        above = [self.tenants[name] for name in lineage(tenant.tenant_id)[:-1] if name in self.tenants]
+        return effective([*above, tenant], self.tiers)
+
+    def sources_of(self, tenant_id: str) -> Sources:
+        """Who says what is effective."""
+        return sources(self._line(tenant_id), self.tiers, self.effective_terms(tenant_id))
+
+    def _line(self, tenant_id: str) -> list[Tenant]:
+        return [self.tenants[name] for name in lineage(tenant_id) if name in self.tenants]
 
 
 class Book:
@@ -90,6 +102,14 @@ class Book:
             home=self.home_of(user, groups),
             scope=scope,
         )
+
+    def rules_into(self, tenant_id: str) -> list[TenantRule]:
+        """Those that give somebody this tenant, or one below it."""
+        return [rule for rule in self._rules if rule.points_into(tenant_id)]
+
+    def rules_without_tenant(self, pages: Pages) -> list[TenantRule]:
+        """Those whose tenant, as far as it is the same for everybody, there is not."""
+        return [rule for rule in self._rules if rule.certain_id and rule.certain_id not in pages.tenants]
 
     async def _read(self) -> None:
         async with self._reading:

@@ -1,4 +1,4 @@
-"""Who vouches for a caller: the kernel on the unix socket, a token over TCP; each is a class behind one port.
+"""Who vouches for a caller: a token, else the kernel on the unix socket; each is a class behind one port.
 
 Another one (OpenID Connect, say) is one more class in the list that `identity.py` goes through: it reads what
 it understands of a request and names an account of this machine, or leaves the request to the next.
@@ -57,7 +57,7 @@ class SocketPeer:
             raise forbidden(
                 f"uid {peer.uid} has no account on this machine; tgpu runs jobs only for named accounts"
             )
-        return Claims(account, "socket", f"pid {peer.pid}")
+        return Claims(account, "socket", _address(scope))
 
 
 def new_token() -> str:
@@ -98,9 +98,11 @@ class BearerToken:
 
     async def caller(self, scope: Scope) -> Claims | None:
         written = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not written:
+            return None
         scheme, _, text = (written[0] if len(written) == 1 else b"").partition(b" ")
         if scheme.lower() != b"bearer" or not text.strip():
-            return None
+            raise unauthorized("one header `Authorization: Bearer tgpu_…` is understood, and no other")
         token = await self._token(digest_of(text.strip().decode("latin-1")))
         if token is None:
             raise unauthorized("this token is not known here, or was revoked; make a new one")
@@ -109,8 +111,7 @@ class BearerToken:
         account = await self._accounts.by_name(token.user)
         if account is None:
             raise forbidden(f"this token is for {token.user}, who has no account on this machine any more")
-        client = scope["client"]
-        return Claims(account, "token", client[0] if client else "", token)
+        return Claims(account, "token", _address(scope), token)
 
     async def _token(self, digest: str) -> Token | None:
         kept = self._kept.get(digest)
@@ -126,6 +127,13 @@ class BearerToken:
         if self._may_keep and revocations == self._revocations:  # else it may be older than a revocation
             self._kept[digest] = (self._clock() + _KEEP_S, token)
         return token
+
+
+def _address(scope: Scope) -> str:
+    peer, client = peer_of(scope), scope["client"]
+    if peer is not None:
+        return f"pid {peer.pid}"
+    return client[0] if client else ""
 
 
 def unauthorized(detail: str) -> ProblemError:

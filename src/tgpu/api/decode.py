@@ -93,6 +93,8 @@ def _sentence(message: str, kind: object, at: str) -> ProblemError:
         return _unknown_field(unknown["name"], kind, field)
     if mismatch := _MISMATCH.search(what):
         expected, got = _in_words(mismatch["expected"]), _in_words(mismatch["got"])
+        if "int" in mismatch["expected"] and mismatch["got"] == "float":
+            got = "one with a point or an exponent: write it in digits, such as 1000"
         return unprocessable(field, f"{field or 'the body'} must be {expected}; got {got}")
     return unprocessable(field, f"{field or 'the body'}: {what[:1].lower()}{what[1:]}")
 

@@ -13,6 +13,7 @@ from litestar import Request, Response
 from tgpu.api.access_book import Book
 from tgpu.api.identity import Caller, Identity
 from tgpu.api.needs import Needs
+from tgpu.api.peercred import peer_of
 from tgpu.api.query import Query
 from tgpu.api.services import Services
 from tgpu.domain.access import Actor
@@ -50,6 +51,11 @@ class Call:
     def caller(self) -> Caller:
         caller: Caller = self.request.scope["tgpu.caller"]  # type: ignore[typeddict-item]  # set by the gate
         return caller
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it came over the socket, and so from this machine."""
+        return peer_of(self.request.scope) is not None
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])

@@ -46,8 +46,8 @@ class Identity:
         self._admins = frozenset(settings.admins)
         self._own_uid = os.geteuid()
         self._tokens = BearerToken(store, accounts, now_ms, shared=bool(settings.store))
-        # On the socket the kernel's word comes first: a token there could only be somebody else's.
-        self._authenticators: Sequence[Authenticator] = (SocketPeer(accounts), self._tokens)
+        # Who brings a token means to be judged by it, also on the socket, where it may narrow them down.
+        self._authenticators: Sequence[Authenticator] = (self._tokens, SocketPeer(accounts))
 
     def forget(self, digest: str) -> None:
         """Called once a token is revoked."""
@@ -67,7 +67,7 @@ class Identity:
                 narrowed = None if claims.token is None else Scope.of(claims.token)
                 rights = await self.rights_of(claims.account, narrowed)
                 return Caller(claims.account, rights, claims.via, claims.address, claims.token)
-        raise unauthorized("send a token: `Authorization: Bearer tgpu_…` (POST /tokens makes one)")
+        raise unauthorized("send a token: `Authorization: Bearer tgpu_…` (`tgpu token create` makes one)")
 
     async def rights_of(self, account: Account, scope: Scope | None = None) -> Rights:
         """What they have now: who is an administrator no longer keeps no back door in a token."""

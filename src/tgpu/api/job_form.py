@@ -8,11 +8,10 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from tgpu.domain.job import OnReturn
 from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
 from tgpu.domain.node_terms import MAX_TERMS
-from tgpu.domain.priority import PriorityClass
+from tgpu.domain.priority import MAX_GRACE_S, PriorityClass
 from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_GPU_MILLI, MAX_MIB, MAX_PRIORITY, MAX_SECONDS, MILLI
 
 MAX_NAME = 200
-MAX_GRACE_S = 24 * 3600
 MAX_BULK = 10_000
 
 
@@ -168,9 +167,9 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             "the one that replaced it."
         ),
     ] = OnReturn.LONGEST
-    grace_s: Annotated[Number | None, _number("Seconds between SIGTERM and SIGKILL.", 0, MAX_GRACE_S, 60)] = (
-        None
-    )
+    grace_s: Annotated[
+        Number | None, _number("Seconds from SIGTERM to SIGKILL, up to `max_grace`.", 0, MAX_GRACE_S, 60)
+    ] = None
 
 
 class Submission(JobAsked, kw_only=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from tgpu.api.job_form import MAX_GRACE_S, MAX_NAME, JobAsked
+from tgpu.api.job_form import MAX_NAME, JobAsked
 from tgpu.api.problems import ProblemError, unprocessable
 from tgpu.api.secret_rules import checked_secret_env
 from tgpu.config.settings import Settings
@@ -25,6 +25,8 @@ from tgpu.domain.quantities import (
     BadQuantityError,
     mib,
     milli,
+    seconds,
+    time_in_words,
     whole,
 )
 
@@ -36,16 +38,18 @@ _MAX_SELECTORS = 64
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a job that does not say gets."""
+    """What a job that does not say gets, and the most that it may ask of what no quota counts."""
 
     cpu_milli: int
     memory_mib: int
+    max_grace_s: int
 
     @classmethod
     def of(cls, settings: Settings) -> "Defaults":
         return cls(
             milli("default_cpus", settings.default_cpus, MAX_CPU_MILLI),
             mib("default_memory", settings.default_memory),
+            seconds("max_grace", settings.max_grace),
         )
 
 
@@ -58,7 +62,7 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         request = _request(asked, user, defaults)
         time_limit_s = _seconds("time_limit_s", asked.time_limit_s, low=1)
         max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
-        grace_s = None if asked.grace_s is None else whole("grace_s", asked.grace_s, MAX_GRACE_S)
+        grace_s = None if asked.grace_s is None else _grace(asked.grace_s, defaults.max_grace_s)
     except BadQuantityError as error:
         field = str(error).partition(" ")[0]
         raise unprocessable(field, str(error)) from None
@@ -130,6 +134,16 @@ def _seconds(name: str, value: float | None, low: int) -> int | None:
     number = whole(name, value, MAX_SECONDS)
     if number < low:
         raise BadQuantityError(f"{name} must be at least {low}; got {value}")
+    return number
+
+
+def _grace(value: float, most_s: int) -> int:
+    number = whole("grace_s", value, MAX_SECONDS)
+    if number > most_s:
+        raise BadQuantityError(
+            f"grace_s may be at most {time_in_words(most_s)} here, by the setting max_grace; got "
+            f"{time_in_words(number)}: ask for less, or save the work from time to time instead of at the end"
+        )
     return number
 
 

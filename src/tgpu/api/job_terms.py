@@ -11,7 +11,8 @@ from tgpu.api.terms import Effective, in_order
 from tgpu.domain.access import Role
 from tgpu.domain.job import JobSpec
 from tgpu.domain.priority import TERMS, PriorityClass
-from tgpu.domain.tenant import TENANT_ID
+from tgpu.domain.quantities import time_in_words
+from tgpu.domain.tenant import GRAMMAR, TENANT_ID
 from tgpu.store.access_port import Token
 
 
@@ -19,7 +20,7 @@ async def terms_for(call: Call, asked_id: str | None, owner: Rights) -> tuple[st
     """The tenant that a job goes to, and what holds there. `owner`: whose job it is. Raises ProblemError."""
     tenant_id = _home(call, owner) if asked_id is None else asked_id
     if not TENANT_ID.fullmatch(tenant_id):
-        raise unprocessable("tenant_id", f"tenant_id must look like org/team; got {tenant_id[:80]!r}")
+        raise unprocessable("tenant_id", f"tenant_id must be {GRAMMAR}; got {tenant_id[:80]!r}")
     pages = await call.book.pages()
     if tenant_id not in pages.tenants:
         pages = await call.book.fresh_pages()
@@ -56,7 +57,7 @@ def _check_right(call: Call, tenant_id: str, pages: Pages, *, named: bool) -> No
 
 def _no_such_tenant(tenant_id: str, *, named: bool) -> ProblemError:
     if named:
-        sentence = f"there is no tenant {tenant_id!r}; GET /tenants lists those that exist"
+        sentence = f"there is no tenant {tenant_id!r}; `tgpu tenants` lists those that exist"
     else:
         sentence = f"your home by the setting tenant_rules is {tenant_id}, which does not exist"
     return unprocessable(
@@ -78,9 +79,10 @@ def under_terms(spec: JobSpec, terms: Effective, token: Token | None) -> JobSpec
     limit_s = spec.time_limit_s if spec.time_limit_s is not None else terms.default_limit_s
     most_s = terms.most_limit_s
     if most_s is not None and (limit_s is None or limit_s > most_s):
-        got = "this has none" if limit_s is None else f"got {limit_s}"
+        got = "this has none" if limit_s is None else f"got {time_in_words(limit_s)}"
         raise unprocessable(
-            "time_limit_s", f"time_limit_s must be at most {most_s} in tenant {spec.tenant_id}; {got}"
+            "time_limit_s",
+            f"time_limit_s must be at most {time_in_words(most_s)} in tenant {spec.tenant_id}; {got}",
         )
     if limit_s is None and _wants_gpus(spec):
         _check_hours(spec, terms, token)

@@ -58,7 +58,7 @@ def _check_role(call: Call, needs: Needs) -> None:
     role: Role | None
     match needs.where:
         case Where.ANYWHERE | Where.OWN:
-            role, place = highest, "somewhere"
+            role, place = highest, "in some tenant"
         case Where.TENANT:
             role, place = rights.role_in(call.tenant_id()), f"in {call.tenant_id()[:100]}"
         case Where.ABOVE:
@@ -94,7 +94,7 @@ def _too_little(caller: Caller, needed: Role, role: Role | None, place: str) -> 
     if needed is Role.ADMIN:
         return forbidden(f"only administrators may do this; {caller.user} is none")
     has = "no role" if role is None else f"the role {role.word}"
-    return forbidden(f"this needs the role {needed.word} {place}; {caller.user} has {has} there")
+    return forbidden(f"this needs the role {needed.word} {place}; {caller.user} has {has}")
 
 
 async def _admit_to_job(call: Call, needs: Needs) -> Job:
@@ -107,9 +107,14 @@ async def _admit_to_job(call: Call, needs: Needs) -> Job:
     if caller.rights.highest is None and (job is None or job.spec.user != caller.user):
         raise _nobody(caller)
     if job is None or _sight(job, caller, settings) is Sight.NOTHING:
-        raise not_found(f"there is no job {job_id}; `tgpu list --all` shows those there are")
+        where = (
+            ""
+            if scope is None or scope.tenant_id is None
+            else f" in {scope.tenant_id}, where this token is good"
+        )
+        raise not_found(f"there is no job {job_id}{where}; `tgpu list --all` shows those there are")
     if not may_with(job, needs, caller, settings):
-        raise _not_yours(job, needs, caller)
+        raise _not_yours(job, needs)
     return job
 
 
@@ -130,10 +135,8 @@ def may_with(job: Job, needs: Needs, caller: Caller, settings: Settings) -> bool
     return word in settings.others_may and at_least(rights.highest, needs.role)
 
 
-def _not_yours(job: Job, needs: Needs, caller: Caller) -> ProblemError:
+def _not_yours(job: Job, needs: Needs) -> ProblemError:
     owner = job.spec.user
-    if owner == caller.user:
-        return forbidden(f"job {job.job_id} is in {job.spec.tenant_id}, where this token is not good")
     _, deed = _DEEDS[needs.action]
     assert needs.others is not None
     return forbidden(

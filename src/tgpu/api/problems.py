@@ -102,7 +102,7 @@ def _from_store(error: Exception) -> ProblemError | None:
         return unprocessable("to", f"to: {error}")
     if isinstance(error, UnknownTenantError):
         return unprocessable(
-            "tenant_id", f"tenant_id: {error}; GET /tenants lists those that exist, an operator adds one"
+            "tenant_id", f"tenant_id: {error}; `tgpu tenants` lists those that exist, an operator adds one"
         )
     for kind, (name, more) in _CONFLICTS.items():
         if isinstance(error, kind):
@@ -111,7 +111,7 @@ def _from_store(error: Exception) -> ProblemError | None:
 
 
 _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
-    TenantExistsError: ("tenant-exists", "{}; PATCH it to change it"),
+    TenantExistsError: ("tenant-exists", "{}; change that one, or choose another name"),
     TenantInUseError: ("tenant-in-use", "{}"),
     ArchivedTenantError: ("tenant-archived", "{}"),
     TokenSpentError: ("token-spent", "{}"),

@@ -2,36 +2,40 @@
 
 from collections.abc import Callable
 
-from tgpu.api.edge import QUOTA_NAMES, decimal
-from tgpu.domain.quantities import size_in_words
-from tgpu.domain.quota import BURST_DEN, BURST_NUM, GENERIC, GPU_MODEL
+from tgpu.api.edge import QUOTA_NAMES, decimal, gpu_hours
+from tgpu.domain.quantities import MILLI, size_in_words, time_in_words
+from tgpu.domain.quota import BURST_PART, GENERIC, GPU_MODEL, Period
 from tgpu.domain.tenant import Tenant
 from tgpu.store.quota_port import QuotaExceededError
 
 WAITING = "waiting"
-_UNITS = {"cpu_milli": "CPUs", "memory_mib": "of memory", "disk_mib": "of disk", "gpu_milli": "GPUs"}
+GPU_MS = "gpu_ms"
+_UNITS = {"cpu_milli": "CPU", "memory_mib": "of memory", "disk_mib": "of disk", "gpu_milli": "GPU"}
 _SIZES = ("memory_mib", "disk_mib")
+_MINUTE_S = 60
 
 
 def quota_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
     tenant, dimension, asked = error.tenant, error.dimension, error.asked
+    if dimension == GPU_MS:
+        return _hours_sentence(error)
     limit, used = _limit_and_use(tenant, dimension)
     free = max(limit - used, 0)
-    scale, said, unit = _ways_to_say(dimension)
-    verb = "is" if dimension in _SIZES else "are"
-    sentence = f"tenant {tenant.tenant_id} {_may(dimension, said(limit), unit)}"
+    scale, said = _ways_to_say(dimension)
+    sentence = f"tenant {tenant.tenant_id} may have {_amount(dimension, limit)} "
+    sentence += "waiting at once" if dimension == WAITING else "at once"
     if asked > limit:
         sentence += f"; this asks for {said(asked)}, which is more than the whole limit: ask for less"
     else:
         room = f"Up to {said(free)} would fit now" if free else "Nothing fits now"
         sentence += (
-            f" and {said(used)} {verb} taken; this asks for {said(asked)} more. {room}; wait until some of "
+            f" and {said(used)} {_are(dimension, used)} taken; this asks for {said(asked)} more. {room}; "
+            "wait until some of its jobs end"
         )
-        sentence += "its jobs end"
     burst = tenant.burst.of(dimension) if dimension != WAITING else 0
     if burst:
-        most = limit * BURST_NUM // BURST_DEN
-        sentence += f" (with the burst it may have {said(most)}, and {said(burst)} of that {verb} taken, too)"
+        most = said(limit // BURST_PART)
+        sentence += f" (of the burst, {most} more, {said(burst)} {_are(dimension, burst)} taken, too)"
     sentence += f", or ask {_whom(tenant)} for a higher quota"
     numbers: dict[str, object] = {
         "tenant_id": tenant.tenant_id,
@@ -45,6 +49,30 @@ def quota_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
     return sentence, numbers
 
 
+def _hours_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
+    """Only who asks for more than a whole period has is refused for its GPU-hours."""
+    tenant, longest_s = error.tenant, error.longest_limit_s or 0
+    limit, used, period = tenant.job_limits.gpu_ms or 0, tenant.job_use.gpu_ms, tenant.job_limits.period
+    longest_s -= longest_s % _MINUTE_S if longest_s > _MINUTE_S else 0
+    fewer = f"at most --time {time_in_words(longest_s)}, or fewer GPUs" if longest_s > 0 else "fewer GPUs"
+    sentence = (
+        f"tenant {tenant.tenant_id} may use {gpu_hours(limit)} GPU-hours"
+        f"{'' if period is Period.EVER else f' a {period}'}; this may take {gpu_hours(error.asked)} until "
+        f"its time limit and grace are over, which is more than the whole limit: ask for {fewer}, or ask "
+        f"{_whom(tenant)} for a higher quota"
+    )
+    numbers: dict[str, object] = {
+        "tenant_id": tenant.tenant_id,
+        "resource": "gpu_hours",
+        "limit": gpu_hours(limit),
+        "used": gpu_hours(used),
+        "burst": 0,
+        "asked": gpu_hours(error.asked),
+        "would_fit": gpu_hours(max(limit - used, 0)),
+    }
+    return sentence, numbers | ({"longest_time_limit_s": longest_s} if longest_s > 0 else {})
+
+
 def _limit_and_use(tenant: Tenant, dimension: str) -> tuple[int, int]:
     if dimension == WAITING:
         return tenant.job_limits.waiting or 0, tenant.job_use.waiting
@@ -53,23 +81,37 @@ def _limit_and_use(tenant: Tenant, dimension: str) -> tuple[int, int]:
     return dict(tenant.limits.named).get(dimension, 0), tenant.used.of(dimension)
 
 
-def _ways_to_say(dimension: str) -> tuple[Callable[[int], object], Callable[[int], object], str]:
-    """As a number, as a word, and of what."""
+def _ways_to_say(dimension: str) -> tuple[Callable[[int], object], Callable[[int], object]]:
+    """As a number, and as a word."""
     if dimension in _SIZES:
-        return int, size_in_words, _UNITS[dimension]
-    if dimension == WAITING:
-        return int, str, "jobs"
+        return int, size_in_words
+    if dimension == WAITING or dimension.startswith(GENERIC):
+        return int, str
+    return decimal, decimal
+
+
+def _amount(dimension: str, amount: int) -> str:
+    """`1 GPU`, `2 a100 GPUs`, `16 GiB of memory`, `2 of licence`, `1 job`."""
+    said = _ways_to_say(dimension)[1](amount)
+    if dimension in _SIZES:
+        return f"{said} {_UNITS[dimension]}"
     if dimension.startswith(GENERIC):
-        return int, str, f"of {dimension.removeprefix(GENERIC)}"
-    if dimension.startswith(GPU_MODEL):
-        return decimal, decimal, f"{dimension.removeprefix(GPU_MODEL)} GPUs"
-    return decimal, decimal, _UNITS[dimension]
-
-
-def _may(dimension: str, limit: object, unit: str) -> str:
+        return f"{said} of {dimension.removeprefix(GENERIC)}"
     if dimension == WAITING:
-        return f"may have {limit} {unit} waiting at once"
-    return f"may have {limit} {unit} at once"
+        unit = "job"
+    elif dimension.startswith(GPU_MODEL):
+        unit = f"{dimension.removeprefix(GPU_MODEL)} GPU"
+    else:
+        unit = _UNITS[dimension]
+    return f"{said} {unit}" if _is_one(dimension, amount) else f"{said} {unit}s"
+
+
+def _are(dimension: str, amount: int) -> str:
+    return "is" if dimension in _SIZES or _is_one(dimension, amount) else "are"
+
+
+def _is_one(dimension: str, amount: int) -> bool:
+    return amount == (1 if dimension == WAITING or dimension.startswith(GENERIC) else MILLI)
 
 
 def _resource(dimension: str) -> str:

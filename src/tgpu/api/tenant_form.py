@@ -1,4 +1,4 @@
-"""Tenants as callers write and see them."""
+"""Tenants as callers write them."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -7,7 +7,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tgpu.api.access_book import Pages
-from tgpu.api.edge import optional_gpu_hours
 from tgpu.api.problems import unprocessable
 from tgpu.api.quota_form import (
     Cpus,
@@ -19,18 +18,16 @@ from tgpu.api.quota_form import (
     HoursPeriod,
     Memory,
     Number,
-    QuotaOut,
     QuotaPatch,
     Running,
     Waiting,
     gpu_ms_of,
-    quota_out,
 )
-from tgpu.api.terms import ALL_CLASSES, Effective, in_order
+from tgpu.api.terms import ALL_CLASSES, in_order
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.quantities import MAX_SECONDS, BadQuantityError, whole
+from tgpu.domain.quantities import MAX_SECONDS, BadQuantityError, time_in_words, whole
 from tgpu.domain.quota import OverQuota, Period
-from tgpu.domain.tenant import TENANT_ID, Budget, Tenant, Terms, parent_of
+from tgpu.domain.tenant import GRAMMAR, TENANT_ID, Budget, Tenant, Terms, parent_of
 
 MAX_WEIGHT = 1_000_000
 RESERVED = frozenset({"quota", "members", "move"})  # `/tenants/a/quota` is the quota of `a`
@@ -72,7 +69,7 @@ Over = Annotated[
     Meta(description="Whether jobs beyond the quota are refused, or held until it has room."),
 ]
 MayBurst = Annotated[
-    bool | None, Meta(description="Whether low jobs may use up to half as much again while nobody else can.")
+    bool | None, Meta(description="Whether low jobs may use half as much beside it while nobody else can.")
 ]
 Archived = Annotated[bool, Meta(description="It takes no new jobs, nor does anybody below it.")]
 BudgetPeriod = Annotated[Period, Meta(description="What the budget is for.")]
@@ -116,49 +113,18 @@ class TenantAsked(TenantPatch, kw_only=True):
         return QuotaPatch(**{name: getattr(self, name) for name in QuotaPatch.__struct_fields__})
 
 
-class EffectiveOut(msgspec.Struct, kw_only=True):
-    """What holds for its jobs once its tier and all above it have had their say."""
-
-    default_class: PriorityClass
-    classes: list[PriorityClass]
-    default_time_limit_s: int | None
-    max_time_limit_s: int | None
-    over_quota: OverQuota
-    may_burst: bool
-    archived: bool
-
-
-class TenantOut(msgspec.Struct, kw_only=True):
-    """One of those who share the machines; a null term is its tier's or its parent's to say."""
-
-    tenant_id: str
-    parent_id: str | None
-    weight: int
-    tier: str | None
-    default_class: PriorityClass | None
-    classes: list[PriorityClass] | None
-    default_time_limit_s: int | None
-    max_time_limit_s: int | None
-    over_quota: OverQuota | None
-    may_burst: bool | None
-    archived: bool
-    budget_gpu_hours: int | float | None
-    budget_period: Period
-    version: int
-    effective: EffectiveOut
-    quota: QuotaOut
-
-
 def checked_id(field: str, tenant_id: str) -> str:
     if not TENANT_ID.fullmatch(tenant_id):
         raise unprocessable(
             field,
-            f"{field} must be up to 8 names joined by slashes, each of a-z, 0-9, _ and -, such as org/team; "
-            f"got {tenant_id[:80]!r}",
+            f"{field} must be {GRAMMAR} ({', '.join(sorted(RESERVED))} are reserved); got {tenant_id[:80]!r}",
         )
     for level in tenant_id.split("/"):
         if level in RESERVED:
-            raise unprocessable(field, f"{field} must not contain the name {level!r}: that is taken")
+            reserved = ", ".join(sorted(RESERVED))
+            raise unprocessable(
+                field, f"{field} must not contain the name {level!r}: {reserved} are reserved; choose another"
+            )
     return tenant_id
 
 
@@ -197,21 +163,38 @@ def _terms(patch: TenantPatch, old: Tenant, pages: Pages) -> Terms:
         terms = replace(terms, may_burst=patch.may_burst)
     if patch.archived is not UNSET:
         terms = replace(terms, archived=patch.archived)
-    _check_together(terms)
+    _check_together(patch, replace(old, terms=terms), pages)
     return terms
 
 
-def _check_together(terms: Terms) -> None:
-    if terms.classes is not None and terms.default_class not in (None, *terms.classes):
+def _check_together(patch: TenantPatch, tenant: Tenant, pages: Pages) -> None:
+    """Terms that would hold for nobody are refused, but not for what somebody above has changed since."""
+    terms, holds = tenant.terms, pages.effective_of(tenant)
+    says_class = any(each is not UNSET for each in (patch.default_class, patch.classes, patch.tier))
+    if says_class and terms.default_class not in (None, *holds.classes):
         raise unprocessable(
             "default_class",
-            f"default_class must be one of {_in_words(terms.classes)}; got {terms.default_class}",
+            f"default_class must be one of {_in_words(holds.classes)}, the classes of "
+            f"{tenant.tenant_id}; got {terms.default_class}",
         )
-    default_s, most_s = terms.default_limit_s, terms.most_limit_s
-    if default_s is not None and most_s is not None and default_s > most_s:
+    parent = parent_of(tenant.tenant_id)
+    above_s = None if parent is None else pages.effective_terms(parent).most_limit_s
+    most_s = None if patch.max_time_limit_s is UNSET else terms.most_limit_s
+    if above_s is not None and most_s is not None and most_s > above_s:
+        raise unprocessable(
+            "max_time_limit_s",
+            f"max_time_limit_s may be at most {time_in_words(above_s)}, as {parent} has it; got "
+            f"{time_in_words(most_s)}",
+        )
+    says_limit = any(
+        each is not UNSET for each in (patch.default_time_limit_s, patch.max_time_limit_s, patch.tier)
+    )
+    default_s, most_s = terms.default_limit_s, holds.most_limit_s
+    if says_limit and default_s is not None and most_s is not None and default_s > most_s:
         raise unprocessable(
             "default_time_limit_s",
-            f"default_time_limit_s must be at most max_time_limit_s, which is {most_s}; got {default_s}",
+            f"default_time_limit_s may be at most {time_in_words(most_s)}, the longest time limit of "
+            f"{tenant.tenant_id}; got {time_in_words(default_s)}",
         )
 
 
@@ -267,37 +250,3 @@ def _budget(patch: TenantPatch, old: Budget | None) -> Budget | None:
 
 def _in_words(classes: frozenset[PriorityClass]) -> str:
     return ", ".join(in_order(classes)) or "none"
-
-
-def tenant_out(tenant: Tenant, pages: Pages) -> TenantOut:
-    terms, budget = tenant.terms, tenant.budget
-    return TenantOut(
-        tenant_id=tenant.tenant_id,
-        parent_id=tenant.parent_id,
-        weight=tenant.weight,
-        tier=terms.tier,
-        default_class=terms.default_class,
-        classes=None if terms.classes is None else in_order(terms.classes),
-        default_time_limit_s=terms.default_limit_s,
-        max_time_limit_s=terms.most_limit_s,
-        over_quota=terms.over_quota,
-        may_burst=terms.may_burst,
-        archived=terms.archived,
-        budget_gpu_hours=optional_gpu_hours(budget.gpu_ms if budget else None),
-        budget_period=budget.period if budget else Period.MONTH,
-        version=tenant.version,
-        effective=_effective_out(pages.effective_terms(tenant.tenant_id)),
-        quota=quota_out(tenant),
-    )
-
-
-def _effective_out(terms: Effective) -> EffectiveOut:
-    return EffectiveOut(
-        default_class=terms.default_class,
-        classes=in_order(terms.classes),
-        default_time_limit_s=terms.default_limit_s,
-        max_time_limit_s=terms.most_limit_s,
-        over_quota=terms.over_quota,
-        may_burst=terms.may_burst,
-        archived=terms.archived,
-    )

@@ -15,4 +15,4 @@ async def tenant_or_404(call: Call) -> Tenant:
 
 
 def no_tenant(tenant_id: str) -> ProblemError:
-    return not_found(f"there is no tenant {tenant_id[:100]!r}; GET /tenants lists them")
+    return not_found(f"there is no tenant {tenant_id[:100]!r}; `tgpu tenants` lists them")

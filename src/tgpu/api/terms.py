@@ -28,6 +28,8 @@ class Effective:
     """Which of them is archived, if one is."""
     gpu_hours_id: str | None = None
     """Which of them has a limit on GPU-hours, if one has."""
+    named_limits: frozenset[str] = frozenset()
+    """Of GPU models and other named things, anybody's."""
 
     @property
     def archived(self) -> bool:
@@ -59,6 +61,7 @@ def effective(line: Sequence[Tenant], tiers: Mapping[str, TierSettings]) -> Effe
         gpu_hours_id=next(
             (tenant.tenant_id for tenant in line if tenant.job_limits.gpu_ms is not None), None
         ),
+        named_limits=frozenset(name for tenant in line for name, _ in tenant.limits.named),
     )
 
 

@@ -11,7 +11,7 @@ from tgpu.api.quota_form import MAX_GPU_HOURS, MAX_JOBS, gpu_ms_of
 from tgpu.domain.access import ROLES, Action, Role
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quantities import BadQuantityError, whole
-from tgpu.domain.tenant import TENANT_ID
+from tgpu.domain.tenant import GRAMMAR, TENANT_ID
 from tgpu.store.access_port import Token
 
 _DEFAULT_S = 30 * 24 * 3600
@@ -111,7 +111,7 @@ def token_to_make(asked: TokenAsked, caller: str, digest: str, now_ms: int) -> T
     if asked.role not in ROLES:
         raise unprocessable("role", f"role must be one of {', '.join(ROLES)}; got {asked.role[:40]!r}")
     if asked.tenant_id is not None and not TENANT_ID.fullmatch(asked.tenant_id):
-        raise unprocessable("tenant_id", f"tenant_id must look like org/team; got {asked.tenant_id[:80]!r}")
+        raise unprocessable("tenant_id", f"tenant_id must be {GRAMMAR}; got {asked.tenant_id[:80]!r}")
     gpu_ms = gpu_ms_of("gpu_hours", asked.gpu_hours)
     if gpu_ms == 0:
         raise unprocessable("gpu_hours", "gpu_hours must be more than 0; leave it out for no cap")

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from tgpu.api.edge import decimal, optional_rfc3339
-from tgpu.api.reasons import how_it_ended
+from tgpu.api.reasons import how_it_ended, reason_of
 from tgpu.domain.job import Job
 from tgpu.domain.label_rules import written
+from tgpu.domain.lifecycle import Status
 from tgpu.domain.views import Advice, Reason, Why
 
 
@@ -139,9 +140,13 @@ _OUTSIDE: dict[str, tuple[str, Callable[[Any], object]]] = {
 """Under which name, and how, callers know a field."""
 
 
-def why_of_a_job_that_is_not_live(job: Job) -> WhyOut:
+def why_of_a_job_that_is_not_live(job: Job, *, whole: bool) -> WhyOut:
+    """`whole`: the caller may know how it ended."""
     if job.status.is_final:
-        return WhyOut(job_id=job.job_id, waiting=False, summary=f"It does not wait: {how_it_ended(job)}.")
+        told = how_it_ended(job)
+        if whole and job.cause is not None and job.status is Status.FAILED:
+            told = f"it has failed: {reason_of(job)}"
+        return WhyOut(job_id=job.job_id, waiting=False, summary=f"It does not wait: {told}.")
     if job.status.waits:
         return WhyOut(job_id=job.job_id, waiting=True, summary="It was submitted a moment ago; ask again.")
     summary = f"It does not wait: it is {job.status} on {job.node_id}."

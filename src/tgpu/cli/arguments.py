@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 from tgpu.cli.exits import UsageError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     Actions = Any  # argparse has no public name for what add_subparsers returns
 
 _WIDEST = 100
+_NEGATIVE = re.compile(r"-\.?\d")
 _OUTPUT = frozenset({"--json", "-q", "--quiet"})
 
 
@@ -28,6 +30,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line instead of printing the usage over it."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401  as ArgumentParser
+        super().__init__(**given)
+        # To argparse `-5` is a value and `-5G` an unknown flag: of `--memory -5G` it would say that there is
+        # no value, instead of what is wrong with it.
+        self._negative_number_matcher = _NEGATIVE
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")

@@ -15,7 +15,9 @@ from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
 from tgpu.config.settings_file import exposed_password
-from tgpu.wiring import addresses
+from tgpu.wiring import addresses, for_all_users
+from tgpu.wiring import home as homes
+from tgpu.wiring.for_all_users import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,17 @@ def _asks_a_server(home: Path) -> bool:
 
 
 def _python() -> Finding:
-    return Finding("python", OK, f"{sys.version.split()[0]} at {sys.executable}")
+    text = f"{sys.version.split()[0]} at {sys.executable}"
+    try:
+        serves_others = homes.public_socket(config.load(os.environ)) is not None
+    except config.SettingsError:
+        serves_others = False  # the next check tells
+    closed = for_all_users.closed_to_others() if serves_others else None
+    if closed is not None:
+        return Finding(
+            "python", WARN, f"{text}: other users cannot run it, {closed} is closed to them", REMEDY
+        )
+    return Finding("python", OK, text)
 
 
 def _settings() -> Finding:

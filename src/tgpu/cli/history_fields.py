@@ -141,6 +141,7 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
 
 def _of_attempt(attempt: dict[str, Any]) -> Facts:
     return {
+        "attempt": attempt,
         "id": attempt["attempt_id"],
         "node": attempt.get("node_id"),
         "waited": attempt.get("wait_s"),

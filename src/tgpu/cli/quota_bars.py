@@ -20,7 +20,7 @@ _PER = {"day": "today", "week": "this week", "month": "this month", "ever": "in 
 class Gauge:
     """One resource: what is used of a limit, if there is one."""
 
-    __slots__ = ("burst", "label", "limit", "say", "used", "what")
+    __slots__ = ("burst", "label", "limit", "note", "say", "used", "what")
 
     def __init__(
         self,
@@ -31,12 +31,15 @@ class Gauge:
         *,
         burst: float = 0,
         what: str = "",
+        note: str = "",
     ) -> None:
         self.label = label
         self.used, self.limit, self.burst = used, limit, burst
         self.say = say
         self.what = what or label
         """As it is called after a number."""
+        self.note = note
+        """What must be known to read the figure."""
 
     @property
     def is_of_gpus(self) -> bool:
@@ -73,6 +76,7 @@ def gauges(quota: dict[str, Any]) -> Iterator[Gauge]:
         *_pair(quota, "gpu_hours_used", "gpu_hours_limit"),
         hours,
         what=f"GPU-hours {per}".strip(),
+        note=f"{per}, used + reserved".removeprefix(", "),
     )
 
 
@@ -85,7 +89,7 @@ def bars(screen: Screen, quota: dict[str, Any]) -> Iterator[str]:
     wide = max(map(len, figures), default=0)
     for gauge, figure in zip(limited, figures, strict=True):
         left = gauge.left or 0
-        tail = f"{gauge.say(left)} left" if left else "nothing left"
+        tail = f"{gauge.note}; ".removeprefix("; ") + (f"{gauge.say(left)} left" if left else "nothing left")
         lead = f"  {clean(gauge.label):<{width}}  {_bar(screen, gauge)}"
         yield f"{lead}  {figure:>{wide}}  {tail}{_burst(gauge)}"
     free = [_amount(gauge, gauge.used) for gauge in every if gauge.limit is None and gauge.used]

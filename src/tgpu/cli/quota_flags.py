@@ -21,7 +21,12 @@ _FLAGS = (
     ("--disk", "disk", "SIZE", "disk, such as 2T"),
     ("--running", "running", "N", "jobs that run at once"),
     ("--waiting", "waiting", "N", "jobs that wait at once"),
-    ("--gpu-hours", "gpu_hours", "N[/PERIOD]", "GPU-hours by day, week, month or ever, such as 500/month"),
+    (
+        "--gpu-hours",
+        "gpu_hours",
+        "N[/PERIOD]",
+        "GPU-hours by day, week, month (unless said) or ever, such as 500/week",
+    ),
 )
 FLAGS = {
     "gpu_limit": "--gpus",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from tgpu.cli.screen import clean
+from tgpu.cli.report_table import key_words
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def chart(screen: Screen, report: dict[str, Any]) -> Iterator[str]:
     """Of GPU-hours; of CPU-hours where nobody had a GPU."""
     unit, name = ("GPU-hours", "gpu_s") if report["total"]["gpu_s"] else ("CPU-hours", "cpu_s")
     points = [
-        ("  ".join(clean(key) for key in row["keys"].values()), row["figures"][name] / _HOUR)
+        ("  ".join(map(key_words, row["keys"].items())), row["figures"][name] / _HOUR)
         for row in report["rows"]
     ]
     if not points:
@@ -76,12 +76,10 @@ def _cell(eighths: int) -> str:
 
 
 def _with_gaps(points: Sequence[tuple[str, float]], report: dict[str, Any]) -> list[tuple[str, float]]:
-    """With the days, weeks or months in which nothing ran."""
+    """With the days, weeks or months in which nothing ran, from the first on in which something did."""
     values = dict(points)
     unit = report["by"][0]
     begin = date.fromisoformat(points[0][0])
-    if report["since"]:
-        begin = min(begin, _beginning(unit, datetime.fromisoformat(report["since"]).astimezone(UTC).date()))
     last = max(date.fromisoformat(points[-1][0]), _last_day(report["until"]))
     filled = []
     while begin <= last:
@@ -93,12 +91,6 @@ def _with_gaps(points: Sequence[tuple[str, float]], report: dict[str, Any]) -> l
 def _last_day(until: str) -> date:
     """The last one of which some part is before that moment."""
     return (datetime.fromisoformat(until).astimezone(UTC) - timedelta(milliseconds=1)).date()
-
-
-def _beginning(unit: str, day: date) -> date:
-    if unit == "month":
-        return day.replace(day=1)
-    return day - timedelta(days=day.weekday()) if unit == "week" else day
 
 
 def _next(unit: str, day: date) -> date:

@@ -18,13 +18,13 @@ _FIGURES = (
     Column("TRIES", right=True, rank=9),
     Column("WAIT", right=True, rank=4),
     Column("GPU-HOURS", right=True),
-    Column("USED", right=True),
-    Column("WASTED", right=True, rank=2),
-    Column("LOST", right=True, rank=3),
+    Column("GPU-USED", right=True),
+    Column("GPU-WASTED", right=True, rank=2),
+    Column("GPU-LOST", right=True, rank=3),
     Column("CPU-HOURS", right=True, rank=5),
-    Column("USED", right=True, rank=6),
+    Column("CPU-USED", right=True, rank=6),
     Column("GB-HOURS", right=True, rank=7),
-    Column("USED", right=True, rank=8),
+    Column("GB-USED", right=True, rank=8),
     Column("COST", right=True),
 )
 _HOUR = 3600
@@ -36,7 +36,7 @@ def report_lines(screen: Screen, report: dict[str, Any]) -> Iterator[str]:
         yield f"nothing ran in that time ({report['covers']})"
         return
     keys = [Column(name.upper(), floor=8) for name in report["by"]]
-    rows = [[*map(clean, row["keys"].values()), *cells(row["figures"])] for row in report["rows"]]
+    rows = [[*map(key_words, row["keys"].items()), *cells(row["figures"])] for row in report["rows"]]
     total = ["total", *("" for _ in keys[1:]), *cells(report["total"])]
     yield from table(screen, [*keys, *_FIGURES], [*rows, total])
     yield from footnotes(report)
@@ -45,13 +45,19 @@ def report_lines(screen: Screen, report: dict[str, Any]) -> Iterator[str]:
 def footnotes(report: dict[str, Any]) -> Iterator[str]:
     """What must be known to read the figures."""
     total = report["total"]
-    if total["gpu_s"] and total["gpu_measured_s"] < total["gpu_s"]:
+    if 0 < total["gpu_measured_s"] < total["gpu_s"]:
         part = 100 * total["gpu_measured_s"] / total["gpu_s"]
-        yield f"how busy GPUs were is known for {part:.0f} % of the GPU-hours; USED and WASTED are of those"
+        yield f"GPU-USED and GPU-WASTED are of the {part:.0f} % of the GPU-hours of which it is known"
     if report["covers"] != "everybody":
         yield f"of {report['covers']}"
     if report.get("currency"):
         yield f"cost in {clean(report['currency'])}"
+
+
+def key_words(key: tuple[str, Any]) -> str:
+    """What a row is about, also where that has no name."""
+    name, value = key
+    return clean(value) if value else "no GPU" if name == "gpu-type" else "-"
 
 
 def cells(figures: dict[str, Any]) -> list[str]:

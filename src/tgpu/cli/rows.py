@@ -37,8 +37,3 @@ def elapsed(job: dict[str, Any], now: float) -> str:
     started = job.get("started_at")
     ran = words.between(started or job.get("submitted_at"), job.get("ended_at"), now)
     return "-" if ran is None else words.duration(ran)
-
-
-def gpu_hours(job: dict[str, Any], now: float) -> float:
-    ran = words.between(job.get("started_at"), job.get("ended_at"), now)
-    return (ran or 0) / 3600 * float(job.get("gpu_request") or 0)

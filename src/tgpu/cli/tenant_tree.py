@@ -28,39 +28,40 @@ _COLUMNS = (
 )
 
 
-def tree(screen: Screen, tenants: list[dict[str, Any]]) -> Iterator[str]:
-    """What is due is of the whole, if everybody had something to run."""
+def tree(screen: Screen, tenants: list[dict[str, Any]], *, complete: bool) -> Iterator[str]:
+    """What is due is of the whole, if everybody had something to run; nobody knows it who sees but a part."""
     below: dict[str, list[dict[str, Any]]] = {}
     known = {tenant["tenant_id"] for tenant in tenants}
     for tenant in sorted(tenants, key=lambda one: one["tenant_id"].split("/")):
         parent = tenant["tenant_id"].rpartition("/")[0]
         below.setdefault(parent if parent in known else "", []).append(tenant)
-    yield from table(screen, _COLUMNS, list(_branch(below, "", "", 1.0)))
+    yield from table(screen, _COLUMNS, list(_branch(below, "", "", 1.0 if complete else None)))
+    yield "GPUS, CPUS, MEMORY: admitted; of a tenant that rejects what is beyond its quota, also what waits"
 
 
 def _branch(
-    below: dict[str, list[dict[str, Any]]], parent: str, indent: str, due: float
+    below: dict[str, list[dict[str, Any]]], parent: str, indent: str, due: float | None
 ) -> Iterator[list[Cell | str]]:
     children = below.get(parent, [])
-    whole = sum(child.get("weight") or 1 for child in children if not _is_archived(child))
+    whole = sum(child.get("weight") or 1 for child in children if not is_archived(child))
     for at, child in enumerate(children):
         last = at == len(children) - 1
         name = child["tenant_id"] if not parent else child["tenant_id"].removeprefix(f"{parent}/")
         mark = "" if not parent else "└─ " if last else "├─ "
-        part = 0.0 if _is_archived(child) else due * (child.get("weight") or 1) / whole
+        part = None if due is None or is_archived(child) else due * (child.get("weight") or 1) / whole
         yield _row(child, f"{indent}{mark}{name}", part)
         deeper = "" if not parent else "   " if last else "│  "
         yield from _branch(below, child["tenant_id"], indent + deeper, part)
 
 
-def _row(tenant: dict[str, Any], name: str, due: float) -> list[Cell | str]:
+def _row(tenant: dict[str, Any], name: str, due: float | None) -> list[Cell | str]:
     quota = tenant.get("quota") or {}
     gpu_hours = quota.get("gpu_hours_used") or 0
     spent = _of(quota, "gpu_hours_used", "gpu_hours_limit", hours)
     return [
-        Cell(name, "dim" if _is_archived(tenant) else ""),
+        Cell(name, "dim" if is_archived(tenant) else ""),
         words.number(tenant.get("weight")),
-        "-" if _is_archived(tenant) else f"{due:.0%}",
+        "-" if due is None else f"{due:.0%}",
         _of(quota, "gpu_used", "gpu_limit"),
         _of(quota, "cpu_used", "cpu_limit"),
         _of(quota, "mem_used_mb", "mem_limit_mb", words.size),
@@ -78,8 +79,8 @@ def _of(quota: dict[str, Any], used: str, limit: str, say: Callable[[float], str
 
 
 def _terms(tenant: dict[str, Any]) -> Iterator[str]:
-    """What it says itself; what it has from above stands there."""
-    if tenant.get("archived"):
+    """What it says itself, and whether it takes jobs; what else it has from above stands there."""
+    if is_archived(tenant):
         yield "archived"
     if tenant.get("tier"):
         yield f"tier {tenant['tier']}"
@@ -91,13 +92,13 @@ def _terms(tenant: dict[str, Any]) -> Iterator[str]:
         yield f"at most {words.duration(tenant['max_time_limit_s'])}"
 
 
-def _is_archived(tenant: dict[str, Any]) -> bool:
+def is_archived(tenant: dict[str, Any]) -> bool:
     return bool(tenant.get("archived") or (tenant.get("effective") or {}).get("archived"))
 
 
 def card(screen: Screen, tenant: dict[str, Any]) -> Iterator[str]:
     title = screen.paint(clean(tenant["tenant_id"]), "bold")
-    yield title + ("  archived: takes no new jobs" if _is_archived(tenant) else "")
+    yield title + ("  archived: takes no new jobs" if is_archived(tenant) else "")
     for label, value in _facts(tenant):
         yield f"  {screen.paint(f'{label:<13}', 'dim')} {clean(value)}"
     yield from bars(screen, tenant.get("quota") or {})
@@ -116,12 +117,19 @@ def _facts(tenant: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ("may burst", "may_burst", lambda may: "yes" if may else "no"),
     ):
         value = (tenant.get("effective") or {}).get(name)
-        own = tenant.get(name)
-        if own is not None:
-            yield label, say(own)
-        elif value is not None:
-            yield label, f"{say(value)} (inherited)"
+        if value is not None:
+            yield label, say(value) + _source(tenant, name)
     if tenant.get("budget_gpu_hours") is not None:
         period = tenant.get("budget_period")
         every = "in all" if period == "ever" else f"a {period}"
-        yield "budget", f"{hours(tenant['budget_gpu_hours'])} GPU-hours {every}"
+        spent = tenant.get("budget_used_gpu_hours")
+        of = "" if spent is None else f"{hours(spent)} of "
+        yield "budget", f"{of}{hours(tenant['budget_gpu_hours'])} GPU-hours {every}"
+
+
+def _source(tenant: dict[str, Any], name: str) -> str:
+    """Who says it, unless that is the tenant itself."""
+    source = str((tenant.get("effective_from") or {}).get(name) or "own")
+    if source.startswith("parent "):
+        source = f"from {source.removeprefix('parent ')}"
+    return {"own": "", "default": " (unless said)"}.get(source, f" ({source})")

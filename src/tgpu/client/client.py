@@ -105,12 +105,14 @@ class Client(TenancyCalls, AccountingCalls):
             raise TgpuError(404, "Not found", f"there is no job {', '.join(map(str, missing))}")
         return [found[job_id] for job_id in ids]
 
-    def cancel(self, job_id: int) -> dict[str, Any]:
-        """Asks for the job's end; a running one gets SIGTERM, its grace, then SIGKILL."""
-        return self._dict("DELETE", f"/jobs/{job_id}")
+    def cancel(self, job_id: int, *, now: bool = False) -> dict[str, Any]:
+        """Asks for the job's end; a running one gets SIGTERM, its grace, then SIGKILL; `now`: SIGKILL at
+        once, also if its grace has begun."""
+        return self._dict("DELETE", f"/jobs/{job_id}", query={"now": "true"} if now else None)
 
-    def cancel_many(self, job_ids: Sequence[int]) -> dict[str, Any]:
-        return self._dict("POST", "/jobs/cancel", body={"job_ids": list(job_ids)})
+    def cancel_many(self, job_ids: Sequence[int], *, now: bool = False) -> dict[str, Any]:
+        body: dict[str, Any] = {"job_ids": list(job_ids)}
+        return self._dict("POST", "/jobs/cancel", body=body | {"now": True} if now else body)
 
     def wait(
         self,

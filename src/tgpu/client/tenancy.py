@@ -26,7 +26,12 @@ class TenancyCalls(Calls):
         return self._dict("GET", "/whoami")
 
     def tenants(self) -> list[dict[str, Any]]:
+        """All that the caller may see."""
         return self._list("/tenants", "tenants")
+
+    def tenant_list(self) -> dict[str, Any]:
+        """The same, as `tenants`, and whether they are `complete`: shares can be told only of all."""
+        return self._dict("GET", "/tenants")
 
     def tenant(self, tenant_id: str) -> dict[str, Any]:
         """With its quota, and in `effective` what holds for its jobs once all above it have had their say."""
@@ -44,11 +49,13 @@ class TenancyCalls(Calls):
         return self._dict("PATCH", f"/tenants/{tenant_id}", body=fields, if_version=if_version)
 
     def move_tenant(self, tenant_id: str, to: str, *, if_version: int | None = None) -> dict[str, Any]:
-        """Another name, and with that perhaps another parent, for it and everybody below it."""
+        """Another name, and with that perhaps another parent, for it and everybody below it; `notes` of the
+        answer say what still has the old one."""
         return self._dict("POST", f"/tenants/{tenant_id}/move", body={"to": to}, if_version=if_version)
 
-    def remove_tenant(self, tenant_id: str, *, if_version: int | None = None) -> None:
-        self._dict("DELETE", f"/tenants/{tenant_id}", if_version=if_version)
+    def remove_tenant(self, tenant_id: str, *, if_version: int | None = None) -> dict[str, Any]:
+        """Empty, or with `notes` of what still points there."""
+        return self._dict("DELETE", f"/tenants/{tenant_id}", if_version=if_version)
 
     def quota(self, tenant_id: str) -> dict[str, Any]:
         return self._dict("GET", f"/tenants/{tenant_id}/quota")

@@ -5,6 +5,7 @@ from typing import Any
 
 from tgpu.domain import node_terms
 from tgpu.domain.label_rules import label
+from tgpu.domain.priority import MAX_GRACE_S
 from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, milli, seconds
 from tgpu.domain.tenant_rules import tenant_rules
 
@@ -21,6 +22,10 @@ def _at_least(name: str, number: int, low: int, written: object, low_written: ob
 
 def _duration(name: str, text: str) -> None:
     seconds(name, text)
+
+
+def _grace(name: str, text: str) -> None:
+    bounded(name, seconds(name, text), MAX_GRACE_S, written=text, maximum_written="24h")
 
 
 def _some_time(name: str, text: str) -> None:
@@ -54,6 +59,7 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "node_generic": node_terms.generic_pairs,
     "cluster_generic": node_terms.generic_pairs,
     "default_limit": _some_time,
+    "max_grace": _grace,
     "reserve": _up_to(_MOST_RESERVED),
     "aging_step": _some_time,
     "aging_most": _up_to(_MOST_AGING),

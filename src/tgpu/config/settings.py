@@ -82,7 +82,7 @@ class Settings:
     public_socket: str = _setting(
         "auto",
         "A second socket for all users of the machine. `auto`: /run/tgpu/tgpu.sock when root uses the "
-        "default home. `off`: none.",
+        "default home. `off`: none. Else its whole path, such as /run/lab/tgpu.sock.",
     )
     policy: str = _setting(
         "drf",
@@ -95,6 +95,9 @@ class Settings:
         "load), `fragmentation` (keeps GPUs usable for what was asked lately), or one from a plug-in.",
     )
     default_limit: str = _setting("24h", "How long a job without a time limit is taken to run.")
+    max_grace: str = _setting(
+        "10m", "The longest grace, from SIGTERM to SIGKILL, that a job may ask for; at most 24h."
+    )
     reserve: int = _setting(
         1, "How many jobs that cannot start get a reservation, in each class; at most 1000. 0: none."
     )

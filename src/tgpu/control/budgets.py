@@ -44,8 +44,13 @@ def _alert(tenant: Tenant, spent: int) -> tuple[str, str]:
 
 def _words(tenant_id: str, budget: Budget, spent: int, percent: int) -> str:
     when = "" if budget.period is Period.EVER else f" of this {budget.period}"
-    used = f"{spent / _GPU_HOUR:.1f} of {budget.gpu_ms / _GPU_HOUR:g} GPU-hours{when}, {percent} %"
+    used = f"{_hours(spent)} of {_hours(budget.gpu_ms)} GPU-hours{when}, {percent} %"
     return (
         f"tenant {tenant_id} has spent {used} of its budget; nothing is stopped by that: see `tgpu report`, "
         f"and `tgpu quota set {tenant_id} --gpu-hours` for a limit"
     )
+
+
+def _hours(gpu_ms: int) -> str:
+    """`120.5`, `0.004`, `1048576`: as many digits as an hour has seconds."""
+    return f"{gpu_ms / _GPU_HOUR:.3f}".rstrip("0").rstrip(".")

@@ -122,7 +122,8 @@ class OrderBook:
 def _stop(placed: Placed) -> Stop:
     """Who asked for it is the store's to know, and is said when it is over."""
     assert placed.stop_cause is not None, "an attempt that is being stopped knows why"
-    return Stop(attempt=str(placed.attempt_id), cause=placed.stop_cause)
+    at_once = placed.task.grace_s == 0
+    return Stop(attempt=str(placed.attempt_id), cause=placed.stop_cause, at_once=at_once)
 
 
 def _superseded(holding: Holding) -> Stop:

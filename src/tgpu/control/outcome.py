@@ -28,7 +28,7 @@ def in_words(how: Exit, task: TaskBrief) -> str:
     """One sentence for people; of a task that did what it should, only what the supervisor had to add."""
     if how.cause is Cause.EXITED and how.exit_code == 0:
         return how.detail
-    words = exit_words.in_words(how, task.cancel_by, task.time_limit_s)
+    words = exit_words.in_words(how, task.cancel_by, task.time_limit_s, burst=task.burst)
     if _may_be_tried_again(how) and happening(how, task) is Happening.FAILED:
         return f"{words}; --no-requeue forbids to try again"
     return words

@@ -17,12 +17,13 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
             picture.add_waiting(task)
             if task.cancel_by is not None:
                 cancel(picture, task.task_id, task.cancel_by, turn)
-    for job_id, by in changes.cancels:
-        cancel(picture, TaskId(job_id, 0), by, turn)
+    for asked in changes.cancels:
+        cancel(picture, TaskId(asked.job_id, 0), asked.by, turn, now=asked.now)
 
 
-def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn) -> None:
-    """A waiting task is closed at once; a placed one is stopped, and closed when its node says so."""
+def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn, *, now: bool = False) -> None:
+    """A waiting task is closed at once; a placed one is stopped, and closed when its node says so. `now`: it
+    has no grace any more; a stop that was ordered already is said again with that."""
     if task_id in picture.waiting:
         picture.remove_waiting(task_id)
         turn.batch.closed.append(
@@ -32,7 +33,11 @@ def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn) -> None:
     placed = picture.placed.get(task_id)
     if placed is None:
         return
-    placed.task = replace(placed.task, cancel_by=by)
-    if placed.state is not AttemptState.STOPPING:
+    task = placed.task
+    placed.task = replace(task, cancel_by=task.cancel_by or by, grace_s=0 if now else task.grace_s)
+    if placed.state is AttemptState.STOPPING:
+        if now and placed.stop_cause is not None:
+            picture.stopping(placed, placed.stop_cause)
+    else:
         picture.stopping(placed, Cause.CANCELLED)
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.CANCELLED, by))

@@ -9,9 +9,10 @@ from tgpu.core.giving_way import Yielding, would_yield
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
 from tgpu.core.quota_reasons import begin_before, held_before
-from tgpu.core.wording import duration, names
+from tgpu.core.wording import names
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.quantities import time_in_words
 from tgpu.domain.views import Advice
 
 MOST_TRIED = 12
@@ -63,8 +64,8 @@ def _of_higher_class(outlook: Outlook, tasks: list[TaskBrief]) -> Advice | None:
 def _if_others_yield(outlook: Outlook, task: TaskBrief, change: Change, found: Yielding) -> Advice:
     within_s = -(-(found.gone_ms - outlook.picture.now_ms) // 1000)
     text = (
-        f"{change.words} it would start in at most {duration(within_s)} on {names(sorted(found.node_ids))}; "
-        f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} would give way"
+        f"{change.words} it would start in at most {time_in_words(within_s)} on "
+        f"{names(sorted(found.node_ids))}; {found.jobs} {'job' if found.jobs == 1 else 'jobs'} would give way"
     )
     return Advice(change.field, _value(task, change.field), change.instead, text)
 

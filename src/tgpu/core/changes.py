@@ -12,9 +12,10 @@ from tgpu.core.obstacles import Match, nodes_tainted
 from tgpu.core.outlook import Ground
 from tgpu.core.quota_reasons import hours_left_s
 from tgpu.core.rules import not_tolerated
-from tgpu.core.wording import duration, limit_before, number, size, whole_gib
+from tgpu.core.wording import limit_before, number, size, whole_gib
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.label_rules import written
+from tgpu.domain.quantities import time_in_words
 from tgpu.domain.quota import GENERIC
 
 _MOST_OF_A_SORT = 3
@@ -137,14 +138,14 @@ def _shorter(ground: Ground, found: Match) -> Iterator[Change]:
         limit_s = limit_before(moment, now_ms)
         if limit_s > 0:
             reserved = bool((special.shadow_ms[useful] == moment).any())
-            words = f"with --time {duration(limit_s)}"
+            words = f"with --time {time_in_words(limit_s)}"
             yield Change("time_limit_s", limit_s, words, by_backfill=reserved)
 
 
 def _fewer_gpu_hours(ground: Ground, tasks: list[TaskBrief]) -> Iterator[Change]:
     limit_s = hours_left_s(ground, tasks)
     if limit_s is not None:
-        yield Change("time_limit_s", limit_s, f"with --time {duration(limit_s)}")
+        yield Change("time_limit_s", limit_s, f"with --time {time_in_words(limit_s)}")
 
 
 def _less_choosy(request: Request) -> Iterator[Change]:

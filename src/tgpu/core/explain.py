@@ -6,7 +6,7 @@ from tgpu.core.advice import advice
 from tgpu.core.engine import PLAIN, Engine
 from tgpu.core.estimate import Estimate, by_reservation, not_before
 from tgpu.core.gang_reasons import gang_reasons
-from tgpu.core.giving_way import nobody_yields
+from tgpu.core.giving_way import nobody_yields, would_yield
 from tgpu.core.holders import holders
 from tgpu.core.kept import kept, licences
 from tgpu.core.never import never_fits
@@ -28,12 +28,14 @@ __all__ = ["explain", "never_fits"]
 _AHEAD = frozenset({"in-line", "share"})
 """Somebody else of its class would be served first: nobody would give way to this one."""
 
+_HIGHER = "it gives way to a task of a higher class"
+
 
 def explain(picture: Picture, policy: Policy, task_id: TaskId, engine: Engine = PLAIN) -> Why | None:
     """The whole answer for a live task; None if it is not in the picture."""
     placed = picture.placed.get(task_id)
     if placed is not None:
-        return Why(task_id.job_id, waiting=False, summary=_placed_summary(placed))
+        return Why(task_id.job_id, waiting=False, summary=_placed_summary(placed, picture.now_ms))
     task = picture.waiting.get(task_id)
     if task is None:
         return None
@@ -95,11 +97,13 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     asleep, eligible_ms = backoff(outlook, tasks)
     blocked, room_by = quota(ground, tasks)
     lacking = [*missing_now(ground, found), *licences(ground, tasks)] if not never else []
-    reasons += lacking
+    # Where others would give way to it, room is not what it waits for.
+    first = bool(lacking and blocked) and would_yield(outlook, task, TERMS[task.priority_class].rank)
+    reasons += [*blocked, *lacking] if first else lacking
     if not never:
         reasons += [*away(picture, ground, found), *tainted(ground, found), *barred(ground, found)]
         reasons += kept(outlook, ground, found) if task.gang is None else []
-    reasons += [*blocked, *asleep]
+    reasons += [*([] if first else blocked), *asleep]
     if task.gang is not None and not never:
         reasons += gang_reasons(outlook, ground, tasks)
     estimate = by_reservation(outlook, task)
@@ -139,13 +143,26 @@ def _summary(reasons: list[Reason]) -> str:
     return first.text if first.code == "never-fits" else f"waits: {first.text}"
 
 
-def _placed_summary(placed: Placed) -> str:
+def _is_out_of_time(placed: Placed, now_ms: int) -> bool:
+    """Its node has told it to stop, and tells us when it is gone."""
+    limit_s = placed.task.time_limit_s
+    return (
+        limit_s is not None and placed.started_ms is not None and now_ms >= placed.started_ms + 1000 * limit_s
+    )
+
+
+def _placed_summary(placed: Placed, now_ms: int) -> str:
     where = f"on {placed.node_id}"
     if placed.devices:
         where += f", GPU {', '.join(map(str, placed.devices))}"
     if placed.stop_cause is Cause.PREEMPTED:
         then = "waits again" if placed.task.requeue else "has then failed, for it is not to be tried again"
-        return f"is being stopped {where}: it gives way to a task of a higher class, and {then}"
+        way = "it gives way, for it ran on the burst" if placed.task.burst else _HIGHER
+        return f"is being stopped {where}: {way}, and {then}"
+    if placed.stop_cause is Cause.CANCELLED:
+        return f"is being stopped {where}: somebody asked to cancel it"
+    if _is_out_of_time(placed, now_ms):
+        return f"is being stopped {where}: it has reached its time limit, and has its grace"
     verb = "runs" if placed.started_ms is not None else "is being started"
     if placed.task.burst:
         return f"{verb} {where}, beyond its tenant's quota: it is the first to give way"

@@ -9,10 +9,11 @@ from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
 from tgpu.core.preemption import Preemption
 from tgpu.core.units import unit_at
-from tgpu.core.wording import clock, duration
+from tgpu.core.wording import clock
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.priority import TERMS
+from tgpu.domain.quantities import time_in_words
 from tgpu.domain.views import Reason
 
 
@@ -92,7 +93,9 @@ def _protected(outlook: Outlook, found: Yielding, whom: str, data: dict[str, obj
     min_run_s, now_ms = outlook.policy.min_run_s, outlook.picture.now_ms
     until_ms = max(placed.since_ms for placed in found.victims) + 1000 * min_run_s
     until = f"until {clock(until_ms, now_ms)}" if until_ms > now_ms else "for a moment"
-    text = f"{whom} may give way to it, but not {until}: a job runs {duration(min_run_s)} first (min_run)"
+    text = (
+        f"{whom} may give way to it, but not {until}: a job runs {time_in_words(min_run_s)} first (min_run)"
+    )
     return Reason("min-run", text, data | {"until_ms": until_ms})
 
 

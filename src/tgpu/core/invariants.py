@@ -12,7 +12,7 @@ from tgpu.core.picture import Picture, Place
 from tgpu.domain.charges import charged_gpu_milli, charged_of
 from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import Status
-from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, Amounts, Standing
+from tgpu.domain.quota import BASIC, BURST_PART, Amounts, Standing
 from tgpu.domain.tenant import Tenant, is_within
 
 _BASIC = ("cpu_milli", "memory_mib", "disk_mib")
@@ -113,21 +113,20 @@ class Charged:
 class Overcharge:
     tenant_id: str
     dimension: str
-    """One of `BASIC`, a name, or `running`; after `burst ` what is used with the burst."""
+    """One of `BASIC`, a name, or `running`; after `burst ` what is used of the burst."""
     by: int
 
 
 def overcharges(tenants: Iterable[Tenant], living: Sequence[Charged]) -> list[Overcharge]:
-    """No tenant, at any level, admits beyond its limits, nor beyond one and a half times these with the
-    burst, nor runs more tasks than it may. All of it breaks the promise, unless a limit was lowered
-    afterwards, a tenant moved there, or what was lost came back."""
+    """No tenant, at any level, admits beyond its limits, nor has more than half of these on the burst, nor
+    runs more tasks than it may. All of it breaks the promise, unless a limit was lowered afterwards, a tenant
+    moved there, or what was lost came back."""
     found = []
     for tenant in tenants:
         used, burst = charges(tenant, living)
         for name, limit in _limits_of(tenant):
-            with_burst = BURST_DEN * (used.of(name) + burst.of(name)) - BURST_NUM * limit
             found.append(Overcharge(tenant.tenant_id, name, used.of(name) - limit))
-            found.append(Overcharge(tenant.tenant_id, f"burst {name}", -(-with_burst // BURST_DEN)))
+            found.append(Overcharge(tenant.tenant_id, f"burst {name}", burst.of(name) - limit // BURST_PART))
         most = tenant.job_limits.running
         running = sum(task.has_node and is_within(task.tenant_id, tenant.tenant_id) for task in living)
         if most is not None:

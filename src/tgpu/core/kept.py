@@ -7,8 +7,9 @@ from tgpu.core.kernel.shapes import NEVER, Flags
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
 from tgpu.core.picture import Window
-from tgpu.core.wording import are, clock, duration, limit_before
+from tgpu.core.wording import are, clock, limit_before
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.quantities import time_in_words
 from tgpu.domain.views import Reason
 
 
@@ -55,7 +56,7 @@ def _delayed(outlook: Outlook, ground: Ground, node: int) -> Reason:
     data: dict[str, object] = {"job_id": other.task_id.job_id, "user": other.user, "node_id": node_id}
     passes_s = limit_before(int(ground.paper.special.shadow_ms[node]), now_ms)
     if passes_s > 0:
-        text += f"; with a time limit of at most {duration(passes_s)} it would pass"
+        text += f"; with a time limit of at most {time_in_words(passes_s)} it would pass"
         data["time_limit_s"] = passes_s
     return Reason("kept-for", text, data)
 
@@ -78,7 +79,7 @@ def _shut(window: Window, node_id: str, nodes: int, now_ms: int) -> Reason:
     )
     ends_s = limit_before(window.from_ms, now_ms)
     if ends_s > 0:
-        text += f"; with a time limit of at most {duration(ends_s)} it would not"
+        text += f"; with a time limit of at most {time_in_words(ends_s)} it would not"
         data["time_limit_s"] = ends_s
     return Reason("window", text, data)
 

@@ -1,6 +1,7 @@
 """Could any node that is known ever run this, if it were empty?"""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.columns.kind_columns import thousandths, wants_gpu
@@ -80,8 +81,7 @@ def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) ->
     nodes = [place.node for place in picture.places.values()]
     has = max(_gpus_that_suit(request, node) for node in nodes)
     if wants_gpu(request) and has < _gpus_wanted(request):
-        text = f"it asks for {gpus_asked(request)}, the largest node has {_or_smaller(request, nodes, has)}"
-        return text + _without_barred(request, nodes)
+        return _too_few_gpus(request, nodes, has)
     codes, sentences = dict.fromkeys(reason.code for reason in found), []
     for code in codes:
         largest = (
@@ -96,6 +96,23 @@ def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) ->
     return "; ".join(sorted(sentences))
 
 
+def _too_few_gpus(request: Request, nodes: list[Node], has: int) -> str:
+    asked, by_name = gpus_asked(request), replace(request, gpu_types_barred=())
+    models = [
+        name
+        for name in request.gpu_types_barred
+        if any(name in device.model.lower() for node in nodes for device in node.capacity.devices)
+    ]
+    if not models or max(_gpus_that_suit(by_name, node) for node in nodes) < _gpus_wanted(request):
+        return f"it asks for {asked}, the largest node has {_or_smaller(request, nodes, has)}"
+    named = " or ".join(f"--gpu-type {model}" for model in models)
+    others = f" (the largest node has {has} others)" if has else ""
+    return (
+        f"it asks for {asked}, and its tenant has a limit on {' and '.join(models)} GPUs, which are given "
+        f"only by name{others}: ask for them with {named}"
+    )
+
+
 def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
     """Devices of the right type that are too small are worth a word."""
     if has or not request.gpu_memory_mib:
@@ -104,19 +121,6 @@ def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
     if not anyway:
         return "0"
     return f"{has}: no GPU has more than {size_in_words(max(device.memory_mib for device in anyway))}"
-
-
-def _without_barred(request: Request, nodes: Iterable[Node]) -> str:
-    """GPUs that it would have to ask for by name are worth a word, too."""
-    models = [
-        name
-        for name in request.gpu_types_barred
-        if any(name in device.model.lower() for node in nodes for device in node.capacity.devices)
-    ]
-    if not models:
-        return ""
-    named = " or ".join(f"--gpu-type {model}" for model in models)
-    return f"; its tenant has a limit on {' and '.join(models)} GPUs: ask for them with {named}"
 
 
 def _any_size(request: Request) -> Request:

@@ -11,12 +11,13 @@ from tgpu.core.estimate import UNKNOWN, Estimate
 from tgpu.core.kernel.shapes import NEVER, WHOLE, Ints
 from tgpu.core.outlook import Ground, head_of, members_of
 from tgpu.core.picture import Placed
-from tgpu.core.wording import are, bare_amount, clock, duration, number
+from tgpu.core.wording import are, bare_amount, clock, number
 from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.periods import period_until_ms
 from tgpu.domain.priority import TERMS, grace_s
-from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, GENERIC, GPU_MODEL
+from tgpu.domain.quantities import time_in_words
+from tgpu.domain.quota import BASIC, BURST_PART, GENERIC, GPU_MODEL
 from tgpu.domain.tenant import is_within
 from tgpu.domain.views import Reason
 
@@ -33,7 +34,7 @@ _LEAST_LIMIT_S = 60
 
 
 def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimate]:
-    """What of its tenant's limits keeps it from starting, and until when at least, if that is known."""
+    """What of its tenant's limits keeps it from starting, and until when at the latest, if that is known."""
     reasons, moments = [], []
     for reason, at_ms in (*_begins(ground, tasks), *_held(ground, tasks)):
         reasons.append(reason)
@@ -41,10 +42,11 @@ def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimat
     known = [at_ms for at_ms in moments if at_ms is not None]
     if not known or len(known) < len(moments):
         return reasons, UNKNOWN
-    return reasons, (
-        max(known),
-        f"not before {clock(max(known), ground.paper.now_ms)}: its quota has no room until then",
-    )
+    at_ms = max(known)
+    last, at = reasons[moments.index(at_ms)], clock(at_ms, ground.paper.now_ms)
+    if last.code == "gpu-hours":
+        return reasons, (at_ms, f"when others give hours back, at the latest when the period ends: {at}")
+    return reasons, (at_ms, f"its quota has room at the latest ≈ {at}, if what runs takes all its time")
 
 
 _Told = Iterator[tuple[Reason, int | None]]
@@ -106,8 +108,8 @@ def _served_before(ground: Ground, slot: int) -> Iterator[int]:
 def _too_many_run(ground: Ground, row: int, needs: int) -> tuple[Reason, int | None]:
     tenant_id, most = tenant_at(ground, row), int(ground.paper.tree.begin_limit[row, RUNNING])
     used = int(ground.paper.tree.begun[row, RUNNING])
-    tasks = "task" if most == 1 else "tasks"
-    text = f"tenant {tenant_id} may run {most} {tasks} at once, and {used} {are(used)} running"
+    jobs = "job" if most == 1 else "jobs"
+    text = f"tenant {tenant_id} may run {most} {jobs} at once, and {used} {are(used)} running"
     if needs > 1:
         text += f"; it needs {needs} more"
     data = {"tenant_id": tenant_id, "limit": most, "used": used, "needs": needs}
@@ -137,7 +139,7 @@ def _too_many_hours(
     data |= {"needs": needs / GPU_HOUR, "until_ms": until_ms}
     shorter_s = hours_left_s(ground, tasks)
     if shorter_s is not None:
-        text += f"; with --time {duration(shorter_s)} there would be enough"
+        text += f"; with --time {time_in_words(shorter_s)} there would be enough"
         data["time_limit_s"] = shorter_s
     return Reason("gpu-hours", text, data), until_ms
 
@@ -210,10 +212,9 @@ def _limit(ground: Ground, tasks: list[TaskBrief]) -> tuple[Reason, int | None]:
     said = [bare_amount(column, amount) if unit == 1 else number(amount / unit) for amount in exact]
     tenant_id = tenant_at(ground, row)
     on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
-    of = f"of {label} is" if name in ("memory_mib", "disk_mib") else f"{label} {are(exact[1] / unit)}"
     text = (
-        f"held by the quota of tenant {tenant_id}: {said[1]} of {said[0]} {of} admitted{on_burst}, "
-        f"and it needs {said[3]}"
+        f"held by the quota of tenant {tenant_id}: {_admitted(name, exact, said)}{on_burst}, and it needs "
+        f"{said[3]}"
     )
     most, used, _, needs = (amount / unit for amount in exact)
     data: dict[str, object] = {
@@ -224,25 +225,40 @@ def _limit(ground: Ground, tasks: list[TaskBrief]) -> tuple[Reason, int | None]:
         "needs": needs,
     }
     ends = _ends(ground, tenant_id, column)
-    holders = _largest(ends)
+    charged = [end for end in ends if not end[2].task.burst]
+    holders = _largest(charged)
     if holders:
         first, amount = holders[0]
         has = bare_amount(column, amount) if unit == 1 else number(amount / unit)
         text += f"; job {first.task.task_id.job_id} of {first.task.user} has {has}"
         data["job_ids"] = [placed.task.task_id.job_id for placed, _ in holders]
-    may_burst = ground.may_burst(tasks[0])
-    limit = exact[0] * BURST_NUM // BURST_DEN if may_burst else exact[0]
-    over = exact[1] + exact[3] + (exact[2] if may_burst else 0) - limit
-    return Reason("quota", text, data), _freed_ms(ends, over)
+    freed = [_freed_ms(charged, exact[1] + exact[3] - exact[0])]
+    if ground.may_burst(tasks[0]):
+        bursting = [end for end in ends if end[2].task.burst]
+        freed.append(_freed_ms(bursting, exact[2] + exact[3] - exact[0] // BURST_PART))
+    return Reason("quota", text, data), min((at_ms for at_ms in freed if at_ms is not None), default=None)
+
+
+def _admitted(name: str, exact: list[int], said: list[str]) -> str:
+    """`3 of 4 GPUs are admitted`; of a limit that was lowered, `3 GPUs are admitted, its limit is 1`."""
+    label, unit = _label(name)
+    limit, used = exact[:2]
+    above = used > limit
+    if name in ("memory_mib", "disk_mib"):
+        of, verb = f"of {label}", "is"
+    else:
+        one = (used if above else limit) == unit and (name in _UNITS or name.startswith(GPU_MODEL))
+        of, verb = label.removesuffix("s") if one else label, are(used / unit)
+    if above:
+        return f"{said[1]} {of} {verb} admitted, its limit is {said[0]}"
+    return f"{said[1]} of {said[0]} {of} {verb} admitted"
 
 
 def _where(ground: Ground, task: TaskBrief, total: Ints) -> tuple[int, int]:
     """The first level from the task up, and what there, that has no room."""
     tree, row = ground.paper.tree, ground.row_of(task)
     while row >= 0:
-        limit, asked = tree.limit[row], tree.admitted[row] + total
-        over = (limit >= 0) & (total > 0)
-        over &= (asked > limit) | (BURST_DEN * (asked + tree.burst[row]) > BURST_NUM * limit)
+        over = (tree.limit[row] >= 0) & (total > 0) & (tree.admitted[row] + total > tree.limit[row])
         if over.any():
             return row, int(np.argmax(over))
         row = int(tree.parent[row])

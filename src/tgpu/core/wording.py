@@ -81,16 +81,6 @@ def clock(at_ms: int, now_ms: int) -> str:
     return f"{moment:%H:%M} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def duration(seconds: int) -> str:
-    """As a time limit is written: `45s`, `35m`, `2h30m`, `1d`."""
-    parts, rest = [], seconds
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
-
-
 def limit_before(moment_ms: int, now_ms: int) -> int:
     """A time limit, in seconds, with which a job that is typed a little later still ends before the moment.
 

@@ -2,6 +2,7 @@
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.quantities import time_in_words
 
 _PLAIN = {
     Cause.PREEMPTED: "gave way to a task of a higher class",
@@ -13,9 +14,13 @@ _PLAIN = {
 }
 
 
-def in_words(ended: Exit, by: str | None, time_limit_s: int | None) -> str:
-    """`by`: who asked for it to be cancelled, if somebody did. With what the supervisor had to add."""
-    words = _cause(ended, by, time_limit_s)
+def in_words(ended: Exit, by: str | None, time_limit_s: int | None, *, burst: bool = False) -> str:
+    """`by`: who asked for it to be cancelled, if somebody did. `burst`: it ran beyond its tenant's quota.
+    With what the supervisor had to add."""
+    if burst and ended.cause is Cause.PREEMPTED:
+        words = "gave way: it ran on the burst"
+    else:
+        words = _cause(ended, by, time_limit_s)
     if ended.detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
         return f"{words}: {ended.detail}"
     return words
@@ -28,7 +33,8 @@ def _cause(ended: Exit, by: str | None, time_limit_s: int | None) -> str:
         case Cause.SIGNALLED:
             return "killed by a signal" if ended.signal is None else f"killed by signal {ended.signal}"
         case Cause.TIME_LIMIT:
-            return "ran into its time limit" + ("" if time_limit_s is None else f" of {time_limit_s} s")
+            of = "" if time_limit_s is None else f" of {time_in_words(time_limit_s)}"
+            return f"ran into its time limit{of}"
         case Cause.CANCELLED:
             return f"cancelled by {by}" if by else "cancelled"
         case cause:

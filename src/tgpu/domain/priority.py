@@ -49,5 +49,7 @@ def grace_s(priority_class: PriorityClass, own_s: int | None) -> int:
     return TERMS[priority_class].grace_s if own_s is None else own_s
 
 
+MAX_GRACE_S = 24 * 3600
+"""No setting allows more."""
 BURST_RANK = len(_ORDER)
 """What runs on burst quota ranks below every class."""

@@ -89,6 +89,16 @@ def size_in_words(size_mib: int) -> str:
     return f"{round(Decimal(size_mib) / _GIB, 3).normalize():f} GiB"
 
 
+def time_in_words(length_s: int) -> str:
+    """As a time limit is written: `45s`, `35m`, `2h30m`, `1d`."""
+    parts, rest = [], length_s
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, _SUFFIX_SECONDS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 def seconds(name: str, text: str) -> int:
     """`90`, `90s`, `15m`, `2h30m`, `1d`, `01:30:00` or `1-12:00:00` → seconds."""
     body = text.strip()

@@ -147,5 +147,5 @@ class Standing(StrEnum):
     """It has a node, and is charged to the burst; put back, it is held again."""
 
 
-BURST_NUM, BURST_DEN = 3, 2
-"""With the burst, at most this many times the limit."""
+BURST_PART = 2
+"""The burst, beside what is admitted, is at most the limit divided by this."""

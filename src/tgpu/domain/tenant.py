@@ -7,6 +7,11 @@ from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, JobLimits, JobUse, Limits, OverQuota, Period
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}(/[a-z0-9][a-z0-9_-]{0,62}){0,7}")
+GRAMMAR = (
+    "up to 8 names joined by slashes, each of up to 63 of a-z, 0-9, _ and -, and beginning with a letter "
+    "or a digit, such as org/team"
+)
+"""The same in words."""
 DEFAULT_TENANT = "default"
 
 

@@ -1,13 +1,16 @@
 """Which tenant is whose home: rules that map Unix users and groups to tenants, the first that fits wins."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 
 from tgpu.domain.quantities import BadQuantityError
-from tgpu.domain.tenant import TENANT_ID
+from tgpu.domain.tenant import GRAMMAR, TENANT_ID
 
 _USER = "{user}"
+_ESCAPED = re.escape(_USER)
 
 
 class Subject(StrEnum):
@@ -24,6 +27,24 @@ class TenantRule:
     name: str
     tenant_id: str
     """May contain `{user}`."""
+
+    def __str__(self) -> str:
+        whom = Subject.ANYBODY if self.subject is Subject.ANYBODY else f"{self.subject}:{self.name}"
+        return f"{whom}={self.tenant_id}"
+
+    @property
+    def certain_id(self) -> str:
+        """The part of the tenant that is the same for everybody, empty if there is none: it should exist."""
+        return "/".join(takewhile(lambda level: _USER not in level, self.tenant_id.split("/")))
+
+    def points_into(self, tenant_id: str) -> bool:
+        """Whether it gives somebody this tenant, or one below it."""
+        levels, own = tenant_id.split("/"), self.tenant_id.split("/")
+        alike = (
+            level == mine or (_USER in mine and re.fullmatch(re.escape(mine).replace(_ESCAPED, ".+"), level))
+            for level, mine in zip(levels, own, strict=False)
+        )
+        return len(levels) <= len(own) and all(alike)
 
     def fits(self, user: str, groups: Collection[str]) -> bool:
         if self.subject is Subject.USER:
@@ -46,10 +67,7 @@ def _rule(name: str, text: str) -> TenantRule:
             f"{text[:80]!r}"
         )
     if not TENANT_ID.fullmatch(tenant_id.replace(_USER, "u")):
-        raise BadQuantityError(
-            f"{name}: {tenant_id[:80]!r} is no tenant: up to 8 names joined by slashes, each of a-z, 0-9, _ "
-            "and -, such as lab/vision or people/{user}"
-        )
+        raise BadQuantityError(f"{name}: {tenant_id[:80]!r} is no tenant: {GRAMMAR} or people/{{user}}")
     return TenantRule(Subject.ANYBODY if is_anybody else Subject(kind), who, tenant_id)
 
 

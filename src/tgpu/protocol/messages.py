@@ -155,6 +155,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     attempt: str
     cause: Cause
     detail: str = ""
+    at_once: bool = False
+    """SIGKILL, without a grace, also if its grace has begun."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True, tag="orders"):

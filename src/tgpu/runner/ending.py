@@ -35,13 +35,17 @@ class Ending:
 
     def read_stop(self) -> tuple[str, str] | None:
         """What the agent has written down for this attempt, if anything."""
+        cause, _, detail = self._stop_text().removesuffix(records.AT_ONCE).partition("\n")
+        return (cause, detail) if cause else None
+
+    def _stop_text(self) -> str:
         try:
             fd = os.open(f"{records.STOPS}/{self._order.attempt}", os.O_RDONLY)
         except FileNotFoundError:
-            return None
-        cause, _, detail = os.read(fd, 1 << 16).decode().partition("\n")
+            return ""
+        text = os.read(fd, 1 << 16).decode()
         os.close(fd)
-        return cause, detail
+        return text
 
     def look_for_stop(self, *, shutdown: bool = False) -> None:
         """`shutdown`: whatever told us to end was not the agent, unless it has written so."""
@@ -79,10 +83,13 @@ class Ending:
     def heed(self, signals: set[int], *, main_ended: bool) -> None:
         """Does what is due now; `signals` are those caught since it was last called."""
         now = time.monotonic()
+        told = signals & {signal.SIGUSR1, signal.SIGTERM}
         if not main_ended:
-            if signals & {signal.SIGUSR1, signal.SIGTERM}:
+            if told:
                 self.look_for_stop(shutdown=signal.SIGTERM in signals)
             self._look_at_limit(now)
+        if told and self._kill_at is not None and self._stop_text().endswith(records.AT_ONCE):
+            self._kill_at = now  # whatever its end has begun with
         if main_ended and self._kill_at is None:
             tree.terminate(self._pid, wake=not self._frozen)
             self._kill_at = now + LEFTOVER_GRACE_S

@@ -85,9 +85,14 @@ class FakeMachine:
             code = behaviour.exit_code if behaviour.signal is None else None
             self._soon(behaviour.duration_s, task, Exit(cause, exit_code=code, signal=behaviour.signal))
 
-    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
         task = self.tasks.get(attempt)
-        if task is None or task.exit is not None or task.stopping is not None:
+        if task is None or task.exit is not None:
+            return
+        if at_once:
+            cause, detail = task.stopping or (cause, detail)
+            self._soon(0, task, Exit(cause, signal=9, detail=detail))
+        if at_once or task.stopping is not None:
             return
         task.stopping = (cause, detail)
         leaves, grace = task.behaviour.leaves_after_s, task.spec.grace_s
@@ -155,8 +160,8 @@ class FakeRunner:
     def launch(self, spec: LaunchSpec) -> None:
         self._machine.start(spec)
 
-    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
-        self._machine.stop(attempt, cause, detail)
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
+        self._machine.stop(attempt, cause, detail, at_once=at_once)
 
     def forget(self, attempt: str) -> None:
         self._machine.forget(attempt)

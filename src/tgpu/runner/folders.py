@@ -48,10 +48,11 @@ class Folders:
     def is_claimed(self, attempt: str) -> bool:
         return (self._claims / attempt).exists()
 
-    def order_stop(self, attempt: str, cause: str, detail: str) -> None:
+    def order_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
         """Written whole before anybody can see it; the supervisor looks for it before it starts its task."""
         draft = self._stops / f".{attempt}"
-        draft.write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}", "utf-8", errors="replace")
+        when = records.AT_ONCE if at_once else ""
+        draft.write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}{when}", "utf-8", errors="replace")
         draft.rename(self._stops / attempt)
 
     def drop(self, attempts: Iterable[str]) -> None:

@@ -18,8 +18,8 @@ class Tracked:
     """As it was sent, until something is heard of it."""
     sent_at: float = 0.0
     claim: Claim | None = None
-    stop: tuple[str, str] | None = None
-    """A cause and a detail that could not yet be written down for the supervisor to read."""
+    stop: tuple[str, str, bool] | None = None
+    """A cause, a detail and whether at once: not yet written down for the supervisor to read."""
     started: bool = False
     ended: bool = False
 

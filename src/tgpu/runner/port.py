@@ -74,8 +74,9 @@ class Runner(Protocol):
         may not run again, with HAD_BEFORE."""
         ...
 
-    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
-        """SIGTERM to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over."""
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
+        """SIGTERM to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over. `at_once`:
+        no grace, also if that has begun."""
         ...
 
     def forget(self, attempt: str) -> None:

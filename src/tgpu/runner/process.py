@@ -125,11 +125,11 @@ class ProcessRunner:
         tracked = self._known.attempts[spec.attempt] = Tracked(set(), order)
         self._send_again(tracked)
 
-    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
         tracked = self._known.attempts.get(attempt)
         if tracked is None or tracked.ended:
             return
-        tracked.stop = (cause, detail)
+        tracked.stop = (cause, detail, at_once)
         try:
             self._order_stop(attempt)
         except OSError as error:  # a full disk: it is tried again until it works

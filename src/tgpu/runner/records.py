@@ -13,6 +13,8 @@ from _json import encode_basestring_ascii  # `json` itself would load the regula
 
 CLAIMS = "claims"
 STOPS = "stops"
+AT_ONCE = "\0at once"
+"""After the detail of a stop: no grace."""
 LOCK = "spawner.lock"
 SOCKET = "agent.sock"
 HEARD = "heard"

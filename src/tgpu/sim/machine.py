@@ -74,11 +74,13 @@ class Machine:
         self.ordered[spec.attempt] = spec
         self._later(self._random.uniform(0, 0.3), self._claim, spec)
 
-    def order_stop(self, attempt: str, cause: Cause, detail: str) -> None:
+    def order_stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool) -> None:
         self.stops.setdefault(attempt, (cause, detail))
         process = self.live.get(attempt)
         if process is not None:
             self._begin_end(process, self.stops[attempt])
+            if at_once:
+                self._killed(process, SIGKILL)
 
     def forget(self, attempt: str) -> None:
         self.records.pop(attempt, None)

@@ -47,9 +47,9 @@ class SimRunner:
             self._known[spec.attempt] = False
             self._machine.order(spec)
 
-    def stop(self, attempt: str, cause: Cause, detail: str) -> None:
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
         if self._known.get(attempt) is False:
-            self._machine.order_stop(attempt, cause, detail)
+            self._machine.order_stop(attempt, cause, detail, at_once=at_once)
 
     def forget(self, attempt: str) -> None:
         if self._known.pop(attempt, False):

@@ -66,10 +66,11 @@ class User:
 
     async def _cancel(self, job_ids: Sequence[int]) -> None:
         chosen = self._random.sample(job_ids, min(len(job_ids), self._random.choice((1, 1, 3))))
-        self._trace.add(self._name, f"cancels {chosen}")
+        now = any(job_id % 3 == 0 for job_id in chosen)
+        self._trace.add(self._name, f"cancels {chosen}{' at once' if now else ''}")
         for _ in range(self._random.choice((1, 1, 2))):
             at_ms = self._door.now_ms()
-            await self._door.ask(lambda store: store.request_cancel(chosen, self._name, at_ms))  # noqa: B023  awaited here
+            await self._door.ask(lambda store: store.request_cancel(chosen, self._name, at_ms, now=now))  # noqa: B023  awaited here
 
 
 def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSpec:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.priority import grace_s
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store.account import Account
@@ -31,6 +33,7 @@ def accept(
     try:
         for spec in specs:
             tenants, request = book.of(spec.tenant_id), the_request(spec)
+            _check_hours(tenants, spec, request, tenant_of)
             standing = tenants.accept(request, spec.priority_class)
             taken.append((tenants, Accepted(spec, tenants.kept(request), standing)))
         if cap is not None:
@@ -42,6 +45,24 @@ def accept(
             raise
         raise _exceeded(refusal, specs, tenant_of(refusal.account)) from None
     return [job for _, job in taken]
+
+
+GPU_MS = "gpu_ms"
+
+
+def _check_hours(
+    tenants: Lineage, spec: JobSpec, request: Request, tenant_of: Callable[[Account], Tenant]
+) -> None:
+    """Nothing is charged for them yet, but who may take more than a whole period has could never start."""
+    milli = charged_gpu_milli(request)
+    if not milli or spec.time_limit_s is None:
+        return
+    grace = grace_s(spec.priority_class, spec.grace_s)
+    asked = milli * (spec.time_limit_s + grace)
+    for account in tenants.levels:
+        limit = account.gpu_ms_limit
+        if limit is not None and asked > limit:
+            raise QuotaExceededError(tenant_of(account), GPU_MS, asked, limit // milli - grace)
 
 
 def _exceeded(refusal: NoRoomError, specs: Sequence[JobSpec], tenant: Tenant) -> QuotaExceededError:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tgpu.domain.charges import charged_gpu_milli, charged_of
 from tgpu.domain.job import Request
-from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, JobUse, OverQuota
+from tgpu.domain.quota import BASIC, BURST_PART, JobUse, OverQuota
 from tgpu.domain.tenant import Tenant
 from tgpu.store.demand import amounts_of
 
@@ -95,12 +95,17 @@ class Account:
         return None
 
     def without_burst(self, charge: Charge) -> str | None:
-        """Likewise, with the burst: what is admitted on either must stay within both together."""
+        """Likewise, of the burst, which has its own limit: what is admitted does not count there."""
         for name, limit in self.limits.items():
-            if name in charge:
-                taken = self.used[name] + self.burst[name] + charge[name]
-                if taken * BURST_DEN > limit * BURST_NUM:
-                    return name
+            if name in charge and BURST_PART * (self.burst[name] + charge[name]) > limit:
+                return name
+        return None
+
+    def beyond_burst(self, charge: Charge) -> str | None:
+        """The first dimension in which this alone is more than the burst ever can be."""
+        for name, limit in self.limits.items():
+            if BURST_PART * charge.get(name, 0) > limit:
+                return name
         return None
 
     def may_wait(self) -> bool:

@@ -101,11 +101,11 @@ class Lineage:
             return Standing.HELD
         for account, charge in charges:
             if (dimension := account.without_room(charge)) is not None:
-                if self._may_burst and TERMS[priority_class].may_burst and _may_burst(charges):
+                may_burst = self._may_burst and TERMS[priority_class].may_burst
+                if may_burst and not any(level.beyond_burst(asked) for level, asked in charges):
                     return Standing.HELD
                 raise NoRoomError(account, dimension)
-        # Where so much runs on the burst that both together are full, it waits until that gives way.
-        return Standing.CHARGED if _may_burst(charges) else Standing.HELD
+        return Standing.CHARGED
 
     def withdraw(self, request: Request, standing: Standing) -> None:
         """Takes back `accept`."""
@@ -133,9 +133,10 @@ class Lineage:
         """Charges what was held, if there is room in the way that was decided."""
         charges = self._charges(request)
         burst = admission is Admission.BURST
-        if admission is Admission.CHARGED or (burst and not self._may_burst) or not _may_burst(charges):
+        if admission is Admission.CHARGED or (burst and not self._may_burst):
             return None
-        if not burst and any(account.without_room(charge) for account, charge in charges):
+        lacks = Account.without_burst if burst else Account.without_room
+        if any(lacks(account, charge) for account, charge in charges):
             return None
         for account, charge in charges:
             add(account.burst if burst else account.used, charge)
@@ -195,10 +196,6 @@ class Lineage:
             return [(account, charge_of(request, account.names)) for account in self.levels]
         charge = charge_of(request)
         return [(account, charge) for account in self.levels]
-
-
-def _may_burst(charges: list[tuple[Account, Charge]]) -> bool:
-    return not any(account.without_burst(charge) for account, charge in charges)
 
 
 class Book:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tgpu.domain.charges import asks_for_model, charged_gpu_milli, charged_of
 from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.priority import PriorityClass, grace_s
 from tgpu.domain.quota import GPU_MODEL, Amounts
 
 
@@ -65,9 +66,18 @@ class Run(NamedTuple):
 NEVER_RAN = Run(None, 0)
 
 
-def whole_run_gpu_ms(request: Request, time_limit_s: int | None) -> int | None:
+def longest_s(time_limit_s: int | None, priority_class: PriorityClass, own_grace_s: int | None) -> int | None:
+    """How long an attempt may have its GPUs: its time limit, and then its grace; None: nothing bounds it."""
+    return None if time_limit_s is None else time_limit_s + grace_s(priority_class, own_grace_s)
+
+
+def longest_of(spec: JobSpec) -> int | None:
+    return longest_s(spec.time_limit_s, spec.priority_class, spec.grace_s)
+
+
+def whole_run_gpu_ms(request: Request, longest_s: int | None) -> int | None:
     """If it runs as long as it may; None if nothing bounds that."""
     gpu_milli = charged_gpu_milli(request)
     if not gpu_milli:
         return 0
-    return None if time_limit_s is None else gpu_milli * time_limit_s
+    return None if longest_s is None else gpu_milli * longest_s

@@ -14,8 +14,8 @@ def on_submitted(spec: JobSpec) -> Data:
     return {"name": spec.name} if spec.name else {}
 
 
-def on_cancel_requested(by: str) -> Data:
-    return {"by": by}
+def on_cancel_requested(by: str, *, now: bool) -> Data:
+    return {"by": by, "now": True} if now else {"by": by}
 
 
 def on_assigned(change: Assigned) -> Data:

@@ -69,8 +69,10 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
     ) -> Submitted:
         return await self._once(lambda: self._state.submit(specs, at_ms, key, token_id), wakes=True)
 
-    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
-        return await self._once(lambda: self._state.request_cancel(job_ids, by, at_ms), wakes=True)
+    async def request_cancel(
+        self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
+    ) -> list[Job | None]:
+        return await self._once(lambda: self._state.request_cancel(job_ids, by, at_ms, now=now), wakes=True)
 
     async def job(self, job_id: int) -> Job | None:
         return await self._once(lambda: self._state.job(job_id))

@@ -20,6 +20,7 @@ class MemoryTask:
     waiting_since_ms: int
     reserved_gpu_ms: int = 0
     token_id: int | None = None
+    cancel_now: bool = False
 
     @property
     def charged(self) -> Charged:

@@ -21,7 +21,7 @@ from tgpu.domain.lifecycle import (
 from tgpu.domain.quota import Standing
 from tgpu.store import event_data, memory_usage
 from tgpu.store.book import Lineage, standing_put_back, standing_returned
-from tgpu.store.demand import NEVER_RAN, Run, whole_run_gpu_ms
+from tgpu.store.demand import NEVER_RAN, Run, longest_of, whole_run_gpu_ms
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.memory_ledger import MemoryBook
 from tgpu.store.memory_state import State
@@ -308,7 +308,7 @@ def _charge_again(work: _Work, job: Job, attempt: Attempt) -> None:
     task, owner = work.state.tasks[job.job_id], work.owner(job)
     reserved = task.reserved_gpu_ms
     if job.status.waits:
-        reserved = whole_run_gpu_ms(task.request, job.spec.time_limit_s) or 0
+        reserved = whole_run_gpu_ms(task.request, longest_of(job.spec)) or 0
         owner.come_back(task.charged, reserved)
     owner.count(task.request, None, _counted(attempt))
     work.put_task(job, standing_returned(task.standing), reserved)
@@ -327,7 +327,7 @@ def _finish(work: _Work, job: Job, run: Run) -> None:
     work.state.live.discard(job.job_id)
     task = work.state.tasks[job.job_id]
     if task.token_id is not None:
-        work.ledger.give_back(task.token_id, unused(task.request, job.spec.time_limit_s, run))
+        work.ledger.give_back(task.token_id, unused(task.request, longest_of(job.spec), run))
 
 
 def _job(state: State, task_id: TaskId) -> Job | None:

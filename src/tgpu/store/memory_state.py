@@ -18,6 +18,7 @@ from tgpu.store.access_port import Token
 from tgpu.store.cluster_port import WindowRow
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.port import (
+    CancelAsked,
     Changes,
     IdempotencyConflictError,
     IdempotencyKey,
@@ -118,12 +119,17 @@ class State:
     def ledger(self) -> MemoryBook:
         return MemoryBook(self.tenants, self.tokens)
 
-    def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
+    def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool) -> list[Job | None]:
         before = [self.job(job_id) for job_id in job_ids]
         for job_id in job_ids:
-            if job_id in self.live and self.jobs[job_id].cancel_by is None:
-                job = self.jobs[job_id] = replace(self.jobs[job_id], cancel_by=by)
-                self.record(at_ms, event_data.CANCEL_REQUESTED, job, None, event_data.on_cancel_requested(by))
+            if job_id not in self.live:
+                continue
+            job, task = self.jobs[job_id], self.tasks[job_id]
+            if job.cancel_by is None or (now and not task.cancel_now):
+                job = self.jobs[job_id] = replace(job, cancel_by=job.cancel_by or by)
+                self.tasks[job_id] = replace(task, cancel_now=now)
+                data = event_data.on_cancel_requested(by, now=now)
+                self.record(at_ms, event_data.CANCEL_REQUESTED, job, None, data)
         return before
 
     def live_summary(self, up_to_job_id: int) -> LiveSummary:
@@ -159,7 +165,7 @@ class State:
             seq=scanned[-1].seq if scanned else after_seq,
             submitted=[self.brief(job) for job in fresh if job.status.waits],
             cancels=[
-                (event.job_id, str(event.data["by"]))
+                CancelAsked(event.job_id, str(event.data["by"]), bool(event.data.get("now")))
                 for event in scanned
                 if event.kind == event_data.CANCEL_REQUESTED
             ],
@@ -189,7 +195,7 @@ class State:
             spec.time_limit_s,
             spec.max_wait_s,
             spec.requeue,
-            spec.grace_s,
+            0 if task.cancel_now else spec.grace_s,
             job.cancel_by,
             held=task.standing is not Standing.CHARGED,
             burst=task.standing is Standing.BURST,

@@ -7,7 +7,7 @@ has one of the two as its writer.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief
@@ -149,14 +149,20 @@ class LiveSummary:
     """The live ones, each with its node."""
 
 
+class CancelAsked(NamedTuple):
+    job_id: int
+    by: str
+    now: bool = False
+    """Without its grace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What users asked for after some event: `seq` is where the next look begins."""
 
     seq: int
     submitted: list[TaskBrief]
-    cancels: list[tuple[int, str]]
-    """(job id, who asked)"""
+    cancels: list[CancelAsked]
     more: bool = False
     tenants: list[Tenant] = field(default_factory=list)
     """Those that were created, or given another weight or other limits, as in `World`: never later than the
@@ -317,14 +323,18 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
         """All or none. Charges the quotas from root to leaf, and the caps of the token. Where what is over a
         quota is queued (`Terms.over_quota`, of the nearest tenant that says), jobs are held instead, and
         charged when they start; a job that is more than a whole limit is refused there, too. A job of a class
-        that may burst, over the quota of a tenant that may, is held if 1.5 times the limit has room for it.
-        A tenant that is archived, or below one that is, takes none. Raises QuotaExceededError,
-        TokenSpentError, UnknownTenantError, ArchivedTenantError, IdempotencyConflictError."""
+        that may burst, over the quota of a tenant that may, is held unless it alone is more than the burst,
+        half of a limit. A tenant that is archived, or below one that is, takes none. Raises
+        QuotaExceededError, TokenSpentError, UnknownTenantError, ArchivedTenantError,
+        IdempotencyConflictError."""
         ...
 
-    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
+    async def request_cancel(
+        self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
+    ) -> list[Job | None]:
         """Records the wish on each live job that has none yet; returns every job as it was before, None for
-        an unknown id."""
+        an unknown id. `now`: it is given no grace (its brief says 0 from then on), also if the wish itself is
+        an older one."""
         ...
 
     # What users see.

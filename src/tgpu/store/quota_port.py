@@ -10,11 +10,16 @@ from tgpu.store.refusals import StoreError
 class QuotaExceededError(StoreError):
     """The whole submission is refused, with the numbers that say why."""
 
-    def __init__(self, tenant: Tenant, dimension: str, asked: int) -> None:
+    def __init__(
+        self, tenant: Tenant, dimension: str, asked: int, longest_limit_s: int | None = None
+    ) -> None:
         super().__init__(f"tenant {tenant.tenant_id} would exceed its quota of {dimension}")
         self.tenant, self.dimension, self.asked = tenant, dimension, asked
-        """`dimension`: one of `domain.quota.BASIC`, a name such as `gpu:a100`, or `waiting`. `asked`: what
-        the submission, or the part of it that was looked at together, asks of it."""
+        """`dimension`: one of `domain.quota.BASIC`, a name such as `gpu:a100`, `waiting`, or `gpu_ms`.
+        `asked`: what the submission, or the part of it that was looked at together, asks of it."""
+        self.longest_limit_s = longest_limit_s
+        """The time limit with which one that asks for too many GPU-hours would take all there are in a
+        period; not positive: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

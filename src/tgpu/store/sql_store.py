@@ -80,8 +80,10 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage):
         submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
         return submitted
 
-    async def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
-        wish = submission.CancelWish(job_ids, by, at_ms)
+    async def request_cancel(
+        self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
+    ) -> list[Job | None]:
+        wish = submission.CancelWish(job_ids, by, at_ms, now)
         before: list[Job | None] = await self._writer.write_jointly(submission.cancel_all, wish, wakes=True)
         return before
 

@@ -119,6 +119,7 @@ jobs = Table(
     Column("cancel_by", Text),
     Column("spec", Text, nullable=False),  # behind what is listed: a scan for that need not pass it
     Column("token_id", Integer),  # the token it was submitted with
+    Column("cancel_now", Boolean, nullable=False, server_default=_FALSE),  # without its grace
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),

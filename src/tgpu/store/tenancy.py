@@ -10,7 +10,7 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
 from tgpu.domain.periods import period_from_ms
 from tgpu.domain.quota import GPU_MODEL, Amounts, JobUse, Named, Standing
-from tgpu.domain.tenant import DEFAULT_TENANT, TENANT_ID, Tenant, is_within, lineage, parent_of
+from tgpu.domain.tenant import DEFAULT_TENANT, GRAMMAR, TENANT_ID, Tenant, is_within, lineage, parent_of
 from tgpu.store.access_port import MisplacedTenantError, TenantInUseError
 from tgpu.store.demand import within_limits
 from tgpu.store.port import TenantExistsError, UnknownTenantError
@@ -145,8 +145,8 @@ def new_names(tenants: Collection[str], tenant_id: str, to_id: str) -> dict[str,
     for name in names.values():
         if not TENANT_ID.fullmatch(name):
             raise MisplacedTenantError(
-                f"{name[:200]!r} cannot be a tenant: up to 8 names joined by slashes, each of a-z, 0-9, _ and"
-                " -, such as lab/vision; choose another name or a place nearer to the root"
+                f"{name[:200]!r} cannot be a tenant: {GRAMMAR}; choose another name or a place nearer to the "
+                "root"
             )
     return names
 

@@ -1,11 +1,11 @@
-"""What a token may still be used for: so many jobs, so many GPU-hours by their time limits."""
+"""What a token may still be used for: so many jobs, so many GPU-hours by their time limits and graces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tgpu.domain.job import JobSpec, Request
 from tgpu.store.access_port import TokenSpentError
-from tgpu.store.demand import Run, the_request, whole_run_gpu_ms
+from tgpu.store.demand import Run, longest_of, the_request, whole_run_gpu_ms
 
 _GPU_HOUR = 3_600_000
 
@@ -36,14 +36,15 @@ class TokenCap:
         if self.gpu_ms_left is not None and self.gpu_ms + asked > self.gpu_ms_left:
             raise TokenSpentError(
                 f"the token is good for {_hours(self.gpu_ms_left - self.gpu_ms)} more GPU-hours, and this "
-                f"asks for {_hours(asked)} by its time limit: give a shorter one, or get another token"
+                f"asks for {_hours(asked)} by its time limit and grace: give shorter ones, or get another "
+                f"token"
             )
         self.jobs += len(specs)
         self.gpu_ms += asked
 
 
 def _asked(spec: JobSpec) -> int:
-    asked = whole_run_gpu_ms(the_request(spec), spec.time_limit_s)
+    asked = whole_run_gpu_ms(the_request(spec), longest_of(spec))
     if asked is None:
         raise TokenSpentError(
             "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
@@ -51,9 +52,9 @@ def _asked(spec: JobSpec) -> int:
     return asked
 
 
-def unused(request: Request, time_limit_s: int | None, run: Run) -> int:
+def unused(request: Request, longest_s: int | None, run: Run) -> int:
     """What a job that is over gives back: its last attempt counts, for the others were not its doing."""
-    return max(0, (whole_run_gpu_ms(request, time_limit_s) or 0) - run.gpu_ms(request))
+    return max(0, (whole_run_gpu_ms(request, longest_s) or 0) - run.gpu_ms(request))
 
 
 def _hours(gpu_ms: int) -> str:

@@ -9,7 +9,7 @@ SHARED = (
     "policy", "scorer", "default_limit", "reserve", "aging_step", "aging_most", "preemption", "min_run",
     "preemption_backoff", "fair_half_life", "cpu_overcommit", "memory_overcommit", "cluster_generic",
     "shared_paths", "admins", "others_may", "others_see", "tenant_rules", "default_cpus", "default_memory",
-    "heartbeat_s", "node_silent_s", "pools", "tiers", "prices",
+    "max_grace", "heartbeat_s", "node_silent_s", "pools", "tiers", "prices",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from tgpu.config import settings as configuration
 from tgpu.config.described import BY_FLAG
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.wiring import home, last_flags, pidfile, processes, service_unit
+from tgpu.wiring import for_all_users, home, last_flags, pidfile, processes, service_unit
 from tgpu.wiring.addresses import check_advertise, check_listen
 from tgpu.wiring.membership import identity_path
 from tgpu.wiring.service_unit import Service
@@ -33,6 +33,7 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         _refuse_a_node_of_a_cluster(settings)
         alive = _refuse_a_second(settings)
         _warn_of_the_machines_own(settings)
+        _warn_if_closed_to_others(settings)
         given = _with_last_flags(settings, given)
         settings = configuration.load(os.environ, given)
         check_listen(settings.listen, encrypted=settings.encrypted)
@@ -79,6 +80,17 @@ def _warn_of_the_machines_own(settings: Settings) -> None:
         "give out the same GPUs. To use that one: `tgpu down`, leave TGPU_HOME unset, `tgpu submit`.",
         file=sys.stderr,
     )
+
+
+def _warn_if_closed_to_others(settings: Settings) -> None:
+    """They would find a socket, and no command to use it with."""
+    closed = for_all_users.closed_to_others() if home.public_socket(settings) is not None else None
+    if closed is not None:
+        print(
+            f"tgpu: beware: other users cannot run this tgpu, because {closed} is closed to them: "
+            f"{for_all_users.REMEDY}",
+            file=sys.stderr,
+        )
 
 
 def down(settings: Settings) -> int:

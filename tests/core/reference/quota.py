@@ -65,9 +65,9 @@ def admits(world: World, unit: Unit, *, burst: bool) -> bool:
             asked, has = _sum(unit.tasks, dimension), _sum(charged, dimension)
             if not asked:
                 continue
-            if not burst and has + asked > limit:
+            if burst and _sum(bursting, dimension) + asked > limit / 2:
                 return False
-            if 2 * (has + asked + _sum(bursting, dimension)) > 3 * limit:
+            if not burst and has + asked > limit:
                 return False
     return True
 

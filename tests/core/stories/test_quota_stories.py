@@ -96,7 +96,7 @@ def test_a_gang_that_is_admitted_is_known_to_the_next_who_is_held() -> None:
     assert len(plan(four_cpus(*pair, held(2, 1)), PRIORITY).starts) == 2
 
 
-def test_a_held_task_of_a_low_class_may_burst_to_half_as_much_again() -> None:
+def test_held_tasks_of_a_low_class_may_burst_to_half_of_the_limit() -> None:
     made = plan(four_cpus(held(1, 2, LOW), held(2, 1, LOW), used=4), PRIORITY)
     assert made.starts == (start(1, admission=BURST),)
 
@@ -150,13 +150,18 @@ def test_by_gpu_memory_alone_a_whole_gpu_is_counted() -> None:
     assert plan(picture, PRIORITY).starts == (start(1, "n1", 0, admission=NOW),)
 
 
-def test_what_runs_on_the_burst_counts_only_against_the_limit_and_a_half() -> None:
-    bursting = (task(9, asks(cpus=2), LOW, tenant_id="a", burst=True), "n1", ())
-    picture = four_cpus(held(1, 3), used=1, placed=[bursting])
-    assert plan(picture, PRIORITY).starts == (start(1, admission=NOW),)
-    bursting = (task(9, asks(cpus=3), LOW, tenant_id="a", burst=True), "n1", ())
-    picture = four_cpus(held(1, 3), used=1, placed=[bursting])
-    assert plan(picture, PRIORITY).starts == ()
+def test_what_runs_on_the_burst_keeps_nobody_from_being_admitted() -> None:
+    """Even more of it than a new one would be let onto: its tenant's limit was lowered."""
+    for cpus in (2, 3):
+        bursting = (task(9, asks(cpus=cpus), LOW, tenant_id="a", burst=True), "n1", ())
+        picture = four_cpus(held(1, 3), used=1, placed=[bursting])
+        assert plan(picture, PRIORITY).starts == (start(1, admission=NOW),)
+
+
+def test_what_is_admitted_takes_nothing_of_the_burst() -> None:
+    bursting = (task(9, asks(cpus=1), LOW, tenant_id="a", burst=True), "n1", ())
+    picture = four_cpus(held(1, 1, LOW), held(2, 1, LOW), used=8, placed=[bursting])
+    assert plan(picture, PRIORITY).starts == (start(1, admission=BURST),)
 
 
 def test_one_who_was_held_when_it_got_its_reservation_is_admitted_when_it_starts() -> None:

@@ -105,9 +105,7 @@ class Moment:
             burst = sum(task.asks(name) for task in tasks if task.standing == "burst")
             if (line.used, line.burst) != (charged, burst):
                 yield f"{name} is {line.used} and {line.burst}, and what lives {charged} and {burst}"
-            if line.limit is not None and (
-                line.used > line.limit or line.used + line.burst > 1.5 * line.limit
-            ):
+            if line.limit is not None and (line.used > line.limit or line.burst > line.limit / 2):
                 yield f"{name} is {line.used} and {line.burst} of {line.limit}"
         counted = (account.running, account.waiting)
         true = (sum(task.is_on_a_node for task in tasks), sum(not task.is_on_a_node for task in tasks))
@@ -151,10 +149,10 @@ def _wrong_standing(account: Account, task: Task) -> str | None:
 
 _BEYOND = " OR ".join(
     [f"NEW.{name}_used > NEW.{name}_limit" for name in AMOUNTS]
-    + [f"(NEW.{name}_used + NEW.{name}_burst) * 2 > NEW.{name}_limit * 3" for name in AMOUNTS]
+    + [f"NEW.{name}_burst * 2 > NEW.{name}_limit" for name in AMOUNTS]
     + ["NEW.running > NEW.running_limit", "NEW.gpu_ms_used > NEW.gpu_ms_limit"]
 )
-_LINE_BEYOND = "NEW.used > NEW.most OR (NEW.used + NEW.burst) * 2 > NEW.most * 3"
+_LINE_BEYOND = "NEW.used > NEW.most OR NEW.burst * 2 > NEW.most"
 _WATCHED = (("tenants", _BEYOND), ("quota_lines", _LINE_BEYOND))
 _BOOK = "CREATE TABLE seen_beyond (tenant_id text)"
 _WRITE = "INSERT INTO seen_beyond VALUES (NEW.tenant_id);"

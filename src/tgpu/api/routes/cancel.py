@@ -11,7 +11,7 @@ from msgspec import Meta
 from tgpu.api.access import seen_by, sight_of
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
-from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CANCEL, CANCEL_JOB
 from tgpu.api.permission import may_with
@@ -37,6 +37,8 @@ class ToCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         ),
     ]
 
+    now: Annotated[bool, Meta(description="SIGKILL at once instead of SIGTERM and a grace.")] = False
+
 
 class Cancelled(msgspec.Struct, kw_only=True):
     """What became of each id."""
@@ -52,7 +54,8 @@ _to_cancel = msgspec.json.Decoder(ToCancel)
 
 async def cancel_one(call: Call) -> Response[Any]:
     job, caller, services = call.job, call.caller, call.services
-    before = (await services.store.request_cancel([job.job_id], caller.user, services.now_ms()))[0] or job
+    now, at_ms = call.query.flag("now"), services.now_ms()
+    before = (await services.store.request_cancel([job.job_id], caller.user, at_ms, now=now))[0] or job
     if before.status.is_final:
         raise ProblemError(
             409,
@@ -69,8 +72,9 @@ async def cancel_one(call: Call) -> Response[Any]:
 async def _note(call: Call, jobs: Sequence[Job]) -> None:
     """What one does with one's own jobs is told by their events."""
     for user in sorted({job.spec.user for job in jobs} - {call.caller.user}):
-        ids = [job.job_id for job in jobs if job.spec.user == user]
-        await note(call, "job.cancel", user, after={"job_ids": ids})
+        ids = sorted(job.job_id for job in jobs if job.spec.user == user)
+        target = f"job/{ids[0]}" if len(ids) == 1 else f"jobs/{ids[0]}-{ids[-1]}"
+        await note(call, "job.cancel", target, after={"user": user, "job_ids": ids})
 
 
 async def cancel_many(call: Call) -> Response[Any]:
@@ -83,7 +87,10 @@ async def cancel_many(call: Call) -> Response[Any]:
     caller, services = call.caller, call.services
     found = await _jobs(call, sorted(ids))
     mine = [job_id for job_id in ids if job_id in found and _may(found[job_id], call)]
-    before = await services.store.request_cancel(mine, caller.user, services.now_ms()) if mine else []
+    before: list[Job | None] = []
+    if mine:
+        at_ms = services.now_ms()
+        before = await services.store.request_cancel(mine, caller.user, at_ms, now=asked.now)
     ended = {job.job_id for job in before if job is not None and job.status.is_final}
     await _note(call, [found[job_id] for job_id in mine if job_id not in ended])
     allowed = set(mine)
@@ -112,6 +119,7 @@ async def _jobs(call: Call, ids: Sequence[int]) -> dict[int, Job]:
     return found
 
 
+_NOW = Param("now", "SIGKILL at once instead of SIGTERM and a grace.", {"type": "boolean"}, False)
 _RECORDED = {**JOB_EXAMPLE, "cancel_requested_by": "alice"}
 
 
@@ -123,11 +131,12 @@ def _cancel(method: str, path: str) -> Endpoint:
         CANCEL_JOB,
         "jobs",
         "Cancel a job",
-        "Records the wish and answers at once; a running job gets SIGTERM, its grace, then SIGKILL. Asking "
-        "again changes nothing. DELETE /jobs/{job_id} and POST /jobs/{job_id}/abort do the same.",
+        "Records the wish and answers at once; a running job gets SIGTERM, its grace, then SIGKILL; with "
+        "now=true SIGKILL at once. Asking again changes nothing, but with now=true ends a grace. "
+        "DELETE /jobs/{job_id} and POST /jobs/{job_id}/abort do the same.",
         {202: Answer("The job is being cancelled.", JobOut, _RECORDED)},
         errors=(404, 409),
-        params=(JOB_ID,),
+        params=(JOB_ID, _NOW),
     )
 
 

@@ -87,7 +87,8 @@ async def why(call: Call) -> Response[Any]:
     job = call.job
     answer = None if job.status.is_final else await call.services.live.why(job.job_id)
     if answer is None:
-        return json_reply(why_of_a_job_that_is_not_live(job))
+        whole = _sight(job, call) is not Sight.OUTLINE
+        return json_reply(why_of_a_job_that_is_not_live(job, whole=whole))
     named = {holder.job_id for holder in answer.holders} | jobs_named(answer.reasons)
     known = await known_jobs(call, named)
     return json_reply(why_out(answer, known))

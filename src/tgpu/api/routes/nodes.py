@@ -168,7 +168,7 @@ async def show_node(call: Call) -> Response[Any]:
         if view.node.node_id == name:
             known = await known_jobs(call, _holding([view]))
             return json_reply(node_out(view, known, await _open_windows(call)))
-    raise not_found(f"there is no node {name[:100]!r}; GET /nodes lists them")
+    raise not_found(f"there is no node {name[:100]!r}; `tgpu nodes` lists them")
 
 
 _NODE_EXAMPLE: dict[str, object] = {

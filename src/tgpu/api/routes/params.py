@@ -65,6 +65,7 @@ TENANT_EXAMPLE: dict[str, object] = {
     "archived": False,
     "budget_gpu_hours": 400,
     "budget_period": "month",
+    "budget_used_gpu_hours": 120.5,
     "version": 3,
     "effective": {
         "default_class": "default",
@@ -74,6 +75,15 @@ TENANT_EXAMPLE: dict[str, object] = {
         "over_quota": "queue",
         "may_burst": True,
         "archived": False,
+    },
+    "effective_from": {
+        "default_class": "default",
+        "classes": "own",
+        "default_time_limit_s": "own",
+        "max_time_limit_s": "own",
+        "over_quota": "own",
+        "may_burst": "parent lab",
+        "archived": "default",
     },
     "quota": QUOTA_EXAMPLE,
 }

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import known_jobs, sees_all
+from tgpu.api.access import known_jobs, sees_tenant
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import LOOK
 from tgpu.api.reply import json_reply
@@ -54,9 +54,8 @@ def _queue_out(view: QueueView, known: Collection[int], tenants: Mapping[str, Te
 
 
 async def list_queues(call: Call) -> Response[Any]:
-    views, rights = await call.services.live.queues(), call.caller.rights
-    if not sees_all(call.caller, call.services.settings):
-        views = [view for view in views if rights.role_in(view.tenant_id) is not None]
+    views, settings = await call.services.live.queues(), call.services.settings
+    views = [view for view in views if sees_tenant(view.tenant_id, call.caller, settings)]
     known = await known_jobs(call, {job_id for view in views for job_id in jobs_named(view.head_reasons)})
     tenants = (await call.book.pages()).tenants
     return json_reply(QueueList(queues=[_queue_out(view, known, tenants) for view in views]))

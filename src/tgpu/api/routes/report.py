@@ -85,7 +85,8 @@ def _may_see(call: Call, where: ReportFilter) -> tuple[ReportFilter, str]:
         where = replace(where, tenants=_within(where.tenants, top))
     known = {*rights.members, *([] if top is None else [top])} - {EVERYWHERE}
     tenants = tuple(sorted(name for name in known if rights.member_role_in(name) is not None))
-    covers = " and ".join(["your own jobs", *([f"those of {', '.join(tenants)}"] if tenants else [])])
+    own = "your own jobs" if top is None else f"your own jobs in {top}"
+    covers = " and ".join([own, *([f"those of {', '.join(tenants)}"] if tenants else [])])
     return replace(where, seen_by=call.caller.user, seen_tenants=tenants), covers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import seen_by
+from tgpu.api.access import seen_by, sees_all
 from tgpu.api.edge import decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import LOOK
@@ -78,7 +78,23 @@ async def _alerts(call: Call) -> list[AlertOut]:
         found = await call.services.live.alerts()
     except NoLeaderError as error:
         found = (Alert("no-leader", str(error), call.services.now_ms()),)
+    found = [*found, *await _rules_to_nowhere(call)]
     return [AlertOut(name=alert.name, text=alert.text, since=rfc3339(alert.since_ms)) for alert in found]
+
+
+async def _rules_to_nowhere(call: Call) -> list[Alert]:
+    """Of the setting `tenant_rules`; kept from those from whom tenants are."""
+    if not sees_all(call.caller, call.services.settings):
+        return []
+    return [
+        Alert(
+            "tenant-rule",
+            f"the rule {rule} of the setting tenant_rules points to a tenant that does not exist: correct "
+            f"it, or add the tenant: tgpu tenants add {rule.certain_id}",
+            call.services.now_ms(),
+        )
+        for rule in call.book.rules_without_tenant(await call.book.pages())
+    ]
 
 
 async def stats(call: Call) -> Response[Any]:

@@ -28,6 +28,7 @@ from tgpu.api.services import Services
 from tgpu.api.workdir import Workdirs
 from tgpu.domain.job import Job, JobSpec
 from tgpu.domain.lifecycle import Status
+from tgpu.store.demand import the_request, within_limits
 from tgpu.store.port import IdempotencyKey
 
 _MAX_BODY = 64 * MIB
@@ -59,7 +60,7 @@ class Submitter:
         else:
             check_single(raw)
             specs = [await self._judge(call, asked)]
-        await self._check_fit(specs, many=asked.jobs is not UNSET)
+        await self._check_fit(call, specs, many=asked.jobs is not UNSET)
         at_ms = self._services.now_ms()
         submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), _capped_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
@@ -110,7 +111,7 @@ class Submitter:
         spec = under_terms(spec, terms, token)
         if asked.secret_env:
             await self._check_secrets(account.name, asked.secret_env)
-        host = self._reach.only_host(cwd, asked.submit_host, local_caller=call.caller.via == "socket")
+        host = self._reach.only_host(cwd, asked.submit_host, local_caller=call.is_local)
         if self._reach.can_be_checked(host):
             wrong = await self._workdirs.check(cwd, account)
             if wrong is not None:
@@ -133,9 +134,15 @@ class Submitter:
             ids = [job_id for job_id, spec in zip(job_ids, specs, strict=True) if spec.user == user]
             await note(call, "job.submit", user, after={"job_ids": ids})
 
-    async def _check_fit(self, specs: Sequence[JobSpec], *, many: bool) -> None:
+    async def _check_fit(self, call: Call, specs: Sequence[JobSpec], *, many: bool) -> None:
+        pages = await call.book.pages()
+        # As the store will keep them: GPUs of a model that is limited are given only by name.
+        requests = [
+            within_limits(the_request(spec), pages.effective_terms(spec.tenant_id).named_limits)
+            for spec in specs
+        ]
         try:
-            verdicts = await self._services.live.never_fits([spec.groups[0].request for spec in specs])
+            verdicts = await self._services.live.never_fits(requests)
         except NoLeaderError:
             return  # a job may be left while nobody schedules; `why` will tell if it cannot run
         for index, why_not in enumerate(verdicts):

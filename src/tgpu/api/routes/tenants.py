@@ -17,13 +17,12 @@ from tgpu.api.routes.params import FORCE, IF_MATCH, TENANT_EXAMPLE, TENANT_ID
 from tgpu.api.routes.quotas import check_quota
 from tgpu.api.tenant_form import (
     TenantAsked,
-    TenantOut,
     TenantPatch,
     checked_id,
     tenant_after,
-    tenant_out,
 )
 from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
+from tgpu.api.tenant_view import TenantOut, tenants_out
 from tgpu.domain.tenant import Tenant
 from tgpu.store.port import UnknownTenantError
 
@@ -33,16 +32,18 @@ _NOTHING = TenantPatch()
 
 
 class TenantList(msgspec.Struct, kw_only=True):
-    """Every tenant that the caller may see."""
+    """Every tenant that the caller may see; `complete`: there are no others."""
 
     tenants: list[TenantOut]
+    complete: bool
 
 
 async def list_tenants(call: Call) -> Response[Any]:
-    shown, pages = await shown_tenants(call), await call.book.pages()
+    shown = await shown_tenants(call)
     tenants = await call.services.store.tenants()
     seen = [tenant for tenant in tenants if shown is None or tenant.tenant_id in shown]
-    return json_reply(TenantList(tenants=[tenant_out(tenant, pages) for tenant in seen]))
+    told = await tenants_out(call, seen)
+    return json_reply(TenantList(tenants=told, complete=len(seen) == len(tenants)))
 
 
 async def create_tenant(call: Call) -> Response[Any]:
@@ -83,7 +84,7 @@ async def change_tenant(call: Call) -> Response[Any]:
 async def _answer(
     call: Call, tenant: Tenant, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[Any]:
-    out = tenant_out(tenant, await call.book.pages())
+    (out,) = await tenants_out(call, [tenant])
     return json_reply(out, status, {**etag(tenant), **(headers or {})})
 
 
@@ -93,7 +94,7 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/tenants", list_tenants, LOOK, "tenants",
         "List tenants", "Every tenant that the caller may see, with its weight, terms and quota.",
-        {200: Answer("The tenants.", TenantList, {"tenants": [TENANT_EXAMPLE]})},
+        {200: Answer("The tenants.", TenantList, {"tenants": [TENANT_EXAMPLE], "complete": True})},
     ),
     Endpoint(
         "POST", "/tenants", create_tenant, MANAGE_SOME, "tenants",

@@ -74,7 +74,7 @@ async def _check_user(call: Call, token: Token) -> None:
         if token.tenant_id not in pages.tenants:
             raise unprocessable(
                 "tenant_id",
-                f"tenant_id: there is no tenant {token.tenant_id[:100]!r}; GET /tenants lists them",
+                f"tenant_id: there is no tenant {token.tenant_id[:100]!r}; `tgpu tenants` lists them",
             )
     scope = Scope.of(token)
     rights = await call.identity.rights_of(account, scope)

@@ -42,6 +42,8 @@ class Whoami(msgspec.Struct, kw_only=True):
     """Everywhere, if they have one there."""
     home_tenant_id: str | None
     """Where their jobs go that name no tenant."""
+    home_exists: bool
+    """Whether there is such a tenant; false: an operator has to add it, or the rule is wrong."""
     memberships: list[Membership]
     token: TokenScope | None
     token_expires_at: str | None
@@ -59,6 +61,7 @@ async def whoami(call: Call) -> Response[Any]:
             via=caller.via,
             role=None if everywhere is None else everywhere.word,
             home_tenant_id=rights.home,
+            home_exists=rights.home in (await call.book.pages()).tenants,
             memberships=[
                 Membership(tenant_id=name, role=role.word) for name, role in members if name != EVERYWHERE
             ],
@@ -96,6 +99,7 @@ ENDPOINTS = (
                     "via": "socket",
                     "role": None,
                     "home_tenant_id": "default",
+                    "home_exists": True,
                     "memberships": [{"tenant_id": "lab/vision", "role": "operator"}],
                     "token": None,
                     "token_expires_at": None,

@@ -118,7 +118,7 @@ async def create(call: Call) -> Response[Any]:
     names = await _known_nodes(call, asked)
     if asked.tenant_id is not None and await services.store.tenant(asked.tenant_id) is None:
         raise unprocessable(
-            "tenant_id", f"tenant_id: there is no tenant {asked.tenant_id[:100]!r}; GET /tenants lists them"
+            "tenant_id", f"tenant_id: there is no tenant {asked.tenant_id[:100]!r}; `tgpu tenants` lists them"
         )
     made = await services.store.create_window(
         WindowRow(
@@ -169,7 +169,7 @@ async def _known_nodes(call: Call, asked: WindowAsked) -> tuple[str, ...]:
     known = {node.node_id for node in await call.services.store.nodes()} if asked.nodes else set()
     unknown = [name[:100] for name in asked.nodes if name not in known]
     if unknown:
-        raise unprocessable("nodes", f"there is no node {', '.join(unknown[:5])}; GET /nodes lists them")
+        raise unprocessable("nodes", f"there is no node {', '.join(unknown[:5])}; `tgpu nodes` lists them")
     return tuple(dict.fromkeys(asked.nodes))
 
 
@@ -184,7 +184,7 @@ async def cancel(call: Call) -> Response[Any]:
     rows = {row.window_id: row for row in await services.store.windows()} if is_number else {}
     row = rows.get(int(written_id)) if is_number else None
     if row is None:
-        raise not_found(f"there is no window {written_id[:100]!r}; GET /windows lists them")
+        raise not_found(f"there is no window {written_id[:100]!r}; `tgpu windows` lists them")
     state = _state(row, services.now_ms())
     if state == "over" or not await services.store.cancel_window(row.window_id):
         raise ProblemError(409, "window-conflict", f"window {row.window_id} is {state} already")

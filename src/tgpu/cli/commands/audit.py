@@ -7,7 +7,8 @@ import time
 from tgpu.cli import words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
-from tgpu.cli.exits import OK
+from tgpu.cli.audit_changes import ACTIONS, changes, is_action
+from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.moments import moment
 from tgpu.cli.table import Column, table
 from tgpu.client import Client
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tgpu.cli.screen import Screen
 
 _MOST_SHOWN = 50
-_NOTHING: tuple[object, ...] = (None, "", [], {})
 _COLUMNS = (
     Column("ID", right=True, rank=2),
     Column("WHEN"),
@@ -33,7 +33,7 @@ _COLUMNS = (
 _EXAMPLES = """\
 examples:
   tgpu audit --since 7d
-  tgpu audit --user bob --action quota
+  tgpu audit --user bob --action tenant.update
   tgpu audit --target lab --json          lab and everything below it, before and after in full
 """
 
@@ -65,11 +65,14 @@ def main(argv: list[str]) -> int:
     }
     with Client() as client:
         found = list(client.audit(limit=limit + 1 if limit else None, **filters))
+    if not found and args.action and not is_action(args.action):
+        # Only then: a newer server may know more of them than this client.
+        raise UsageError(f"there is no action {args.action!r}; there are: {', '.join(ACTIONS)}")
     entries = found[:limit] if limit else found
 
     def people(screen: Screen) -> Iterator[str]:
         if not entries:
-            yield "nothing was changed"
+            yield "no such lines in that time"
             return
         yield from table(screen, _COLUMNS, [_row(entry) for entry in entries])
         if len(found) > len(entries):
@@ -87,7 +90,7 @@ def _row(entry: dict[str, Any]) -> list[str]:
         _from(entry),
         str(entry["action"]),
         str(entry["target"]),
-        "; ".join(_changes(entry.get("before"), entry.get("after"))),
+        changes(entry),
     ]
 
 
@@ -96,25 +99,3 @@ def _from(entry: dict[str, Any]) -> str:
     token = entry.get("token_id")
     said = [str(entry.get("via") or ""), "" if token is None else str(token), str(entry.get("address") or "")]
     return " ".join(part for part in said if part)
-
-
-def _changes(before: object, after: object) -> Iterator[str]:
-    """`weight 1 → 3`: what is not as it was; of something new or gone, what it holds."""
-    old = before if isinstance(before, dict) else {}
-    new = after if isinstance(after, dict) else {}
-    for name in dict.fromkeys([*old, *new]):
-        was, now = old.get(name), new.get(name)
-        if was == now or (was in _NOTHING and now in _NOTHING):
-            continue
-        if isinstance(was, dict) or isinstance(now, dict):
-            yield from (f"{name}.{change}" for change in _changes(was, now))
-        elif before in _NOTHING:
-            yield from [] if now is False else [f"{name} {_say(now)}"]
-        else:
-            yield f"{name} {_say(was)} → {_say(now)}"
-
-
-def _say(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
-    return "none" if value in _NOTHING else str(value).lower() if isinstance(value, bool) else str(value)

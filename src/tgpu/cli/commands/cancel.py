@@ -31,6 +31,7 @@ def parser() -> Parser:
         "Stop jobs, or take them out of the queue. A running job gets SIGTERM, its grace, then SIGKILL.",
     )
     add_jobs(made)
+    made.add_argument("--now", action="store_true", help="SIGKILL at once, also if its grace has begun")
     add_output(made, quiet="print only the ids of jobs that are being cancelled")
     return made
 
@@ -44,7 +45,7 @@ def main(argv: list[str]) -> int:
         else:
             ids = resolve(client, args.jobs)
             if len(ids) == 1:
-                job = client.cancel(ids[0])
+                job = client.cancel(ids[0], now=args.now)
                 show(Answer(job, lambda _: _words(ids), ids), args)
                 return OK
             parts = in_parts(ids)
@@ -63,7 +64,7 @@ def _cancel_many(client: Client, parts: Iterator[list[int]], args: Namespace) ->
     with ProgressLine(sys.stderr, silent=args.quiet) as line:
         try:
             for ids in parts:
-                for kind, some in client.cancel_many(ids).items():
+                for kind, some in client.cancel_many(ids, now=args.now).items():
                     outcome[kind] += some
                 line.say(f"{_count(outcome['cancelling'])} being cancelled")
         except TgpuError:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, command_parser, with_action
+from tgpu.cli.commands.whoami import NO_HOME
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
 from tgpu.cli.quota_bars import bars, left_over
 from tgpu.cli.quota_flags import FLAGS, add_quota_flags, limits
 from tgpu.cli.refusals import in_flags
 from tgpu.cli.screen import clean
-from tgpu.cli.tenant_flags import NONE, add_over_flag, add_tenant
+from tgpu.cli.tenant_flags import NONE, PERIODS, add_over_flag, add_tenant
 from tgpu.client import Client
 from tgpu.client.errors import TgpuError
 
@@ -31,6 +34,7 @@ examples:
   tgpu quota set lab/vision --gpus-of a100=4 --running 20 --over queue
   tgpu quota set lab --gpus none
 A limit counts a tenant and everybody below it. A lowered one stops what is new and ends nothing.
+Of GPU-hours, what running jobs may still need is reserved and counts as used.
 """
 
 
@@ -81,8 +85,14 @@ def _show(client: Client, args: Namespace) -> Answer:
 def _own(client: Client) -> list[str]:
     """The caller's home, and where they were given a role."""
     me = client.whoami()
-    home = [me["home_tenant_id"]] if me.get("home_tenant_id") else []
-    tenants = [*home, *(one["tenant_id"] for one in me.get("memberships") or [])]
+    home, is_there = me.get("home_tenant_id"), me.get("home_exists", True)
+    roles = [one["tenant_id"] for one in me.get("memberships") or []]
+    tenants = [home, *roles] if home and is_there else roles
+    if home and not is_there:
+        told = f"your tenant {clean(home)} {NO_HOME.format(clean(home))}"
+        if not tenants:
+            raise CommandError(told, NOT_FOUND)
+        print(told, file=sys.stderr)
     if not tenants:
         raise CommandError("you have no tenant of your own; name one: `tgpu tenants` lists them", NOT_FOUND)
     return list(dict.fromkeys(tenants))
@@ -116,5 +126,7 @@ def _set(client: Client, args: Namespace) -> Answer:
     def people(screen: Screen) -> Iterator[str]:
         yield f"Quota of {clean(args.tenant)}"
         yield from bars(screen, quota)
+        if args.gpu_hours not in {None, NONE} and "/" not in args.gpu_hours:
+            yield f"GPU-hours are by the month, since none of {', '.join(PERIODS)} was named"
 
     return Answer(quota, people)

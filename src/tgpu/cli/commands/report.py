@@ -9,6 +9,7 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, command_parser, count
 from tgpu.cli.exits import OK
 from tgpu.cli.moments import moment
+from tgpu.cli.nobody import check_names
 from tgpu.client import Client
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 _EPILOG = """\
 --by takes user, tenant, pool, gpu-type, class, node, cause, and one of day, week, month; several
 with commas. Attempts are cut at the edges of the time asked for; what runs counts up to now.
-What each figure means is in docs/accounting.md.
+TRIES are attempts. GPU-HOURS, CPU-HOURS and GB-HOURS (of memory) were given; GPU-USED, CPU-USED and
+GB-USED say which part of them was used, GPU-WASTED how many hours were not, GPU-LOST how many went into
+work that was thrown away. A column without any figure is left out; docs/accounting.md says more.
 """
 
 
@@ -44,7 +47,7 @@ def parser() -> Parser:
     form.add_argument("--json", action="store_true", help="the API's own object: rows, and their total")
     form.add_argument("--table", action="store_true", help="a table (the default)")
     form.add_argument("--csv", action="store_true", help="one line per row, every figure, in seconds")
-    form.add_argument("--chart", action="store_true", help="bars; with `--by day` columns")
+    form.add_argument("--chart", action="store_true", help="bars; with `--by day`, week or month columns")
     return made
 
 
@@ -62,6 +65,8 @@ def main(argv: list[str]) -> int:
             pool=args.pool,
             gpu_type=args.gpu_type,
         )
+        if not report["rows"]:
+            check_names(client, tenants=args.tenant, users=args.user)
     if args.csv:
         _write_csv(report)
         return OK

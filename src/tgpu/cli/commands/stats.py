@@ -45,6 +45,10 @@ def _lines(screen: Screen, part: dict[str, Any], indent: str) -> Iterator[str]:
         elif isinstance(value, dict):
             figures = "  ".join(f"{_label(key)} {_figure(item)}" for key, item in value.items())
             yield f"{indent}{label}  {figures or '-'}"
+        elif name == "alerts" and value:
+            yield f"{indent}{label.rstrip()}"
+            for alert in value:
+                yield f"{indent}  {screen.paint(clean(alert['name']), 'yellow')}: {clean(alert['text'])}"
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             yield f"{indent}{label.rstrip()}"
             columns = [Column(_label(key).upper()) for key in value[0]]

@@ -10,17 +10,20 @@ from tgpu.cli.quota_flags import add_quota_flags, limits
 from tgpu.cli.refusals import in_flags
 from tgpu.cli.screen import clean
 from tgpu.cli.tenant_flags import add_tenant, add_term_flags, tenant_id, terms
-from tgpu.cli.tenant_tree import card, tree
+from tgpu.cli.tenant_tree import card, is_archived, tree
 from tgpu.client import Client
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
     from typing import Any
+
+    from tgpu.cli.screen import Screen
 
 _EXAMPLES = """\
 examples:
-  tgpu tenants
+  tgpu tenants                    the tree; with -a also archived tenants that have no jobs left
   tgpu tenants add lab --weight 2 --gpus 6
   tgpu tenants add lab/vision --classes default,low --max-time 2d
   tgpu tenants set lab/vision --weight 3 --max-time none
@@ -34,7 +37,7 @@ def parser() -> Parser:
     made = command_parser("tenants", "Who shares the machines: weights, shares, use and terms.", _EXAMPLES)
     actions = add_actions(made)
     listed = add_action(actions, "list", "the tree (needs not be named)")
-    listed.add_argument("-a", "--all", action="store_true", help="archived ones too")
+    listed.add_argument("-a", "--all", action="store_true", help="also archived ones that have no jobs left")
     add_output(listed, quiet="print only names")
     _one(actions, "show", "all about one of them")
     new = _one(actions, "add", "a new one, below a parent that exists")
@@ -57,16 +60,37 @@ def _one(actions: Any, name: str, doc: str) -> Parser:  # noqa: ANN401  argparse
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(with_action(argv, "list"))
+    words = with_action(argv, "list")
+    _check_no_limits(words)
+    args = parser().parse_args(words)
     with Client() as client:
         show(_ANSWERS[args.action](client, args), args)
     return OK
 
 
+def _check_no_limits(words: list[str]) -> None:
+    """`add` takes limits, so people try them with `set`, too."""
+    for word in words if words[0] == "set" else ():
+        if word.partition("=")[0] in quota_flags.FLAGS.values():
+            raise UsageError(f"{word} is a limit: `tgpu quota set TENANT {word} …` changes it")
+
+
 def _list(client: Client, args: Namespace) -> Answer:
-    every = client.tenants()
-    tenants = [tenant for tenant in every if args.all or not (tenant.get("effective") or {}).get("archived")]
-    return Answer(tenants, lambda screen: tree(screen, tenants), [tenant["tenant_id"] for tenant in tenants])
+    listed = client.tenant_list()
+    every = listed["tenants"]
+    tenants = [tenant for tenant in every if args.all or not is_archived(tenant) or _has_jobs(tenant)]
+
+    def people(screen: Screen) -> Iterator[str]:
+        yield from tree(screen, tenants, complete=listed.get("complete", True))
+        if hidden := len(every) - len(tenants):
+            yield f"{hidden} archived, without jobs: `tgpu tenants -a` shows them"
+
+    return Answer(tenants, people, [tenant["tenant_id"] for tenant in tenants])
+
+
+def _has_jobs(tenant: dict[str, Any]) -> bool:
+    quota = tenant.get("quota") or {}
+    return bool(quota.get("running_jobs_used") or quota.get("waiting_jobs_used"))
 
 
 def _show(client: Client, args: Namespace) -> Answer:
@@ -91,7 +115,7 @@ def _set(client: Client, args: Namespace) -> Answer:
 def _move(client: Client, args: Namespace) -> Answer:
     moved = client.move_tenant(args.tenant, args.to)
     said = f"Tenant {clean(args.tenant)} is {clean(moved['tenant_id'])} from now on"
-    return Answer(moved, lambda _: [said], [moved["tenant_id"]])
+    return Answer(moved, lambda _: [said, *_notes(moved)], [moved["tenant_id"]])
 
 
 def _archive(client: Client, args: Namespace) -> Answer:
@@ -103,13 +127,18 @@ def _unarchive(client: Client, args: Namespace) -> Answer:
 
 
 def _remove(client: Client, args: Namespace) -> Answer:
-    client.remove_tenant(args.tenant)
-    return _told({"tenant_id": args.tenant}, "is removed")
+    answer = client.remove_tenant(args.tenant)
+    return _told({"tenant_id": args.tenant, **answer}, "is removed")
 
 
 def _told(tenant: dict[str, Any], what: str) -> Answer:
     said = f"Tenant {clean(tenant['tenant_id'])} {what}"
-    return Answer(tenant, lambda _: [said], [tenant["tenant_id"]])
+    return Answer(tenant, lambda _: [said, *_notes(tenant)], [tenant["tenant_id"]])
+
+
+def _notes(tenant: dict[str, Any]) -> list[str]:
+    """What the server says beside its answer."""
+    return [f"note: {clean(text)}" for text in tenant.get("notes") or []]
 
 
 _ANSWERS = {

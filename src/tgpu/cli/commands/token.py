@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tgpu.cli import words
@@ -9,11 +10,11 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, command_parser, with_action
 from tgpu.cli.commands.users import ROLES
 from tgpu.cli.commands.whoami import token_scope
-from tgpu.cli.exits import OK, UsageError
+from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
 from tgpu.cli.fields import CLASSES
 from tgpu.cli.table import Column, table
 from tgpu.cli.tenant_flags import decimal, tenant_id, whole
-from tgpu.client import Client
+from tgpu.client import Client, TgpuError
 from tgpu.domain.quantities import MAX_GENERIC, MILLI, BadQuantityError, seconds
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+_NO_SUCH = 404
 _ACTIONS = ("read", "logs", "submit", "cancel", "manage")
 _COLUMNS = (
     Column("ID"),
@@ -128,8 +130,24 @@ def _list(client: Client, _args: Namespace) -> Answer:
 
 
 def _revoke(client: Client, args: Namespace) -> Answer:
-    answer = client.revoke_token(args.token_id) or {"token_id": args.token_id}
-    return Answer(answer, lambda _: [f"Token {args.token_id} is revoked"])
+    number = args.token_id
+    if not (number.isascii() and number.isdigit()):
+        # What was typed may be the token itself: a secret is not repeated.
+        raise UsageError("which one? its number, as `tgpu token list` shows it, such as 3")
+    known: dict[str, dict[str, Any]] = {}
+    with suppress(TgpuError):  # one that may revoke and not look
+        known = {str(token["token_id"]): token for token in client.tokens()}
+    was_revoked = known.get(number, {}).get("revoked")
+    try:
+        answer = client.revoke_token(number) or {"token_id": number}
+    except TgpuError as error:
+        if error.status != _NO_SUCH:
+            raise
+        text = f"there is no token {number} that you may revoke; `tgpu token list` shows those there are"
+        raise CommandError(text, NOT_FOUND) from None
+    return Answer(
+        answer, lambda _: [f"Token {number} {'was revoked already' if was_revoked else 'is revoked'}"]
+    )
 
 
 def _row(token: dict[str, Any]) -> list[str]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+NO_HOME = "does not exist: an operator adds it (tgpu tenants add {}), or corrects the setting tenant_rules"
+
 
 def parser() -> Parser:
     made = command_parser("whoami", "Who the server takes you for, your tenant, and your roles.")
@@ -41,11 +43,16 @@ def _people(screen: Screen, me: dict[str, Any]) -> Iterator[str]:
 
 def _facts(me: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "everywhere", str(me.get("role") or "")
-    yield "tenant", str(me.get("home_tenant_id") or "")
+    yield "tenant", _home(me)
     yield "roles", ", ".join(f"{one['role']} in {one['tenant_id']}" for one in me.get("memberships") or [])
     token = me.get("token") or {}
     yield "token", ", ".join(token_scope(token)) if token else ""
     yield "expires", words.local_time(token["expires_at"]) if token.get("expires_at") else ""
+
+
+def _home(me: dict[str, Any]) -> str:
+    home = str(me.get("home_tenant_id") or "")
+    return f"{home}, which {NO_HOME.format(home)}" if home and me.get("home_exists") is False else home
 
 
 def token_scope(token: dict[str, Any]) -> Iterator[str]:

@@ -104,16 +104,17 @@ def settle(row: int, tree: Tree, stream: Stream) -> None:
 
 
 def admitted(row: int, asked: Ints, tree: Tree, burst: bool) -> bool:
-    """Whether every quota from here to the root has room for a held task."""
+    """Whether every quota from here to the root has room for a held task; on the burst, which is half as much
+    as the limit, whether every burst has."""
     while row >= 0:
         for dimension in range(len(asked)):
             limit = tree.limit[row, dimension]
             if limit < 0 or asked[dimension] == 0:
                 continue
-            then = tree.admitted[row, dimension] + asked[dimension]
-            if not burst and then > limit:
-                return False
-            if 2 * (then + tree.burst[row, dimension]) > 3 * limit:
+            if burst:
+                if 2 * (tree.burst[row, dimension] + asked[dimension]) > limit:
+                    return False
+            elif tree.admitted[row, dimension] + asked[dimension] > limit:
                 return False
         row = tree.parent[row]
     return True

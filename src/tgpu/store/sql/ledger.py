@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import BigInteger, ColumnElement, and_, or_, select, update
 
-from tgpu.domain.quota import BASIC, BURST_DEN, BURST_NUM, OverQuota
+from tgpu.domain.quota import BASIC, BURST_PART, OverQuota
 from tgpu.domain.tenant import lineage
 from tgpu.store.account import Account, Charge, Terms
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
@@ -51,13 +51,13 @@ def _asks(guard: str, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def _has_room(limit: _Number, used: _Number, burst: _Number, name: str) -> ColumnElement[bool]:
-    """Where something was added, the limit holds; the burst is beyond it, and both together have theirs."""
+    """Where something was added, the limit holds; the burst is beside it and has its own."""
     more, more_burst = _given(f"{name}_more"), _given(f"{name}_more_burst")
     within = and_(
         or_(more <= constant(0), used + more <= limit),
-        (used + more + burst + more_burst) * constant(BURST_DEN) <= limit * constant(BURST_NUM),
+        or_(more_burst <= constant(0), (burst + more_burst) * constant(BURST_PART) <= limit),
     )
-    return or_(limit.is_(None), and_(more <= constant(0), more_burst <= constant(0)), within)
+    return or_(limit.is_(None), within)
 
 
 def _below(limit: _Number, now: _Number) -> ColumnElement[bool]:

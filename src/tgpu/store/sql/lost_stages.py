@@ -138,10 +138,10 @@ def _may_return(now: Tried) -> bool:
 
 def _reserved(task: TaskNow) -> int:
     """Of GPU-hours, once the task goes on: what another attempt of it has reserved by now, or what its time
-    limit, if it has one, still lets it take."""
+    limit, if it has one, and its grace still let it take."""
     if not Status(task.status).waits:
         return task.reserved_gpu_ms
-    return whole_run_gpu_ms(task.charged.request, task.time_limit_s) or 0
+    return whole_run_gpu_ms(task.charged.request, task.longest_s) or 0
 
 
 def _concerns_no_task(now: Tried) -> bool:

@@ -28,6 +28,8 @@ _CHARGED = (
     jobs.c.tenant_id,
     jobs.c.token_id,
     jobs.c.time_limit_s,
+    jobs.c.priority_class,
+    jobs.c.grace_s,
 )
 TASK = Query(
     "Where a task stands, and what it is charged for to whom.",

@@ -5,10 +5,11 @@ from typing import NamedTuple, TypeVar
 
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.lifecycle import AttemptHappening, AttemptState, Cause, IllegalMoveError, attempt_after
+from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Standing
 from tgpu.store import event_data
 from tgpu.store.book import Charged
-from tgpu.store.demand import Run
+from tgpu.store.demand import Run, longest_s
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import AttemptEnded, Started, StopOrdered
 from tgpu.store.sql import codec, moves
@@ -60,6 +61,12 @@ class TaskNow(NamedTuple):
     tenant_id: str
     token_id: int | None
     time_limit_s: int | None
+    priority_class: str
+    grace_s: int | None
+
+    @property
+    def longest_s(self) -> int | None:
+        return longest_s(self.time_limit_s, PriorityClass(self.priority_class), self.grace_s)
 
     @property
     def charged(self) -> Charged:

@@ -184,7 +184,7 @@ class Stages(Stage):
 
         self._postings.post(task.tenant_id, part)
         if over and task.token_id is not None:
-            self._postings.give_back(task.token_id, unused(charged.request, task.time_limit_s, run))
+            self._postings.give_back(task.token_id, unused(charged.request, task.longest_s, run))
 
     def _end(self, leaving: Sequence[_Leaving]) -> None:
         self._write(moves.END_TASK, [
@@ -252,7 +252,7 @@ class Stages(Stage):
             charged = now.charged
             self._postings.post(now.tenant_id, partial(Lineage.close, task=charged))
             if now.token_id is not None:
-                back = unused(charged.request, now.time_limit_s, NEVER_RAN)
+                back = unused(charged.request, now.longest_s, NEVER_RAN)
                 self._postings.give_back(now.token_id, back)
         return {
             place: Happened(

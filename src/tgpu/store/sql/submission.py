@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Text, false, func, insert, select, true, update
 
 from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.lifecycle import Happening, task_after
@@ -55,6 +55,18 @@ WISH_CANCEL = Query(
     .where(
         job_rows.c.job_id == value("job"),
         job_rows.c.cancel_by.is_(None),
+        job_rows.c.status.in_([constant(status) for status in LIVE_STATUSES]),
+    ),
+)
+
+
+WISH_CANCEL_NOW = Query(
+    "Records who wants a live job cancelled without its grace, unless somebody did before.",
+    update(job_rows)
+    .values(cancel_by=func.coalesce(job_rows.c.cancel_by, value("who", Text())), cancel_now=true())
+    .where(
+        job_rows.c.job_id == value("job"),
+        job_rows.c.cancel_now.is_(false()),
         job_rows.c.status.in_([constant(status) for status in LIVE_STATUSES]),
     ),
 )
@@ -230,6 +242,7 @@ class CancelWish(NamedTuple):
     job_ids: Sequence[int]
     by: str
     at_ms: int
+    now: bool
 
 
 def cancel_all(session: Session, wishes: Sequence[CancelWish]) -> list[list[Job | None]]:
@@ -242,8 +255,11 @@ def cancel_all(session: Session, wishes: Sequence[CancelWish]) -> list[list[Job 
     rows: list[Values] = [{"job": job_id} for job_id in job_ids]
     before = dict(zip(job_ids, jobs.several(session, rows), strict=True))
     asked = [(wish, job) for wish, distinct in wanted for job_id in distinct if (job := before[job_id])]
-    recorded = session.change_each(WISH_CANCEL, [{"job": job.job_id, "who": wish.by} for wish, job in asked])
-    taken = [one for one, done in zip(asked, recorded, strict=True) if done]
+    taken: list[tuple[CancelWish, Job]] = []
+    for query, now in ((WISH_CANCEL, False), (WISH_CANCEL_NOW, True)):
+        some = [(wish, job) for wish, job in asked if wish.now is now]
+        recorded = session.change_each(query, [{"job": job.job_id, "who": wish.by} for wish, job in some])
+        taken += [one for one, done in zip(some, recorded, strict=True) if done]
     if taken:
         _, first_seq = cluster.reserve(session, 0, len(taken))
         feed.write(session, [_cancel_event(seq, *one) for seq, one in enumerate(taken, first_seq)])
@@ -251,5 +267,5 @@ def cancel_all(session: Session, wishes: Sequence[CancelWish]) -> list[list[Job 
 
 
 def _cancel_event(seq: int, wish: CancelWish, job: Job) -> Event:
-    data = event_data.on_cancel_requested(wish.by)
+    data = event_data.on_cancel_requested(wish.by, now=wish.now)
     return Event(seq, wish.at_ms, event_data.CANCEL_REQUESTED, job.job_id, None, data, job.spec.user)

@@ -8,7 +8,7 @@ from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Standing
 from tgpu.store.event_data import CANCEL_REQUESTED
-from tgpu.store.port import Changes, LiveSummary, World
+from tgpu.store.port import CancelAsked, Changes, LiveSummary, World
 from tgpu.store.sql import cluster, codec, jobs, restoring, tenants, windows
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import LIVE_STATUSES, events, meta, tasks
@@ -33,6 +33,7 @@ _BRIEF = (
     job_rows.c.requeue,
     job_rows.c.grace_s,
     job_rows.c.cancel_by,
+    job_rows.c.cancel_now,
     tasks.c.standing,
 )
 _STATUS = {status.value: status for status in Status}
@@ -110,11 +111,12 @@ def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
 def changes(session: Session, after_seq: int, limit: int) -> Changes:
     seq, scanned = after_seq, 0
     submitted: list[TaskBrief] = []
-    cancels: list[tuple[int, str]] = []
+    cancels: list[CancelAsked] = []
     for seq, kind, job_id, data, *brief in session.stream(WISHES_AFTER, after_seq=after_seq, most=limit):  # noqa: B007  `seq` is where the scan ended
         scanned += 1
         if kind == CANCEL_REQUESTED:
-            cancels.append((job_id, str(codec.data_from(data)["by"])))
+            told = codec.data_from(data)
+            cancels.append(CancelAsked(job_id, str(told["by"]), bool(told.get("now"))))
         elif brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
     of_tenants, of_windows, rearranged = session.the_row(NEWS, after_seq=after_seq)
@@ -131,7 +133,8 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
 
 def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
-     attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, standing) = row  # fmt: skip
+     attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, cancel_now,
+     standing) = row  # fmt: skip
     return TaskBrief(
         TaskId(job_id, task_index),
         _STATUS[status],
@@ -146,7 +149,7 @@ def _brief(row: Row) -> TaskBrief:
         time_limit_s,
         max_wait_s,
         bool(requeue),
-        grace_s,
+        0 if cancel_now else grace_s,
         cancel_by,
         held=standing != _CHARGED,
         burst=standing == _BURST,
