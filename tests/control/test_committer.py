@@ -18,7 +18,7 @@ from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.memory import MemoryStore
-from tgpu.store.port import Assigned, Batch, Changes, StopOrdered
+from tgpu.store.port import Assigned, Batch, CancelAsked, Changes, StopOrdered
 
 URGENT = task(9, gpus=2, priority_class=PriorityClass.HIGH)
 LOW = [task(number, priority_class=PriorityClass.LOW) for number in (1, 2, 3, 4)]
@@ -102,7 +102,7 @@ def test_nobody_is_stopped_twice_for_the_same_claim() -> None:
 def test_a_claim_is_gone_with_the_wish_of_whoever_had_it() -> None:
     picture = full()
     assumed(picture, MAKE_WAY)
-    wishes.take_in(picture, Changes(1, [], [(9, "bob")]), Turn(Batch(0)))
+    wishes.take_in(picture, Changes(1, [], [CancelAsked(9, "bob")]), Turn(Batch(0)))
     assert (picture.claims, picture.preempts, picture.waiting) == ({}, [], {})
 
 

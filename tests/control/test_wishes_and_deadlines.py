@@ -9,7 +9,7 @@ from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
-from tgpu.store.port import Batch, Changes, StopOrdered, TaskClosed
+from tgpu.store.port import Batch, CancelAsked, Changes, StopOrdered, TaskClosed
 
 FIRST = TaskId(1, 0)
 CLOSED = TaskClosed(FIRST, Happening.CANCELLED, Cause.CANCELLED, "cancelled by bob")
@@ -34,20 +34,20 @@ def test_a_task_that_is_placed_already_does_not_wait_again() -> None:
 
 def test_a_task_that_was_cancelled_before_it_was_seen_is_closed_at_once() -> None:
     picture, this = picture_with(), turn()
-    wishes.take_in(picture, Changes(2, [task(1, cancel_by="bob")], [(1, "bob")]), this)
+    wishes.take_in(picture, Changes(2, [task(1, cancel_by="bob")], [CancelAsked(1, "bob")]), this)
     assert (picture.waiting, this.batch) == ({}, Batch(0, closed=[CLOSED]))
 
 
 def test_a_waiting_task_that_is_cancelled_is_closed_at_once() -> None:
     picture, this = picture_with(task(1)), turn()
-    wishes.take_in(picture, Changes(2, [], [(1, "bob"), (1, "cyd")]), this)
+    wishes.take_in(picture, Changes(2, [], [CancelAsked(1, "bob"), CancelAsked(1, "cyd")]), this)
     assert (picture.waiting, this.batch) == ({}, Batch(0, closed=[CLOSED]))
 
 
 def test_a_placed_task_that_is_cancelled_is_stopped_once_and_keeps_its_room() -> None:
     picture, this = picture_with(placed=[task(1)]), turn()
     placed = running(picture, 1)
-    wishes.take_in(picture, Changes(2, [], [(1, "bob"), (1, "bob")]), this)
+    wishes.take_in(picture, Changes(2, [], [CancelAsked(1, "bob"), CancelAsked(1, "bob")]), this)
     assert this.batch == Batch(0, stop_ordered=[StopOrdered(FIRST.attempt(1), Cause.CANCELLED, "bob")])
     assert (placed.state, placed.task.cancel_by) == (AttemptState.STOPPING, "bob")
     assert list(picture.placed) == [FIRST]
@@ -57,7 +57,7 @@ def test_a_task_that_gives_way_and_is_cancelled_is_not_stopped_a_second_time() -
     picture, this = picture_with(placed=[task(1)]), turn()
     placed = running(picture, 1)
     picture.stopping(placed, Cause.PREEMPTED)
-    wishes.take_in(picture, Changes(2, [], [(1, "bob")]), this)
+    wishes.take_in(picture, Changes(2, [], [CancelAsked(1, "bob")]), this)
     assert this.batch == Batch(0)
     assert (placed.stop_cause, placed.task.cancel_by) == (Cause.PREEMPTED, "bob")
 
@@ -65,13 +65,13 @@ def test_a_task_that_gives_way_and_is_cancelled_is_not_stopped_a_second_time() -
 def test_a_task_that_gave_way_and_waits_is_closed_at_once_when_it_is_cancelled() -> None:
     picture, this = picture_with(), turn()
     picture.put_back(task(1, attempts=1))
-    wishes.take_in(picture, Changes(2, [], [(1, "bob")]), this)
+    wishes.take_in(picture, Changes(2, [], [CancelAsked(1, "bob")]), this)
     assert (picture.waiting, this.batch) == ({}, Batch(0, closed=[CLOSED]))
 
 
 def test_cancelling_what_is_over_does_nothing() -> None:
     this = turn()
-    wishes.take_in(picture_with(), Changes(2, [], [(1, "bob")]), this)
+    wishes.take_in(picture_with(), Changes(2, [], [CancelAsked(1, "bob")]), this)
     assert this.batch == Batch(0)
 
 

@@ -16,6 +16,7 @@ from tgpu.store.sqlite import SqliteStore
 FORGET = (
     "DROP TABLE usage",
     "DROP TABLE usage_kinds",
+    "ALTER TABLE jobs DROP COLUMN cancel_now",
     "UPDATE alembic_version SET version_num = '0006'",
     "UPDATE compatibility SET oldest_server = '0006'",
 )

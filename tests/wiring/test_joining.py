@@ -6,14 +6,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 
 from tests.wiring.cluster_server import ClusterServer, cluster
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.wiring import home
+from tgpu.protocol.join_tokens import new_secret
+from tgpu.wiring import enrolment, home
 from tgpu.wiring.dialing import TcpDial
 from tgpu.wiring.enrolment import EnrolmentError, join
 from tgpu.wiring.home_dial import HomeDial
@@ -249,3 +253,35 @@ def test_what_was_said_at_joining_is_kept_until_something_else_is_said(
     assert again is not None
     kept = again.applied(Settings(home=node, node_taints=("team=vision",)))
     assert (kept.node_pool, kept.simulate_gpus, kept.node_taints) == ("training", 4, ("team=vision",))
+
+
+ANSWERED_AT = 3
+
+
+class Electing(BaseHTTPRequestHandler):
+    """A server that knows of no leader at first."""
+
+    tries = 0
+
+    def do_POST(self) -> None:
+        Electing.tries += 1
+        leads = Electing.tries == ANSWERED_AT
+        body = JOINED if leads else {"detail": "nobody leads"}
+        self.send_response(HTTPStatus.CREATED if leads else HTTPStatus.SERVICE_UNAVAILABLE)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_words: object) -> None:
+        """Not here."""
+
+
+JOINED = {"cluster_id": "c", "node_id": "n1", "key": "k", "servers": [], "pool": None}
+
+
+def test_while_nobody_leads_a_machine_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enrolment, "AGAIN_AFTER_S", 0.01)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Electing) as electing:
+        Thread(target=electing.serve_forever, daemon=True).start()
+        joined = join([f"http://127.0.0.1:{electing.server_port}"], new_secret(), "n1")
+        electing.shutdown()
+    assert (joined.key, Electing.tries) == ("k", ANSWERED_AT)

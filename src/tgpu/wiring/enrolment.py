@@ -5,6 +5,7 @@ import http.client
 import ipaddress
 import json
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -14,9 +15,11 @@ from tgpu.wiring.joined_node import JoinedNode
 from tgpu.wiring.trust import client_context, unverified_context
 
 PATIENCE_S = 15.0
+AGAIN_AFTER_S = 0.5
 _MOST_ANSWER = 1024 * 1024
 _CREATED = 201
 _OK = 200
+_UNAVAILABLE = 503
 
 
 class EnrolmentError(Exception):
@@ -27,6 +30,10 @@ class _AwayError(Exception):
     """One server does not answer; another one might."""
 
 
+class _NotYetError(Exception):
+    """A server that cannot let anybody in at the moment, and has changed nothing: nobody leads, perhaps."""
+
+
 def check_servers(servers: Sequence[str]) -> None:
     """Raises EnrolmentError for a URL that no agent could use."""
     for url in servers:
@@ -34,11 +41,23 @@ def check_servers(servers: Sequence[str]) -> None:
 
 
 def join(servers: Sequence[str], token: str, node_id: str) -> JoinedNode:
-    """By the first of the servers that answers. Raises EnrolmentError."""
+    """By the first of the servers that answers; while nobody leads, as soon as somebody does. Raises
+    EnrolmentError."""
     try:
         secret, mark = join_tokens.parse(token)
     except join_tokens.BadJoinTokenError as error:
         raise EnrolmentError(str(error)) from None
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return _join(servers, secret, mark, node_id)
+        except _NotYetError as error:
+            if time.monotonic() >= until:
+                raise EnrolmentError(str(error)) from None
+            time.sleep(AGAIN_AFTER_S)
+
+
+def _join(servers: Sequence[str], secret: str, mark: str | None, node_id: str) -> JoinedNode:
     away: list[str] = []
     for url in servers:
         try:
@@ -60,7 +79,8 @@ def _join_by(
     status, body = _ask(url, context, "POST", "/agents/join", {"token": secret, "node_id": node_id})
     answer = _object(body)
     if status != _CREATED:
-        raise EnrolmentError(str(answer.get("detail") or f"{url.geturl()} answered with status {status}"))
+        why = str(answer.get("detail") or f"{url.geturl()} answered with status {status}")
+        raise _NotYetError(why) if status == _UNAVAILABLE else EnrolmentError(why)
     try:
         return JoinedNode(
             cluster_id=str(answer["cluster_id"]),

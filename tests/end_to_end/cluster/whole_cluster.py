@@ -1,5 +1,6 @@
 """A whole cluster on loopback, driven as its admin would: real servers, real agents, a real PostgreSQL."""
 
+import contextlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 from tests.end_to_end.cluster.proxy import Proxy
@@ -216,9 +218,11 @@ class Cluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Chosen by the kernel: a server that starts again must find its own free."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
+    """Of those that the kernel gives to nobody by itself: a server that starts again finds its own free."""
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    ports: list[int] = []
+    while len(ports) < count:
+        port = randrange(10_000, first_given)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
     return ports
