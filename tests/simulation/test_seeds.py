@@ -7,9 +7,24 @@ import pytest
 from tgpu.sim.run import simulate
 
 SEEDS_PER_TEST = 10
+AT_LEAST = {
+    "cause=preempted by=job": 60,
+    r"job \d+ preempted ": 30,
+    r"job \d+ lost ": 20,
+    r"job \d+ returned ": 1,
+    r"job \d+ superseded ": 1,
+    "is frozen": 1,
+    "is thawed": 1,
+    r"job \d+ is admitted: now": 60,
+    r"job \d+ is admitted: burst": 1,
+    "is refused: tenant": 1,
+    r"admin +tenant \S+: weight": 1,
+    r"admin +tenant \S+ is \S+ from now on": 1,
+}
+"""In the stories of 60 seeds."""
 
 
-@pytest.mark.parametrize("first", range(0, 300, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
 def test_no_promise_is_broken_whatever_goes_wrong(first: int) -> None:
     broken = [
         result.summary()
@@ -19,36 +34,8 @@ def test_no_promise_is_broken_whatever_goes_wrong(first: int) -> None:
     assert not broken, "\n".join(broken)
 
 
-def test_jobs_give_way_to_others_and_run_again() -> None:
-    """Otherwise the promises about preemption would hold because nobody is ever asked to keep them."""
+def test_what_the_promises_are_about_happens() -> None:
+    """Otherwise they would hold because nobody is ever asked to keep them."""
     traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
-    ordered = sum(trace.count("cause=preempted by=job") for trace in traces)
-    went = sum(len(re.findall(r"job \d+ preempted ", trace)) for trace in traces)
-    assert ordered >= 60
-    assert went >= 30
-
-
-def test_nodes_are_lost_and_return_to_tasks_that_have_moved_and_are_frozen_meanwhile() -> None:
-    traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
-    happened = {
-        word: sum(len(re.findall(word, trace)) for trace in traces)
-        for word in (r"job \d+ lost ", r"job \d+ returned ", r"job \d+ superseded ", "is frozen", "is thawed")
-    }
-    assert min(happened.values()) > 0, happened
-    assert happened[r"job \d+ lost "] >= 20
-
-
-def test_quotas_hold_and_admit_and_tenants_are_changed_and_moved() -> None:
-    traces = [" ".join(simulate(seed).trace.lines()) for seed in range(60)]
-    happened = {
-        word: sum(len(re.findall(word, trace)) for trace in traces)
-        for word in (
-            r"job \d+ is admitted: now",
-            r"job \d+ is admitted: burst",
-            r"is refused: tenant",
-            r"admin +tenant \S+: weight",
-            r"admin +tenant \S+ is \S+ from now on",
-        )
-    }
-    assert min(happened.values()) > 0, happened
-    assert happened[r"job \d+ is admitted: now"] >= 60
+    happened = {word: sum(len(re.findall(word, trace)) for trace in traces) for word in AT_LEAST}
+    assert {word for word, least in AT_LEAST.items() if happened[word] < least} == set(), happened
