@@ -217,6 +217,7 @@ def test_a_supervisor_killed_while_there_was_no_agent_is_found(machine: Machine)
     supervisor = machine.runner._known.attempts[attempt].claim.pid
     machine.close()
     os.kill(supervisor, signal.SIGKILL)
+    machine.until(lambda: not is_running(supervisor))
     (event,) = machine.open()
     assert event.exit.cause is Cause.SUPERVISOR_LOST
     assert processes_of(machine, attempt) == []
