@@ -1,4 +1,4 @@
-"""Outages as long as real ones, with the timers that users get. Twelve minutes: `make test-outages`."""
+"""Outages as long as real ones, with the timers that users get. Nine minutes: `make test-outages`."""
 
 import signal
 import tempfile
