@@ -44,10 +44,12 @@ def sleeps(paper: Paper, unit: Unit) -> bool:
     return unit.eligible_ms > paper.now_ms
 
 
-def _hardest_first(paper: Paper, slot: int) -> tuple[int, int, int, TaskId]:
+def _hardest_first(paper: Paper, slot: int) -> tuple[bool, int, int, int, TaskId]:
+    """Who may be on few nodes goes before who would take those as well as any other."""
     task = paper.table.waiting.task(slot)
     request = task.request
-    return (-request.gpu_milli, -request.cpu_milli, -request.memory_mib, task.task_id)
+    anywhere = not (request.node_id or request.node_selector or request.node_rules or request.gpu_type)
+    return (anywhere, -request.gpu_milli, -request.cpu_milli, -request.memory_mib, task.task_id)
 
 
 def member_kinds(paper: Paper, unit: Unit) -> Small:

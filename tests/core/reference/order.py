@@ -59,9 +59,10 @@ def units_of(picture: Picture) -> list[Unit]:
     return [unit for unit in found if not (unit.damaged and unit.eligible_ms > picture.now_ms)]
 
 
-def _hardest_first(task: TaskBrief) -> tuple[int, int, int, TaskId]:
+def _hardest_first(task: TaskBrief) -> tuple[bool, int, int, int, TaskId]:
     request = task.request
-    return (-request.gpu_milli, -request.cpu_milli, -request.memory_mib, task.task_id)
+    certain = bool(request.node_id or request.node_selector or request.node_rules or request.gpu_type)
+    return (not certain, -request.gpu_milli, -request.cpu_milli, -request.memory_mib, task.task_id)
 
 
 def duration_of(world: World, unit: Unit) -> int:

@@ -62,6 +62,12 @@ def test_the_hardest_task_is_placed_first() -> None:
     assert plan(picture, PRIORITY).starts == (start(1, "n1", 0, 1, index=1), start(1, "n2", 0))
 
 
+def test_who_may_be_on_one_node_only_is_placed_before_the_large_who_may_be_anywhere() -> None:
+    members = gang(1, [asks(gpus=1), asks(gpus=0.5, node_selector=(("rack", "r1"),))])
+    picture = picture_of([node("n1", gpus=1, labels={"rack": "r1"}), node("n2", gpus=1)], members)
+    assert plan(picture, PRIORITY).starts == (start(1, "n1", 0, index=1), start(1, "n2", 0))
+
+
 def test_a_node_gets_no_more_of_a_gang_than_it_says() -> None:
     nodes = [node("n1", gpus=4), node("n2", gpus=4)]
     picture = picture_of(nodes, gang(1, [asks(gpus=1)] * 4, per_node=2))
