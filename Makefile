@@ -7,18 +7,19 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := src tests bench examples scripts deploy
 
 .DEFAULT_GOAL := help
-.PHONY: help install up dev demo test test-deploy test-outages prove-quotas check simulate bench lock docs clean
+.PHONY: help install up dev demo test test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# Debian ships python3 without the part that makes environments: install it where that is possible.
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "tgpu needs Python 3.11 or newer: make PYTHON=python3.12 install"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); ./scripts/install-debian python3-venv && $(PYTHON) -m venv $(VENV); }
+# Looked at every time, and written only when the environment is made: anew, if another PYTHON is named than it has.
+$(VENV)/pyvenv.cfg: FORCE
+	@./scripts/make-venv $(VENV) $(PYTHON) $(if $(filter file,$(origin PYTHON)),,named)
 
-$(VENV)/.installed: requirements/runtime.lock pyproject.toml | $(BIN)/python
+.PHONY: FORCE
+FORCE:
+
+$(VENV)/.installed: requirements/runtime.lock pyproject.toml $(VENV)/pyvenv.cfg
 	$(PIP) install --require-hashes -r requirements/runtime.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -44,9 +45,10 @@ dev: $(VENV)/.installed-dev ## Like up, in a home of its own, restarting when th
 demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after itself
 	@$(BIN)/python examples/demo.py
 
+# Hundreds of processes are started: without bytecode each would compile the product anew.
 test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
-	@./scripts/install-debian gcc libc6-dev systemd passwd
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 15 $(ARGS)
+	@./scripts/install-debian gcc libc6-dev systemd passwd docker.io busybox-static
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 15 $(ARGS)
 
 # Starts a Docker engine of its own, which needs root and some minutes: not part of `make test`.
 test-deploy: $(VENV)/.installed-dev ## Build the images and run the cluster of deploy/compose.yaml
@@ -58,6 +60,15 @@ prove-quotas: $(VENV)/.installed-dev $(VENV)/.kernel ## Crowds against limits, l
 
 test-outages: $(VENV)/.installed-dev ## Outages of minutes, with the timers that users get; `make test` has them shorter
 	$(BIN)/python -m pytest -q --durations 0 tests/end_to_end/cluster/long_outages.py $(ARGS)
+
+# Some GB: torch, in an environment of its own, with all that it brings along.
+test-torch: $(VENV)/.installed-dev $(VENV)/.kernel $(VENV)/torch/.installed ## Real torch.distributed over gangs on two agents
+	TGPU_TORCH=$(abspath $(VENV))/torch $(BIN)/python -m pytest -q --durations 0 tests/end_to_end/torch_gangs.py $(ARGS)
+
+$(VENV)/torch/.installed: $(VENV)/.installed-dev
+	$(BIN)/python -m venv $(VENV)/torch
+	$(VENV)/torch/bin/pip install --quiet --disable-pip-version-check torch numpy
+	touch $@
 
 check: $(VENV)/.installed-dev ## Lint, types, layers
 	$(BIN)/ruff check $(SOURCES)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from tgpu.client import Client
-from tgpu.runner.cgroup import detect
+from tgpu.runner.cgroups.detect import detect
 
 TGPU = Path(sys.executable).parent / "tgpu"
 UP = ("up", "--detach", "--simulate-gpus", "8", "--cpus", "2", "--listen", "127.0.0.1:0")
@@ -93,10 +93,9 @@ class Installation:
     def _remove_cgroups(self) -> None:
         """An installation keeps its cgroup for when it comes back; this one never will."""
         for cluster in (self.home / "agent").glob("*"):
-            cgroups = detect(cluster.name)
+            cgroups = detect(cluster.name).cgroups
             if cgroups is not None:
-                with contextlib.suppress(OSError):
-                    Path(cgroups.base).rmdir()
+                cgroups.close()
 
     def _leftovers(self) -> Iterator[int]:
         """Processes that work below our private directory, or were started for our home: all are ours."""

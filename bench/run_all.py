@@ -8,7 +8,18 @@ from pathlib import Path
 from report import Case, arguments, emit
 
 HERE = Path(__file__).parent
-SCRIPTS = ("core", "submit_to_start", "drain", "submissions", "list_jobs", "quota", "accounting", "cluster")
+SCRIPTS = (
+    "core",
+    "submit_to_start",
+    "drain",
+    "runner",
+    "runner_containers",
+    "submissions",
+    "list_jobs",
+    "quota",
+    "accounting",
+    "cluster",
+)
 
 
 def run(name: str, *, quick: bool) -> list[Case] | None:

@@ -24,6 +24,10 @@ CAUSES = {
     Cause.WAITED_TOO_LONG: "it could not be placed within `max_wait_s`",
     Cause.PREEMPTED: "it had to give way to a higher class: tried again unless the job says otherwise",
     Cause.SUPERSEDED: "its task goes on with another attempt, whose node was heard again",
+    Cause.GANG_BROKEN: "another task of its gang failed, and it was stopped for that ([gangs.md](gangs.md))",
+    Cause.GANG_RESTARTED: "another task of its gang was lost or did not get ready: all of them start anew",
+    Cause.MEMORY_PRESSURE: "its node ran short of memory: tried again unless the job says otherwise",
+    Cause.DEVICE_LOST: "its GPU failed: tried again unless the job or `on_gpu_failure` says otherwise",
 }
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tgpu.config.settings import KEYS, POOL_KEYS
+from tgpu.config.pools import POOL_KEYS
+from tgpu.config.settings import KEYS
 from tgpu.config.tiers import TIER_KEYS
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"

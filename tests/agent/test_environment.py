@@ -3,7 +3,9 @@
 from typing import Any
 
 from tgpu.agent.environment import DEFAULT_PATH, launch_spec, task_variables
+from tgpu.domain.priority import PriorityClass
 from tgpu.protocol.messages import Launch
+from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
 
 
@@ -51,6 +53,20 @@ def test_a_list_is_run_as_it_is() -> None:
         time_limit_s=60,
         grace_s=5,
         log_cap_bytes=9,
+        limits=Limits(cpu_milli=1000, devices=(1, 3), oom_score_adj=500),
+    )
+
+
+def test_limits_are_those_of_the_order_and_its_class() -> None:
+    said = {"cpu_limit_milli": 2000, "memory_mib": 64, "memory_limit_mib": 128, "burst": True}
+    limits = launch_spec(launch(**said, priority_class=PriorityClass.BEST_EFFORT), 9, {}).limits
+    assert limits == Limits(
+        cpu_milli=1000,
+        cpu_limit_milli=2000,
+        memory_mib=64,
+        memory_limit_mib=128,
+        devices=(1, 3),
+        oom_score_adj=990,
     )
 
 

@@ -2,18 +2,23 @@
 
 from typing import Any
 
+import msgspec
+
 from tgpu.agent.machine import (
     REMEMBER_S,
     REPEAT_AFTER_S,
+    DropPrepared,
     ForgetTask,
     Instruction,
     LaunchTask,
     Machine,
+    PrepareTask,
     SendReport,
     StopTask,
 )
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.protocol.gangs import GangPlace, Go, Host, Spot
 from tgpu.protocol.messages import AttemptReport, Launch, Orders, Phase, Stop
 from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted
 
@@ -269,3 +274,72 @@ def test_a_slow_start_is_worth_a_word() -> None:
     assert machine.report(0.0) == []
     machine.tick(5.0)
     assert reported(machine) == (AttemptReport(attempt="1.0.1", phase=Phase.STARTING),)
+
+
+PLACE = GangPlace(rank=1, size=2, local_rank=0, local_size=1, node_rank=1, nodes=2)
+SPOT, MASTER = Spot(address="b", port=2), Spot(address="a", port=1)
+
+
+def in_gang(attempt: str = "1.1.1") -> Launch:
+    return msgspec.structs.replace(launch(attempt), gang=PLACE)
+
+
+def go(attempt: str = "1.1.1") -> Go:
+    return Go(attempt=attempt, master=MASTER, hosts=(Host(address="a", slots=1),))
+
+
+def prepared() -> Machine:
+    machine = connected()
+    assert machine.obey(orders(launches=(in_gang(),)), 0.0) == [PrepareTask(in_gang())]
+    assert machine.prepared("1.1.1", SPOT) == []
+    return machine
+
+
+def test_a_task_of_a_gang_is_prepared_says_where_it_is_and_goes_once() -> None:
+    machine = prepared()
+    (said,) = reported(machine)
+    assert (said.phase, said.spot, said.master) == (Phase.READY, SPOT, None)
+    assert machine.obey(orders(launches=(in_gang(),)), 0.0) == [], "a repeated launch changes nothing"
+    assert machine.obey(orders(go=(go(),)), 0.0) == [LaunchTask(in_gang(), go())]
+    assert machine.obey(orders(go=(go(),)), 0.0) == []
+    machine.runner_said(AttemptStarted("1.1.1", 1000))
+    (said,) = reported(machine)
+    assert (said.phase, said.master) == (Phase.RUNNING, MASTER)
+
+
+def test_one_that_is_ready_says_so_until_it_goes() -> None:
+    machine = prepared()
+    reported(machine)
+    machine.tick(5.0)
+    assert [said.phase for said in reported(machine, 5.0)] == [Phase.READY]
+
+
+def test_one_that_is_told_to_go_before_it_is_ready_waits() -> None:
+    machine = connected()
+    machine.obey(orders(launches=(in_gang(),), go=(go(), go("9.9.9"))), 0.0)
+    machine.prepared("1.1.1", SPOT)
+    assert [said.phase for said in reported(machine)] == [Phase.READY]
+
+
+def test_one_that_is_stopped_before_it_goes_has_never_run() -> None:
+    machine = prepared()
+    stop = Stop(attempt="1.1.1", cause=Cause.GANG_BROKEN, detail="rank 0 on n1 failed first")
+    assert machine.obey(orders(stops=(stop,)), 0.0) == [DropPrepared("1.1.1")]
+    (said,) = reported(machine)
+    assert said.exit == Exit(Cause.GANG_BROKEN, detail="rank 0 on n1 failed first")
+    assert machine.obey(orders(go=(go(),)), 0.0) == []
+    assert machine.prepared("1.1.1", SPOT) == [DropPrepared("1.1.1")], "it got ready too late"
+
+
+def test_one_that_cannot_be_prepared_is_over() -> None:
+    machine = connected()
+    machine.obey(orders(launches=(in_gang(),)), 0.0)
+    machine.runner_said(AttemptEnded("1.1.1", Exit(Cause.COULD_NOT_START, detail="no image")))
+    assert [said.phase for said in reported(machine)] == [Phase.ENDED]
+    assert machine.obey(orders(go=(go(),)), 0.0) == []
+
+
+def test_one_that_nobody_wants_is_dropped_with_what_was_prepared() -> None:
+    machine = prepared()
+    assert machine.obey(orders(forget=("1.1.1",)), 0.0) == [DropPrepared("1.1.1"), ForgetTask("1.1.1")]
+    assert machine.attempts == {}

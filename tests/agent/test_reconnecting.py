@@ -9,7 +9,8 @@ import pytest
 
 from tests.agent.test_shell import Server, greeting, play
 from tgpu.agent.channel import Channel, Listener
-from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import Elsewhere, Greeting, Heard, Heartbeat, Hello, NodeUse
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tgpu.agent.channel import Channel, Listener
-from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.domain.node import Capacity, Device
 from tgpu.protocol.messages import (
     PROTOCOL,

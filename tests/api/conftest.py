@@ -24,18 +24,21 @@ import uvloop
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.peercred import PeerCredProtocol
-from tgpu.api.ports import LogUnavailableError, NoLeaderError
+from tgpu.api.ports import LogUnavailableError, NoLeaderError, ShellRefusedError
 from tgpu.api.services import Services
+from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
 from tgpu.config.settings import Settings
+from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Request
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
+from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
 from tgpu.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -54,6 +57,9 @@ class FakeLive:
         self.wrong: list[Alert] = []
         self.orders: list[NodeOrder] = []
         self.outcome = NodesOrdered(("ws1",))
+        self.images: dict[str, ImageMeaning] = {}
+        self.images_asked: list[tuple[str, bool]] = []
+        self.notes: dict[int, str] = {}
 
     def _check(self) -> None:
         if not self.leads:
@@ -84,6 +90,15 @@ class FakeLive:
         self._check()
         return self.yielding
 
+    async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        self._check()
+        self.images_asked.append((image, local))
+        return self.images.get(image, ImageMeaning())
+
+    async def starting_note(self, job_id: int) -> str:
+        self._check()
+        return self.notes.get(job_id, "")
+
     async def queues(self) -> Sequence[QueueView]:
         self._check()
         why = (Reason("gpus", "needs 2 GPUs", {"needs": 2}),)
@@ -91,10 +106,15 @@ class FakeLive:
 
     async def nodes(self) -> Sequence[NodeView]:
         self._check()
-        devices = tuple(Device(index, f"GPU-{index}", "A100", 81920, island=0) for index in range(2))
+        bob = ForeignUse(4711, "bob", "python", 12288)
+        devices = (
+            Device(0, "GPU-0", "A100", 81920, island=0, minor=1, pci="0000:1b:00.0"),
+            Device(1, "GPU-1", "A100", 81920, island=0, foreign=(bob,), avoided=True),
+        )
         capacity = Capacity(32_000, 131072, 512000, devices, {"licence": 2})
         node = Node("ws1", NodeState.READY, capacity, labels={"zone": "a"}, taints=("spot",))
-        views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000), DeviceView(1, 0))
+        signs = DeviceSigns(61, 250, "heat", 0, 2)
+        views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000, signs), DeviceView(1, 0))
         return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
@@ -138,6 +158,45 @@ class FakeLogs:
         return begin, part, attempt in self.ended and begin + len(part) >= len(data)
 
 
+class FakeShells:
+    """Echoes what is typed in capitals, and ends with exit code 3; `asleep`: takes and says nothing."""
+
+    def __init__(self) -> None:
+        self.refusal = self.away = ""
+        self.asleep = False
+        self.orders: list[OpenShell] = []
+        self.heard: list[ToShell] = []
+        self.said: dict[int, asyncio.Queue[FromShell]] = {}
+
+    async def open_shell(self, _node_id: str, order: OpenShell) -> int:
+        if self.refusal:
+            raise ShellRefusedError(self.refusal)
+        if self.away:
+            raise NoLeaderError(self.away)
+        self.orders.append(order)
+        self.said[len(self.orders)] = asyncio.Queue()
+        return len(self.orders)
+
+    async def say_to_shell(self, message: ToShell) -> None:
+        self.heard.append(message)
+        if not isinstance(message, ShellInput) or self.asleep:
+            return
+        if message.data:
+            self.say(ShellOutput(shell=message.shell, data=message.data.upper()))
+            self.say(Taken(shell=message.shell, count=len(message.data)))
+        else:
+            self.say(ShellOver(shell=message.shell, exit_code=3))
+
+    async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
+        try:
+            return [await asyncio.wait_for(self.said[shell].get(), wait_s)]
+        except TimeoutError:
+            return []
+
+    def say(self, message: FromShell) -> None:
+        self.said[message.shell].put_nowait(message)
+
+
 @dataclass
 class Reply:
     """What a request in another user's name came back with."""
@@ -154,6 +213,7 @@ class ServerUnderTest:
     def __init__(self, store: Any, directory: Path, known: dict[str, Any], /, **settings: Any) -> None:
         """`known`: what else the server knows of itself, by the names of Services."""
         self.store, self.live, self.logs, self.feed = store, FakeLive(), FakeLogs(), Feed()
+        self.shells = FakeShells()
         self.metrics = Metrics()
         self.now_ms = NOW_MS
         self.epoch = 0
@@ -162,6 +222,7 @@ class ServerUnderTest:
             store=store,
             live=self.live,
             logs=self.logs,
+            shells=self.shells,
             settings=Settings(home=directory, **settings),
             metrics=self.metrics,
             feed=self.feed,
@@ -194,7 +255,8 @@ class ServerUnderTest:
         config = uvicorn.Config(
             create_app(self.services),
             http=PeerCredProtocol,
-            ws="none",
+            ws=PeerCredWebSocket,
+            ws_max_size=LONGEST_MESSAGE,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -224,13 +286,11 @@ class ServerUnderTest:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
 
     def unix(self) -> httpx.Client:
-        return httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(self.socket_path)), base_url="http://localhost", timeout=20
-        )
+        return _client("http://localhost", uds=str(self.socket_path))
 
     def tcp(self, token: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=20)
+        return _client(f"http://127.0.0.1:{self.port}", headers)
 
     def token(self, client: httpx.Client, **asked: Any) -> str:
         made = client.post("/tokens", json=asked)
@@ -258,6 +318,12 @@ class ServerUnderTest:
         assert done.returncode == 0, done.stderr.decode()
         status, received, text = json.loads(done.stdout)
         return Reply(status, received, text.encode("latin-1"))
+
+
+def _client(url: str, headers: dict[str, str] | None = None, uds: str | None = None) -> httpx.Client:
+    """There is no TLS here, and reading whom to trust in it would take longer than most tests."""
+    transport = httpx.HTTPTransport(verify=False, uds=uds)
+    return httpx.Client(transport=transport, base_url=url, headers=headers, timeout=20)
 
 
 @contextmanager

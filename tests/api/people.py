@@ -5,6 +5,7 @@ import atexit
 import pwd
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -30,10 +31,19 @@ class People:
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._later_s = 0.0
 
     def add(self, name: str) -> None:
         if name not in self._names:
             self._names.append(name)
+
+    def remove(self, name: str) -> None:
+        """A minute later: what was found before is known for a while."""
+        self._names[self._names.index(name)] = ""
+        self._later_s += 60
+
+    def clock(self) -> float:
+        return time.monotonic() + self._later_s
 
     def by_name(self, name: str) -> pwd.struct_passwd:
         if name in self._names:
@@ -67,6 +77,10 @@ class House:
             self.server.run(self.server.store.set_member(Member(name, tenant_id, role, "root", 1), SERVER, 1))
             self.read_again()
         return name
+
+    def gone(self, name: str) -> None:
+        """Their account is removed."""
+        self._people.remove(name)
 
     def read_again(self) -> None:
         """A server that makes every change itself need not look; here the test made it behind its back."""
@@ -113,7 +127,7 @@ def house(**settings: Any) -> Iterator[House]:
     with tempfile.TemporaryDirectory(prefix="tgpu-house-") as folder:
         path = Path(shutil.copy(_fresh_file(), Path(folder) / "tgpu.db"))
         store = asyncio.run(SqliteStore.open(path))
-        accounts = Accounts(people.by_uid, people.by_name)
+        accounts = Accounts(people.by_uid, people.by_name, people.clock)
         with serving(store, {"accounts": accounts}, **settings) as server:
             found = House(server, people, path)
             yield found

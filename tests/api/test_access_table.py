@@ -16,7 +16,7 @@ from tests.api.stories import submit
 from tgpu.api.table import endpoints
 from tgpu.domain.access import ROLES, Action, Role
 
-READ, LOGS, SUBMIT, CANCEL, MANAGE = Action
+READ, LOGS, SUBMIT, CANCEL, ENTER, MANAGE = Action
 STALE = {"If-Match": '"999999999"'}
 
 OWN, OTHER = "lab/own", "other/own"
@@ -57,7 +57,9 @@ TABLE = {
     "DELETE /jobs/{job_id}": Row("in operator", CANCEL, "/jobs/{j}"),
     "POST /jobs/{job_id}/abort": Row("in operator", CANCEL, "/jobs/{j}/abort"),
     "GET /jobs/{job_id}/logs": Row("in viewer", LOGS, "/jobs/{j}/logs"),
+    "GET /jobs/{job_id}/terminal": Row("in admin", ENTER, "/jobs/{j}/terminal"),
     "GET /jobs/{job_id}/why": Row("any viewer", READ, "/jobs/{j}/why"),
+    "GET /jobs/{job_id}/tasks": Row("any viewer", READ, "/jobs/{j}/tasks"),
     "GET /members": Row("any viewer", READ),
     "PUT /members/{user_id}": Row("all admin", MANAGE, "/members/somebody", {"role": "emperor"}),
     "DELETE /members/{user_id}": Row("all admin", MANAGE, "/members/somebody"),

@@ -75,6 +75,12 @@ def test_jobs_that_are_cancelled_together_are_one_line_for_each_of_their_users(
     ]
 
 
+def test_that_a_job_was_given_no_grace_is_told(place: House, root: httpx.Client) -> None:
+    job_id = submit(place.server, "ann")
+    assert root.delete(f"/jobs/{job_id}?now=true").status_code == 202
+    assert entries(root, "?action=job.cancel")[0]["after"] == {"user": "ann", "job_ids": [1], "now": True}
+
+
 def test_an_entry_says_from_where_by_which_token_and_what_it_was_before(
     place: House, root: httpx.Client
 ) -> None:

@@ -155,7 +155,7 @@ def test_a_tenant_with_live_jobs_or_tenants_below_it_stays(place: House, root: h
     submit(place.server, "ann", tenant_id="busy")
     answer = root.delete("/tenants/busy")
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:tgpu:problem:tenant-in-use")
-    assert "tenant busy has 1 jobs that have not ended" in answer.json()["detail"]
+    assert "tenant busy has 1 job that has not ended" in answer.json()["detail"]
     answer = root.delete("/tenants/lab")
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:tgpu:problem:tenant-in-use")
     assert root.delete("/tenants/default").status_code == 409

@@ -233,6 +233,12 @@ def test_nodes_and_queues_are_shown(quiet_client: httpx.Client) -> None:
     assert (node["cpu_total"], node["gpu_total"], node["gpu_allocated"]) == (32, 2, 0.5)
     assert (node["mem_total_mb"], node["mem_allocated_mb"], node["cpu_used"]) == (131072, 16384, 1.7)
     assert node["devices"][0]["holders"] == [{"job_id": 42, "user_id": "alice"}]
+    first, second = node["devices"]
+    assert (first["usable"], first["foreign"], first["minor"], first["pci"]) == (True, [], 1, "0000:1b:00.0")
+    assert (first["temperature_c"], first["power_w"], first["throttled"]) == (61, 250, "heat")
+    assert (first["ecc_uncorrected"], first["ecc_uncorrected_ever"]) == (0, 2)
+    assert (second["healthy"], second["usable"], second["temperature_c"]) == (True, False, None)
+    assert second["foreign"] == [{"pid": 4711, "user": "bob", "program": "python", "memory_mb": 12288}]
     assert node["running"] == ["42.0.1"]
     assert quiet_client.get("/nodes/elsewhere").status_code == 404
     (queue,) = quiet_client.get("/queues").json()["queues"]
@@ -296,6 +302,12 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
         'tgpu_node_up{node="ws1"} 1.0',
         'tgpu_device_allocated{device="0",node="ws1"} 0.5',
         'tgpu_device_busy{device="0",node="ws1"} 0.8',
+        'tgpu_device_healthy{device="1",node="ws1"} 1.0',
+        'tgpu_device_foreign_processes{device="0",node="ws1"} 0.0',
+        'tgpu_device_foreign_processes{device="1",node="ws1"} 1.0',
+        'tgpu_device_temperature_celsius{device="0",node="ws1"} 61.0',
+        'tgpu_device_power_watts{device="0",node="ws1"} 250.0',
+        'tgpu_device_ecc_uncorrected{device="0",node="ws1"} 0.0',
         'tgpu_http_request_seconds_count{method="GET",route="/stats",status="200"} 1.0',
     ):
         assert line in text, line
@@ -321,6 +333,7 @@ def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> N
         "role": "admin",
         "home_tenant_id": "default",
         "home_exists": True,
+        "home_role": "user",
         "memberships": [],
         "token": None,
         "token_expires_at": None,

@@ -40,6 +40,20 @@ def test_a_member_is_added_changed_and_removed_and_it_holds_at_once(place: House
     assert root.get("/tenants/lab/vision/members").json()["members"] == []
 
 
+def test_who_has_a_role_elsewhere_is_told_where(place: House, root: httpx.Client) -> None:
+    ann = place.caller("ann")
+    told = ann.put("/tenants/lab/vision/members/ann", json={"role": "user"}).json()["detail"]
+    assert told == "this needs the role operator above lab/vision; ann has the role user only in default"
+    root.put("/tenants/org/members/ann", json={"role": "operator"})
+    told = ann.put("/tenants/lab/vision/members/ann", json={"role": "user"}).json()["detail"]
+    assert told.endswith("; ann has the role operator only in org, the role user only in default")
+    me = ann.get("/whoami").json()
+    assert (me["home_tenant_id"], me["home_role"]) == ("default", "user")
+    root.put("/tenants/lab/members/ann", json={"role": "viewer"})
+    told = ann.put("/tenants/lab/vision/members/ann", json={"role": "user"}).json()["detail"]
+    assert told.endswith("; ann has the role viewer there")
+
+
 def test_a_role_everywhere_is_given_by_administrators(place: House, root: httpx.Client) -> None:
     ann = place.caller("ann")
     assert ann.get("/settings").status_code == 403

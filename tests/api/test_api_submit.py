@@ -33,6 +33,8 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
             "cwd": "/tmp",
             "cpu_request": 1.5,
             "mem_request_mb": 1024,
+            "cpu_limit": 3.5,
+            "mem_limit_mb": 2048,
             "disk_request_mb": 10,
             "gpu_request": 0.25,
             "gpu_type": "A100",
@@ -62,11 +64,20 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "name": "python",
         "command": ["/usr/bin/python", "train.py"],
         "image": None,
+        "image_digest": None,
+        "mounts": None,
+        "shm_size_mb": None,
+        "read_only": False,
+        "network": None,
+        "pull": None,
+        "starting_note": None,
         "env": {"API_TOKEN": "s3cret", "EPOCHS": "10"},
         "secret_env": {},
         "cwd": "/tmp",
         "cpu_request": 1.5,
         "mem_request_mb": 1024,
+        "cpu_limit": 3.5,
+        "mem_limit_mb": 2048,
         "disk_request_mb": 10,
         "gpu_request": 0.25,
         "gpu_type": "A100",
@@ -83,6 +94,13 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "max_wait_s": 60,
         "requeue": False,
         "once": True,
+        "pty": False,
+        "tasks": 1,
+        "tasks_per_node": None,
+        "topology": None,
+        "gang": False,
+        "fail_together": True,
+        "task_counts": {"pending": 1},
         "on_return": "replacement",
         "grace_s": 5,
         "status": "pending",
@@ -110,6 +128,24 @@ def test_gpu_memory_may_be_asked_for_alone_with_whole_gpus_and_with_a_part(clien
     for gpus in (0, 0.5, 2):
         job = client.post("/jobs", json={"command": "x", "gpu_request": gpus, "gpu_memory_mb": 1024}).json()
         assert (job["gpu_request"], job["gpu_memory_mb"]) == (gpus, 1024)
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits"),
+    [
+        ({}, (1, None)),
+        ({"cpu_request": 2, "mem_request_mb": 512}, (2, 512)),
+        ({"cpu_request": 2, "mem_request_mb": 512, "cpu_limit": 4, "mem_limit_mb": 512}, (4, 512)),
+        ({"mem_limit_mb": 64}, (1, 64)),
+        ({"exclusive": True, "mem_request_mb": 512}, (None, None)),
+        ({"exclusive": True, "cpu_limit": 2}, (2, None)),
+    ],
+)
+def test_a_job_may_use_what_it_reserves_unless_it_says_more(
+    client: httpx.Client, asked: dict[str, object], limits: tuple[float | None, int | None]
+) -> None:
+    job = client.post("/jobs", json={"command": "x", **asked}).json()
+    assert (job["cpu_limit"], job["mem_limit_mb"]) == limits
 
 
 def test_a_wrong_term_is_named_as_the_field_of_the_problem(quiet_client: httpx.Client) -> None:
@@ -194,8 +230,26 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ({"command": "x", "node_rules": ["a >= b"]}, "node_rules must compare with a number"),
         ({"command": "x", "node_rules": ["a"] * 65}, "node_rules may have at most 64 rules; got 65"),
         ({"command": "x", "node_rules": [3]}, "node_rules[0] must be a string; got a whole number"),
+        (
+            {"command": "x", "cpu_request": 2, "cpu_limit": 1.5},
+            "cpu_limit must be at least cpu_request, which is 2: raise it, or leave it out; got 1.5",
+        ),
+        ({"command": "x", "cpu_limit": 2**62}, "cpu_limit may be at most"),
+        (
+            {"command": "x", "mem_request_mb": 64, "mem_limit_mb": 63},
+            "mem_limit_mb must be at least mem_request_mb, which is 64: raise it, or leave it out; got 63",
+        ),
+        ({"command": "x", "mem_limit_mb": 0}, "mem_limit_mb must be at least 1"),
+        ({"command": "x", "mem_limit_mb": 1.5}, "mem_limit_mb must be a whole number"),
         ({"command": "x", "user_id": "no-such-user"}, "there is no account 'no-such-user'"),
-        ({"command": "x", "image": "pytorch"}, "image is not supported by this version yet; leave it out"),
+        ({"command": "x", "array": 4}, "array is not supported by this version yet; leave it out"),
+        ({"image": "a;reboot"}, "image must be the name of an image"),
+        ({"image": "a", "once": True}, "once: a job with an image cannot live at most once"),
+        ({"image": "a", "pty": True}, "pty: a container has no terminal to attach to"),
+        ({"image": "a", "mounts": ["/:/x"]}, "mounts cannot mount / itself"),
+        ({"image": "a", "network": "other"}, "network must be one of bridge, host, none here"),
+        ({"image": "a", "shm_size_mb": 0.5}, "shm_size_mb must be a whole number"),
+        ({"command": "x", "mounts": ["/a:/b"]}, "mounts is about a container: say image, too"),
         ({"command": "x", "completions": 3}, "completions is not supported by this version yet"),
         ({"command": "x", "status": "running"}, "status is set by the server"),
         ({"command": "x", "gpu_reqest": 1}, "unknown field 'gpu_reqest'; did you mean gpu_request?"),
@@ -243,7 +297,7 @@ def test_many_jobs_are_submitted_together_in_their_order(client: httpx.Client) -
         ({"command": 5}, "jobs[1].command must be a string or a list; got a whole number"),
         ({}, "jobs[1].command is missing"),
         ({"command": "x", "nam": "a"}, "unknown field 'jobs[1].nam'; did you mean name?"),
-        ({"command": "x", "image": "a"}, "jobs[1].image is not supported by this version yet"),
+        ({"command": "x", "image": "A"}, "jobs[1].image must be the name of an image"),
         ({"command": "x", "node_rules": ["a b"]}, "jobs[1].node_rules must be rules such as"),
         ({"command": "x", "gpu_request": 100}, "jobs[1] can never run here"),
         ({"command": "x", "jobs": []}, "unknown field 'jobs[1].jobs'"),
@@ -329,7 +383,8 @@ def test_a_full_quota_is_told_with_numbers_and_with_what_would_fit(
     told = problem(client.post("/jobs", json={**half, "gpu_request": 2}), 409)
     assert told["detail"] == (
         "tenant lab may have 2 GPUs at once and 0.5 are taken; this asks for 2 more. Up to 1.5 would fit "
-        "now; wait until some of its jobs end, or ask an administrator for a higher quota"
+        "now; wait until some of its jobs end, or ask an administrator for a higher quota. It may not run "
+        "on the burst, which is for jobs of class low"
     )
     numbers = {"resource": "gpu", "limit": 2, "used": 0.5, "asked": 2, "would_fit": 1.5, "tenant_id": "lab"}
     assert numbers.items() <= told.items()

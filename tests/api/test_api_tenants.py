@@ -27,6 +27,7 @@ def test_a_tree_of_tenants_is_made_and_shown(client: httpx.Client) -> None:
         "waiting_jobs_limit": None, "gpu_hours_limit": None, "gpu_hours_period": "month",
         "cpu_used": 0, "mem_used_mb": 0, "disk_used_mb": 0, "gpu_used": 0, "gpu_type_used": {},
         "generic_used": {}, "running_jobs_used": 0, "waiting_jobs_used": 0, "gpu_hours_used": 0,
+        "gpu_hours_reserved": 0, "gpu_type_burst": {}, "generic_burst": {},
         "cpu_burst": 0, "mem_burst_mb": 0, "disk_burst_mb": 0, "gpu_burst": 0, "version": 1,
     }  # fmt: skip
     names = {tenant["tenant_id"] for tenant in client.get("/tenants").json()["tenants"]}

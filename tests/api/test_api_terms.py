@@ -12,6 +12,7 @@ from tests.api import stories
 from tests.api.people import House, house
 from tgpu.config.tiers import TierSettings
 from tgpu.domain.access import Role
+from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.priority import PriorityClass
 
 JOB = {"command": "x", "cwd": "/"}
@@ -56,6 +57,38 @@ def test_a_home_that_does_not_exist_says_who_makes_it(place: House) -> None:
     assert told["field"] == "tenant_id"
     assert "your home by the setting tenant_rules is people/eve, which does not exist" in told["detail"]
     assert "tgpu tenants add people/eve" in told["detail"]
+
+
+def test_a_home_that_was_moved_says_where_it_went(place: House, root: httpx.Client) -> None:
+    root.post("/tenants", json={"tenant_id": "org"})
+    assert root.post("/tenants/lab/move", json={"to": "org/lab"}).status_code == 200
+    home = "your home by the setting tenant_rules is lab/ann, which was moved and is org/lab/ann now"
+    ann = place.caller("ann")
+    told = refusal(ann, {}, 422)["detail"]
+    assert told.endswith(f"{home}: name another tenant, or have an administrator correct the rule")
+    root.put("/tenants/org/lab/members/ann", json={"role": "user"})
+    told = refusal(ann, {}, 422)["detail"]
+    assert told.endswith(
+        f"{home}: name it (--tenant org/lab/ann), and have an administrator correct the rule"
+    )
+    assert ann.post("/jobs", json={**JOB, "tenant_id": "org/lab/ann"}).status_code == 201
+
+
+def test_a_name_with_ended_jobs_is_taken_over_by_administrators_only(
+    place: House, root: httpx.Client
+) -> None:
+    place.person("olga", Role.OPERATOR, "lab")
+    job_id = place.caller("ann").post("/jobs", json=JOB).json()["job_id"]
+    stories.assign(place.server, job_id)
+    stories.start(place.server, job_id)
+    stories.end(place.server, job_id, Happening.SUCCEEDED, Cause.EXITED, exit_code=0)
+    assert root.delete("/tenants/lab/ann").status_code == 200
+    olga = place.caller("olga")
+    told = olga.post("/tenants", json={"tenant_id": "lab/ann"})
+    assert (told.status_code, told.json()["type"]) == (409, "urn:tgpu:problem:name-kept")
+    assert told.json()["detail"].startswith("lab/ann was removed on 20")
+    assert olga.post("/tenants?take_over=true", json={"tenant_id": "lab/ann"}).status_code == 403
+    assert root.post("/tenants?take_over=true", json={"tenant_id": "lab/ann"}).status_code == 201
 
 
 def test_rules_that_a_move_or_a_removal_leaves_behind_are_named(place: House, root: httpx.Client) -> None:
@@ -218,9 +251,36 @@ def test_a_quota_refuses_with_the_numbers_and_what_would_fit(  # noqa: PLR0917  
     )
     assert (told["limit"], told["used"], told["asked"], told["would_fit"]) == numbers
     assert told["detail"].startswith(sentence)
-    assert told["detail"].endswith(
-        "wait until some of its jobs end, or ask an administrator for a higher quota"
-    )
+    assert "wait until some of its jobs end, or ask an administrator for a higher quota" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("may_burst", "job", "ending"),
+    [
+        (True, {"gpu_request": 2}, ". It may not run on the burst, which is for jobs of class low"),
+        (
+            True,
+            {"gpu_request": 3, "priority_class": "low"},
+            ". It is too large for the burst, too: alone it is more than half of that limit",
+        ),
+        (
+            True,
+            {"gpu_request": 1, "cpu_request": 3, "priority_class": "low"},
+            "too large for the burst, too: alone it is more than half of what tenant lab may have of cpu",
+        ),
+        (False, {"gpu_request": 3, "priority_class": "low"}, "for a higher quota"),
+        (False, {"gpu_request": 3}, "for a higher quota"),
+        (True, {"gpu_request": 5, "priority_class": "low"}, "for a higher quota"),
+    ],
+)
+def test_a_refusal_says_why_the_burst_is_no_way_either(
+    place: House, root: httpx.Client, *, may_burst: bool, job: dict[str, Any], ending: str
+) -> None:
+    root.patch("/tenants/lab", json={"may_burst": may_burst})
+    root.patch("/tenants/lab/quota", json={"gpu_limit": 4, "cpu_limit": 5})
+    ann = place.caller("ann")
+    assert ann.post("/jobs", json={**JOB, "gpu_request": 4, "cpu_request": 1}).status_code == 201
+    assert refusal(ann, job, 409)["detail"].endswith(ending)
 
 
 def test_more_than_the_whole_limit_is_told_as_that(place: House, root: httpx.Client) -> None:

@@ -212,6 +212,43 @@ def test_a_token_that_one_server_revokes_is_worthless_on_another(
                 assert caller.get("/jobs").status_code == 401
 
 
+def test_what_was_made_with_a_token_is_revoked_with_it_on_every_server(
+    servers: tuple[ServerUnderTest, ServerUnderTest],
+) -> None:
+    one, other = servers
+    with one.unix() as root:
+        parent = made(root, expires_in_s=1000)
+        with one.tcp(parent["token"]) as holder:
+            child = made(holder, expires_in_s=5000)
+        assert (parent["parent_token_id"], parent["ends_with_parent"]) == (None, False)
+        assert (child["parent_token_id"], child["ends_with_parent"]) == (parent["token_id"], True)
+        assert child["expires_at"] == parent["expires_at"]
+        with one.tcp(child["token"]) as here, other.tcp(child["token"]) as there:
+            assert made(here, expires_in_s=10)["ends_with_parent"] is False
+            assert there.get("/jobs").status_code == 200
+            assert root.delete(f"/tokens/{parent['token_id']}").status_code == 204
+            assert (here.get("/jobs").status_code, there.get("/jobs").status_code) == (401, 401)
+
+
+def test_what_was_made_with_a_token_ends_with_the_user_of_that(place: House) -> None:
+    place.person("adam", Role.ADMIN)
+    given = made(place.caller("adam"), user_id="ann")["token"]
+    with place.server.tcp(given) as caller:
+        assert caller.get("/jobs").status_code == 200
+        place.gone("adam")
+        told = caller.get("/jobs")
+    assert (told.status_code, "made with one of adam, who has no account" in told.text) == (403, True)
+
+
+def test_what_was_made_with_a_token_is_worthless_at_once_where_rows_are_kept(place: House) -> None:
+    with place.server.unix() as root:
+        parent = made(root)
+        with place.server.tcp(parent["token"]) as holder, place.server.tcp(made(holder)["token"]) as child:
+            assert child.get("/jobs").status_code == 200
+            assert root.delete(f"/tokens/{parent['token_id']}").status_code == 204
+            assert child.get("/jobs").status_code == 401
+
+
 def test_what_one_server_changes_holds_on_another_within_a_moment(
     servers: tuple[ServerUnderTest, ServerUnderTest],
 ) -> None:

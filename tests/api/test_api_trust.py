@@ -41,6 +41,7 @@ def test_the_socket_knows_its_caller(quiet: ServerUnderTest) -> None:
         "role": None,
         "home_tenant_id": "default",
         "home_exists": True,
+        "home_role": "user",
         "memberships": [],
         "token": None,
         "token_expires_at": None,

@@ -107,6 +107,9 @@ def test_nodes_queues_and_reasons_name_nobody_unknown(place: House) -> None:
     ann, ott = place.caller("ann"), place.caller("ott")
     assert _holders(ann.get("/nodes/ws1")) == [ANNS]
     assert _holders(ott.get("/nodes/ws1")) == [ANNS, BOBS]
+    stranger = place.caller(place.person("eva", Role.VIEWER, "org"), tenant_id="org")
+    assert [device["taken"] for device in ann.get("/nodes/ws1").json()["devices"][:2]] == [True, False]
+    assert _holders(stranger.get("/nodes/ws1")) == [BOBS]
     told = ann.get(f"/jobs/{ANNS}/why")
     assert [holder["job_id"] for holder in told.json()["holders"]] == [ANNS]
     assert "bob" not in told.text

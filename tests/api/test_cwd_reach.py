@@ -46,7 +46,7 @@ def test_a_server_looks_only_where_it_could_see_it() -> None:
 
 
 def test_a_job_that_is_kept_on_a_host_keeps_what_else_it_asked_for_and_can_say_why() -> None:
-    kept = kept_on(SPEC, "login1")
+    kept = kept_on(SPEC, 0, "login1")
     assert kept.groups[0].request.node_selector == (("tgpu/host", "login1"), ("zone", "a"))
     assert "/home/ada is only on login1" in remark(kept)
     assert remark(SPEC) == ""

@@ -51,6 +51,8 @@ def test_whoami_says_who_by_whose_word_and_which_roles(server: FakeTgpu, tgpu: T
     ]
     assert tgpu("whoami", "-q").stdout == "ann\n"
     assert json.loads(tgpu("whoami", "--json").stdout) == me
+    server.fixed["/whoami"] = me | {"home_role": "user", "home_exists": True}
+    assert "  roles       operator in lab, user in lab/vision, by a rule\n" in tgpu("whoami").stdout
     server.fixed["/whoami"] = {
         "user_id": "root",
         "via": "socket",
@@ -77,7 +79,8 @@ def test_a_home_that_does_not_exist_is_told_by_whoami_and_quota(server: FakeTgpu
 def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) -> None:
     made = {"token": "tgpu_secret", "token_id": 4}
     server.fixed |= {"POST /tokens": made, "/tokens": {"tokens": []}, "/tokens/4": {}}
-    assert tgpu("token", "create", "--expires", "30d", "--note", "ci").stdout == "tgpu_secret\n"
+    done = tgpu("token", "create", "--expires", "30d", "--note", "ci")
+    assert (done.stdout, done.stderr) == ("tgpu_secret\n", "tgpu: token 4\n")
     assert server.asked("POST", "/tokens")[0]["body"] == {"expires_in_s": 30 * 86400, "note": "ci"}
     assert tgpu("token", "revoke", "4").stdout == "Token 4 is revoked\n"
     token = {"token_id": 4, "user_id": "ann", "note": "ci", "expires_at": None, "role": "user"}
@@ -89,6 +92,17 @@ def test_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: Tgpu) 
     server.fixed["/tokens/99"] = Refusal(404, "you have no token with that id", "not-found")
     gone = tgpu("token", "revoke", "99")
     assert (gone.returncode, "there is no token 99 that you may revoke" in gone.stderr) == (4, True)
+
+
+def test_a_token_tells_which_one_made_it_and_whether_it_is_over(server: FakeTgpu, tgpu: Tgpu) -> None:
+    ends = {"expires_at": "2020-01-31T12:00:00.000Z", "parent_token_id": 9}
+    server.fixed["POST /tokens"] = {"token": "tgpu_secret", "token_id": 4, "ends_with_parent": True} | ends
+    said = tgpu("token", "create", "--expires", "90d").stderr
+    assert re.fullmatch(r"tgpu: token 4, expires 2020-\S+ \S+, with token 9 that it was made with\n", said)
+    server.fixed["/tokens"] = {"tokens": [{"token_id": 4, "role": "user"} | ends]}
+    listed = tgpu("token", "list").stdout
+    assert "(expired)" in listed
+    assert "user, by token 9" in listed
 
 
 def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -109,11 +123,12 @@ def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("token create --actions read,all", "--actions must be some of read,logs,submit,cancel,manage"),
+        ("token create --actions read,all", "--actions must be some of read,logs,submit,cancel,enter,manage"),
         ("token create --jobs few", "--jobs must be a number"),
         ("token create --gpu-hours -1", "--gpu-hours"),
         ("token revoke tgpu_secret", "which one? its number"),
         ("token create --expires soon", "--expires must be a duration"),
+        ("token create --expires 1000d", "--expires must be between 1s and 366d; got 1000d"),
         ("token create --max-class urgent", "invalid choice: 'urgent'"),
         ("secret set a/b", "a secret is named like hf-token; got 'a/b'"),
         ("secret set key", "there is nothing in stdin"),
@@ -237,8 +252,15 @@ def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: 
          ({"terms": {"most_limit_s": 7200, "archived": False}, "budget": None},
           {"terms": {"most_limit_s": 5400, "archived": True},
            "budget": {"gpu_ms": 3_600_000, "period": "week"}}),
-         ("longest time 2h00m → 1h30m; archived no → yes; budget in GPU-hours none → 1; "
-          "budget by the none → week")),
+         "longest time 2h00m → 1h30m; archived no → yes; budget none → 1 GPU-hour a week"),
+        ("tenant.update", ({"budget": {"gpu_ms": 3_600_000}}, {"budget": {"gpu_ms": 3600}}),
+         "budget 1 GPU-hour → 0.001 GPU-hours"),
+        ("tenant.update", ({"budget": {"period": "day"}}, {"budget": {"period": "month"}}),
+         "budget by the day → by the month"),
+        ("tenant.update", ({"budget": {"gpu_ms": 7_200_000, "period": "ever"}}, {"budget": None}),
+         "budget 2 GPU-hours in all → none"),
+        ("tenant.create", (None, {"weight": 1, "budget": {"gpu_ms": 7_200_000, "period": "day"}}),
+         "weight 1; budget 2 GPU-hours a day"),
     ],
 )  # fmt: skip
 def test_changes_are_told_in_the_units_of_people(
@@ -254,7 +276,7 @@ def test_an_action_that_there_is_not_is_answered_with_those_there_are(server: Fa
     server.fixed["/audit"] = {"entries": [], "next_cursor": None}
     done = tgpu("audit", "--action", "quota")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no action 'quota'; there are: job.cancel, job.submit," in done.stderr
+    assert "there is no action 'quota'; there are: job.attach, job.cancel, job.enter," in done.stderr
 
 
 def test_the_actions_are_those_that_are_written() -> None:

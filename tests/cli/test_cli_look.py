@@ -1,5 +1,6 @@
 """Commands that look: list, show, why, nodes, queues, stats, history."""
 
+import io
 import json
 import re
 
@@ -7,6 +8,8 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import Tgpu
+from tgpu.cli.screen import Screen
+from tgpu.cli.table import Column, table
 
 RUNNING = {
     "status": "running",
@@ -75,6 +78,35 @@ def test_list_filters_by_owner_and_status(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("list", "--all", "--quiet").stdout == "3\n2\n1\n"
     assert tgpu("list", "--limit", "1").stdout.splitlines()[-1] == "… and more; `--limit 0` shows all"
     assert [job["job_id"] for job in json.loads(tgpu("list", "--json").stdout)] == [1, 2]
+
+
+def test_list_says_whose_tenants_jobs_are_when_it_was_asked_or_they_differ(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
+    server.jobs = {1: a_job(1, tenant_id="lab/vision"), 2: a_job(2, tenant_id="lab/vision")}
+    assert "TENANT" not in tgpu("list").stdout
+    asked = rows(tgpu("list", "--tenant", "lab").stdout)
+    assert (asked[0][3], asked[1][3]) == ("TENANT", "lab/vision")
+    assert server.asked("GET", "/jobs")[-1]["query"]["within"] == "lab"
+    server.jobs[3] = a_job(3, tenant_id="default")
+    assert [row[3] for row in rows(tgpu("list").stdout)] == ["TENANT", "lab/vision", "lab/vision", "default"]
+
+
+def test_a_column_has_a_bound_on_a_terminal_and_none_elsewhere() -> None:
+    columns, cells = [Column("REASON", floor=12, most=20)], [["x" * 50]]
+    screen = Screen(io.StringIO())
+    assert list(table(screen, columns, cells))[1] == "x" * 50
+    screen.width = 200
+    assert list(table(screen, columns, cells))[1] == "x" * 19 + "…"
+
+
+def test_a_range_that_is_none_says_why(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert server.running
+    turned = "tgpu: 5-2 is not a range of jobs: the smaller number first, 2-5\n"
+    assert tgpu("cancel", "5-2").stderr == turned
+    assert tgpu("cancel", "1-200000").stderr == (
+        "tgpu: 1-200000 is 200,000 jobs; 100,000 can be named at once\n"
+    )
 
 
 def test_an_empty_list_says_so(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -158,7 +190,7 @@ def test_selectors_name_jobs(server: FakeTgpu, tgpu: Tgpu, selector: str, ids: l
     assert [job["job_id"] for job in (shown if isinstance(shown, list) else [shown])] == ids
 
 
-@pytest.mark.parametrize("selector", ["x", "5-2", "1-", "-", "last-x", "1-999999999", "1.5", "²"])
+@pytest.mark.parametrize("selector", ["x", "5-2", "1-", "-", "last-x", "1-999999999", "1.x", "²"])
 def test_a_selector_that_cannot_be_meant_is_refused(server: FakeTgpu, tgpu: Tgpu, selector: str) -> None:
     assert server.running
     done = tgpu("show", selector)
@@ -252,14 +284,42 @@ def test_nodes_show_who_has_which_gpu(server: FakeTgpu, tgpu: Tgpu) -> None:
             device
             | {"index": 0, "allocated": 1, "holders": [{"job_id": 3, "user_id": "bob"}], "busy_percent": 97},
             device | {"index": 1, "healthy": False, "note": "fell off the bus"},
+            device | {"index": 2, "allocated": 0.5, "taken": True, "holders": []},
         ],
     }
     server.fixed["/nodes"] = {"nodes": [node]}
     table = rows(tgpu("nodes").stdout)
     assert table[1][:5] == ["n1", "ready", "1/2", "2/8", "1G/64G"]
-    assert table[-2] == ["n1", "0", "A100", "bob (job 3)", "1", "97%", "80G"]
-    assert table[-1] == ["n1", "1", "A100", "not given out", "0", "-", "80G", "fell off the bus"]
+    assert table[-3] == ["n1", "0", "A100", "bob (job 3)", "1", "97%", "80G"]
+    assert table[-2] == ["n1", "1", "A100", "not given out", "0", "-", "80G", "fell off the bus"]
+    assert table[-1] == ["n1", "2", "A100", "in use", "0.5", "-", "80G"], "by a job that one may not know of"
     assert json.loads(tgpu("nodes", "--json").stdout) == [node]
+
+
+def test_nodes_show_what_was_measured_and_who_uses_a_gpu_outside(server: FakeTgpu, tgpu: Tgpu) -> None:
+    device = {"uuid": "u", "model": "A100", "memory_mb": 81920, "healthy": True, "note": "", "allocated": 0}
+    foreign = [
+        {"pid": 4711, "user": "bob", "program": "python", "memory_mb": 12288},
+        {"pid": 4712, "user": "eve", "program": "Xorg", "memory_mb": None},
+    ]
+    node = {
+        "node_id": "n1",
+        "status": "ready",
+        "devices": [
+            device
+            | {"index": 0, "usable": True, "temperature_c": 91, "power_w": 391, "throttled": "heat"}
+            | {"ecc_uncorrected": 3},
+            device | {"index": 1, "usable": False, "foreign": foreign},
+        ],
+    }
+    server.fixed["/nodes"] = {"nodes": [node]}
+    table = rows(tgpu("nodes", "show", "n1").stdout)
+    assert table[-3][5:] == ["BUSY", "TEMP", "POWER", "MEMORY", "NOTE"]
+    assert table[-2][3:] == ["free", "0", "-", "91°C", "391W", "80G", "slowed down by heat; 3 memory errors"]
+    assert table[-1][3] == "not given out"
+    assert table[-1][-1] == (
+        "bob's python (pid 4711, 12G) outside of tgpu; eve's Xorg (pid 4712) outside of tgpu"
+    )
 
 
 def test_nodes_show_pools_and_named_resources_where_there_are_any(server: FakeTgpu, tgpu: Tgpu) -> None:

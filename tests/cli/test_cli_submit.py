@@ -201,7 +201,7 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
     ("text", "said"),
     [
         ("comand: a", "-: unknown key 'comand'; did you mean 'command'?"),
-        ("command: a\nimage: x", "-: image is not supported by this version yet; leave it out"),
+        ("command: a\narray: 4", "-: array is not supported by this version yet; leave it out"),
         ("command: a\nmagic: x", "-: unknown key 'magic'; known are "),
         ("command: a\n---\nnum_gpu: 1", "-, job 2: unknown key 'num_gpu'; did you mean 'num_gpus'?"),
         (

@@ -84,6 +84,10 @@ def test_tenants_are_drawn_as_a_tree_with_what_each_is_due(server: FakeTgpu, tgp
     assert tgpu("tenants", "-q").stdout == "default\nlab\nlab/speech\nlab/vision\nlab/vision/ann\n"
     assert json.loads(tgpu("tenants", "--json", "-a").stdout) == tenants
     assert json.loads(tgpu("tenants", "--json", "list", "--all").stdout) == tenants
+    tenants[4]["quota"] |= {"gpu_hours_reserved": 1.15, "gpu_hours_limit": 500}
+    drawn = rows(tgpu("tenants").stdout)
+    assert drawn[4][-1] == "0.1+1.15/500"
+    assert ["GPU-HOURS: used, + what is reserved by what runs, until its time limits"] in drawn
     tenants[2]["quota"]["waiting_jobs_used"] = 1
     still = ["├─ old", "9", "-", "0", "0", "0", "0", "1", "archived"]
     assert rows(tgpu("tenants").stdout)[3] == still
@@ -120,6 +124,40 @@ def test_one_tenant_is_shown_with_its_own_words_and_those_from_above(server: Fak
         "  budget        120.5 of 500 GPU-hours a month",
         "  GPUs  ███████████████░░░░░  3/4  1 left, 1 on the burst",
     ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "said"),
+    [
+        (0.001, 0, "0 of 0.001 GPU-hours in all"),
+        (0.02, 0.0004, "<0.001 of 0.02 GPU-hours in all"),
+        (1, 0.015, "0.015 of 1 GPU-hour in all"),
+    ],
+)
+def test_a_small_budget_is_not_nothing(
+    server: FakeTgpu, tgpu: Tgpu, budget: float, spent: float, said: str
+) -> None:
+    given = {"budget_gpu_hours": budget, "budget_period": "ever", "budget_used_gpu_hours": spent}
+    server.fixed["/tenants/lab"] = a_tenant("lab", **given)
+    assert f"  budget        {said}\n" in tgpu("tenants", "show", "lab").stdout
+
+
+def test_a_budget_without_a_period_says_by_which_it_counts(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["POST /tenants"] = server.fixed["PATCH /tenants/lab"] = a_tenant(
+        "lab", budget_period="month"
+    )
+    by = "its budget counts by month, since none of day, week, month, ever was named"
+    assert tgpu("tenants", "add", "lab", "--budget", "0.2").stdout == f"Tenant lab is there; {by}\n"
+    assert tgpu("tenants", "set", "lab", "--budget", "0.2").stdout == f"Tenant lab is changed; {by}\n"
+    assert tgpu("tenants", "set", "lab", "--budget", "1/day").stdout == "Tenant lab is changed\n"
+
+
+def test_a_name_that_is_kept_is_taken_over_by_a_flag(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["POST /tenants"] = Refusal(409, "lab was removed: … (`?take_over=true`)", "name-kept")
+    assert tgpu("tenants", "add", "lab").stderr == "tgpu: lab was removed: … (`--take-over`)\n"
+    server.fixed["POST /tenants"] = a_tenant("lab")
+    assert tgpu("tenants", "add", "lab", "--take-over").returncode == 0
+    assert [one["query"] for one in server.asked("POST", "/tenants")] == [{}, {"take_over": "true"}]
 
 
 def test_tenants_are_made_and_changed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -222,11 +260,14 @@ def test_the_quota_is_shown_level_by_level_and_what_is_left_of_all(server: FakeT
             "gpu_used": 2,
             "gpu_type_limits": {"a100": 1},
             "gpu_type_used": {"a100": 1},
+            "gpu_type_burst": {"a100": 1},
             "generic_limits": {"lic": 2},
+            "generic_burst": {"lic": 1},
             "running_jobs_limit": 20,
             "running_jobs_used": 1,
             "gpu_hours_limit": 500,
             "gpu_hours_used": 120.5,
+            "gpu_hours_reserved": 48,
         },
     )
     server.fixed |= {
@@ -235,6 +276,7 @@ def test_the_quota_is_shown_level_by_level_and_what_is_left_of_all(server: FakeT
         "/tenants/lab/vision": vision,
     }
     done = tgpu("quota")
+    spent = "this month: 72.5 used, 48 reserved by what runs"
     left = "1 GPU, 256G memory, 0 GPUs of a100, 2 lic, 19 running jobs, 379.5 GPU-hours this month"
     assert done.stdout.splitlines() == [
         "lab",
@@ -243,15 +285,22 @@ def test_the_quota_is_shown_level_by_level_and_what_is_left_of_all(server: FakeT
         "  without limit: 12 CPUs",
         "lab/vision  what does not fit waits",
         "  GPUs       ██████░░░░░░░░░░░░░░        2/6  4 left",
-        "  GPUs a100  ████████████████████        1/1  nothing left",
-        "  lic        ░░░░░░░░░░░░░░░░░░░░        0/2  2 left",
+        "  GPUs a100  ████████████████████        1/1  nothing left, 1 on the burst",
+        "  lic        ░░░░░░░░░░░░░░░░░░░░        0/2  2 left, 1 on the burst",
         "  running    █░░░░░░░░░░░░░░░░░░░       1/20  19 left",
-        "  GPU-hours  ████░░░░░░░░░░░░░░░░  120.5/500  this month, used + reserved; 379.5 left",
+        f"  GPU-hours  ████░░░░░░░░░░░░░░░░  120.5/500  {spent}; 379.5 left",
         f"left for lab/vision: {left}",
     ]
     assert json.loads(tgpu("quota", "lab/vision", "--json").stdout) == [lab["quota"], vision["quota"]]
     assert json.loads(tgpu("quota", "--json", "lab").stdout) == [lab["quota"]]
     assert tgpu("quota", "nobody").returncode == 4
+
+
+def test_gpu_hours_without_a_limit_are_told_in_their_two_parts(server: FakeTgpu, tgpu: Tgpu) -> None:
+    quota = {"gpu_used": 4, "gpu_hours_used": 96.1, "gpu_hours_reserved": 96}
+    server.fixed["/tenants/lab"] = a_tenant("lab", quota=quota)
+    hours = "GPU-hours this month: 0.1 used, 96 reserved by what runs"
+    assert tgpu("quota", "lab").stdout == f"lab\n  no limits; in use: 4 GPUs, {hours}\n"
 
 
 def test_a_level_that_is_kept_back_is_left_out(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -266,7 +315,7 @@ def test_a_level_that_is_kept_back_is_left_out(server: FakeTgpu, tgpu: Tgpu) -> 
 
 def test_limits_are_set_and_taken_away(server: FakeTgpu, tgpu: Tgpu) -> None:
     path = "/tenants/lab/quota"
-    server.fixed["PATCH " + path] = a_quota("lab", gpu_limit=8)
+    server.fixed["PATCH " + path] = a_quota("lab", gpu_limit=8, gpu_hours_period="week")
     server.fixed["PATCH /tenants/lab"] = a_tenant("lab", quota={"gpu_limit": 8})
     flags = "--gpus 8 --cpus 0.5 --memory 1G --disk none --running 20 --waiting none --gpu-hours 500"
     more = "--gpus-of a100=4 --gpus-of h100=none --resource lic=2"
@@ -275,7 +324,7 @@ def test_limits_are_set_and_taken_away(server: FakeTgpu, tgpu: Tgpu) -> None:
         0,
         (
             "Quota of lab\n  GPUs  ░░░░░░░░░░░░░░░░░░░░  0/8  8 left\n"
-            "GPU-hours are by the month, since none of day, week, month, ever was named\n"
+            "GPU-hours are counted by week, since none of day, week, month, ever was named\n"
         ),
     )
     assert server.asked("PATCH", path)[0]["body"] == {
@@ -286,7 +335,6 @@ def test_limits_are_set_and_taken_away(server: FakeTgpu, tgpu: Tgpu) -> None:
         "running_jobs_limit": 20,
         "waiting_jobs_limit": None,
         "gpu_hours_limit": 500,
-        "gpu_hours_period": "month",
         "gpu_type_limits": {"a100": 4, "h100": None},
         "generic_limits": {"lic": 2},
     }

@@ -110,6 +110,7 @@ class FakeTgpu:
         self.path = path
         self.jobs: dict[int, dict[str, Any]] = {}
         self.logs: dict[tuple[int, str], bytes] = {}
+        self.task_logs: dict[tuple[int, int], bytes] = {}
         self.kept_from = 0  # rotation has dropped the bytes of each stream before this
         self.fixed: dict[str, Any] = {
             "/whoami": {"user_id": ME},
@@ -244,12 +245,17 @@ class FakeTgpu:
     def first_byte(self, query: dict[str, str]) -> int:
         return max(int(query.get("offset", 0)), self.kept_from)
 
+    def _said(self, job_id: int, query: dict[str, str]) -> bytes:
+        task = int(query.get("task", 0))
+        said = self.task_logs.get((job_id, task)) if query["stream"] == "stdout" else None
+        return self.logs.get((job_id, query["stream"]), b"") if said is None else said
+
     def output(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
         """The job's bytes, and with follow what comes until it has ended."""
         at = self.first_byte(query)
         while self.running:
             ended = self.jobs[job_id]["status"] in FINAL
-            data = self.logs.get((job_id, query["stream"]), b"")[at:]
+            data = self._said(job_id, query)[at:]
             at += len(data)
             if data:
                 yield data

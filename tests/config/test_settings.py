@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tgpu.config.settings import KEYS, PoolSettings, SettingsError, load
+from tgpu.config.pools import PoolSettings
+from tgpu.config.settings import KEYS, SettingsError, load
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
@@ -60,6 +61,11 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("others_may = ['kill']", "others_may takes"),
         ("admins = 'ann'\nadmins = 'bob'", "not valid TOML"),
         ("heartbeat_s = 0", "heartbeat_s must be more than 0"),
+        ("private_tmp = 'on'", "private_tmp must be one of auto, off; got 'on'"),
+        ("pin_cpus = 'on'", "pin_cpus must be one of auto, off; got 'on'"),
+        ("task_pids = -1", "task_pids must not be negative"),
+        ("task_pids = 9999999", "task_pids may be at most 4194304"),
+        ("memory_reserve = 'much'", "memory_reserve must be"),
         ("tls = 'on'", "tls must be one of off, auto"),
         (
             "tls_cert = '/c.pem'",
@@ -70,6 +76,12 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("preemption = false", 'tgpu.toml: preemption must be "on" or "off", in quotes; got false'),
         ("policy = true", "tgpu.toml: policy must be a string in quotes; got true"),
         ("reserve = true", "tgpu.toml: reserve must be a number; got true"),
+        ("on_gpu_failure = 'wait'", "on_gpu_failure must be one of requeue, keep, fail; got 'wait'"),
+        ("foreign_gpu_use = 'kill'", "foreign_gpu_use must be one of avoid, share, ignore; got 'kill'"),
+        ("foreign_gpu_floor = 'much'", "foreign_gpu_floor must be a"),
+        ("gpu_recovery = 'soon'", "gpu_recovery must be a duration such as 90s"),
+        ("gpu_too_hot = -1", "gpu_too_hot must not be negative"),
+        ("gpu_ecc_errors = 0.5", "gpu_ecc_errors must be a whole number; got 0.5"),
         ("[listen]\nport = 3", "tgpu.toml: listen must be a string in quotes; got a table"),
         (
             "node_generic = ['a=1', 'lic=2']\ncluster_generic = ['lic=4']",

@@ -16,6 +16,7 @@ from tgpu.domain.job import Exit, Group, JobSpec, Request, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, NodeState, Status
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.priority import PriorityClass
+from tgpu.protocol.gangs import Go
 from tgpu.protocol.messages import (
     PROTOCOL,
     AttemptReport,
@@ -105,7 +106,9 @@ def says(attempt: str, phase: Phase = Phase.RUNNING, how: Exit | None = None) ->
     return AttemptReport(attempt=attempt, phase=phase, started_ms=started_ms, exit=how)
 
 
-def hello(*attempts: AttemptReport, node_id: str = "n1", has: Capacity | None = None) -> Hello:
+def hello(
+    *attempts: AttemptReport, node_id: str = "n1", has: Capacity | None = None, gangs: bool = True
+) -> Hello:
     return Hello(
         protocol=PROTOCOL,
         node_id=node_id,
@@ -116,6 +119,7 @@ def hello(*attempts: AttemptReport, node_id: str = "n1", has: Capacity | None = 
         labels={},
         serves="*",
         attempts=attempts,
+        gangs=gangs,
     )
 
 
@@ -126,6 +130,7 @@ class FakeNode:
         self.node_id = node_id
         self.heard: list[FromServer] = []
         self.closed = False
+        self.knows_gangs = True
         self._seq = 0
         self.session = hub.opened(self)
 
@@ -138,7 +143,7 @@ class FakeNode:
             asyncio.get_running_loop().call_soon(self.session.closed)
 
     def says_hello(self, *attempts: AttemptReport) -> None:
-        self.session.received(hello(*attempts, node_id=self.node_id))
+        self.session.received(hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs))
 
     def reports(self, *attempts: AttemptReport) -> None:
         self._seq += 1
@@ -155,6 +160,9 @@ class FakeNode:
 
     def stops(self) -> list[Stop]:
         return [stop for orders in self._orders() for stop in orders.stops]
+
+    def went(self) -> list[Go]:
+        return [go for orders in self._orders() for go in orders.go]
 
     def forgot(self) -> list[str]:
         return [attempt for orders in self._orders() for attempt in orders.forget]

@@ -10,6 +10,7 @@ from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Group, Request
+from tgpu.domain.node import DeviceSigns
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.tenant import Tenant
@@ -59,14 +60,17 @@ def test_a_node_shows_what_is_given_out_to_whom_and_what_was_measured() -> None:
         node = await leader.node()
         await leader.submit(spec())
         node.reports(says("1.0.1"))
-        use = NodeUse(cpu_milli=900, memory_mib=77, gpu_percent=(50, 0), gpu_memory_mib=(10, 0))
+        signs = (DeviceSigns(61, 250), DeviceSigns())
+        use = NodeUse(
+            cpu_milli=900, memory_mib=77, gpu_percent=(50, 0), gpu_memory_mib=(10, 0), gpu_signs=signs
+        )
         node.session.received(Heartbeat(use=use))
         await asyncio.sleep(0.01)
         (view,) = await answers_of(leader).nodes()
         assert view.node.capacity == capacity()
         assert view.allocated == Amounts(1000, 0, 0, 1000)
         assert view.devices == (
-            DeviceView(0, 1000, ((1, "ada"),), 50, 10),
+            DeviceView(0, 1000, ((1, "ada"),), 50, 10, DeviceSigns(61, 250)),
             DeviceView(1, 0, (), 0, 0),
         )
         assert view.running == (TaskId(1, 0).attempt(1),)

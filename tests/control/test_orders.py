@@ -1,5 +1,6 @@
 """What nodes were told is said again until it is confirmed."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.control.control_story import FakeNode, picture_with, play, running, spec, task
@@ -29,6 +30,7 @@ def launch(**more: Any) -> Launch:
         "gpu_milli": 1000,
         "time_limit_s": None,
         "grace_s": 60,
+        "cpu_limit_milli": 1000,
     }
     return Launch(**(facts | more))
 
@@ -38,6 +40,19 @@ def test_a_launch_order_says_everything_and_the_class_grants_the_grace() -> None
     assert launch_order(placed, spec()) == launch()
     assert launch_order(placed, spec(priority_class=PriorityClass.LOW)).grace_s == 30
     assert launch_order(placed, spec(grace_s=0, time_limit_s=9)) == launch(grace_s=0, time_limit_s=9)
+
+
+def test_a_launch_order_says_what_may_be_used_at_most() -> None:
+    placed = picture_with(placed=[task(1, burst=True)]).placed[TaskId(1, 0)]
+    asked = spec(priority_class=PriorityClass.LOW)
+    (group,) = asked.groups
+    more = replace(group, cpu_limit_milli=2500, memory_limit_mib=64)
+    order = launch_order(placed, replace(asked, groups=(more,)))
+    assert (order.cpu_limit_milli, order.memory_limit_mib) == (2500, 64)
+    assert (order.priority_class, order.burst) == (PriorityClass.LOW, True)
+    whole = replace(group, request=replace(group.request, exclusive=True, memory_mib=9))
+    order = launch_order(placed, replace(asked, groups=(whole,)))
+    assert (order.cpu_limit_milli, order.memory_limit_mib) == (0, 0)
 
 
 def test_a_launch_is_repeated_until_it_runs() -> None:

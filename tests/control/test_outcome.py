@@ -47,6 +47,24 @@ UNWANTED = task(cancel_by="bob")
         ),
         (Exit(Cause.REBOOTED), UNWANTED, Happening.CANCELLED, "its machine restarted"),
         (
+            Exit(Cause.MEMORY_PRESSURE, signal=15, detail="it held 9 MiB"),
+            task(),
+            Happening.PREEMPTED,
+            "gave way because its node ran short of memory: it held 9 MiB",
+        ),
+        (
+            Exit(Cause.MEMORY_PRESSURE, signal=15),
+            STUBBORN,
+            Happening.FAILED,
+            "gave way because its node ran short of memory; --no-requeue forbids to try again",
+        ),
+        (
+            Exit(Cause.OUT_OF_MEMORY, signal=9, detail="it used 9 MiB of its limit of 9 MiB"),
+            task(),
+            Happening.FAILED,
+            "out of memory: it used 9 MiB of its limit of 9 MiB",
+        ),
+        (
             Exit(Cause.PREEMPTED, signal=15),
             task(),
             Happening.PREEMPTED,
@@ -83,6 +101,13 @@ UNWANTED = task(cancel_by="bob")
             "gave way to a task of a higher class",
         ),
         (Exit(Cause.NODE_LOST), task(), Happening.REQUEUED, "its node lost it"),
+        (Exit(Cause.DEVICE_LOST, 1, detail="GPU 0"), task(), Happening.REQUEUED, "its GPU failed: GPU 0"),
+        (
+            Exit(Cause.DEVICE_LOST),
+            STUBBORN,
+            Happening.FAILED,
+            "its GPU failed; --no-requeue forbids to try again",
+        ),
         (
             Exit(Cause.SUPERVISOR_LOST),
             task(),

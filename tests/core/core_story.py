@@ -9,7 +9,7 @@ from tgpu.core.policy import Policy, named
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.lifecycle import Cause, NodeState, Status
-from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.node import Capacity, Device, ForeignUse, Node
 from tgpu.domain.priority import PriorityClass
 
 PRIORITY = named("priority")
@@ -33,8 +33,21 @@ def device(
     healthy: bool = True,
     memory_mib: int = 81920,
     island: int | None = None,
+    note: str = "",
+    foreign: tuple[ForeignUse, ...] = (),
 ) -> Device:
-    return Device(index, f"GPU-{index}", model, memory_mib, healthy, numa, island=island)
+    return Device(
+        index,
+        f"GPU-{index}",
+        model,
+        memory_mib,
+        healthy,
+        numa,
+        note,
+        island,
+        foreign=foreign,
+        avoided=bool(foreign),
+    )
 
 
 def node(

@@ -15,7 +15,16 @@ from tests.core.reference.order import (
 )
 from tests.core.reference.place import start_now
 from tests.core.reference.preempt import preempt
-from tests.core.reference.quota import admits, allows, may_begin, may_burst
+from tests.core.reference.quota import (
+    allows,
+    burst_has_room,
+    is_like_one_refused,
+    is_short,
+    lacking,
+    may_begin,
+    may_burst,
+    refuse,
+)
 from tests.core.reference.room import needs
 from tests.core.reference.world import World, world_of
 from tgpu.core.picture import Picture
@@ -94,9 +103,15 @@ def serve(world: World, units: list[Unit], *, burst: bool) -> set[int]:
             return tried
         unit = next_unit(world, left)
         left.remove(unit)
-        if not may_begin(world, unit):
+        if is_short(world, unit) or (not burst and is_like_one_refused(world, unit)):
             continue
-        if not admits(world, unit, burst=burst):
+        if unit.held and not burst:
+            if lacking(world, unit):
+                refuse(world, unit)
+                continue
+        elif not may_begin(world, unit):
+            continue
+        if burst and not burst_has_room(world, unit):
             stopped.add(queue_of(unit, policy))
             continue
         attempt(world, unit, burst=burst)

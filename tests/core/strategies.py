@@ -78,6 +78,7 @@ def _node_line(place: Place) -> str:
     devices = [
         f"{d.index}: {d.model[-4:]} {d.memory_mib} numa {d.numa_node} island {d.island}"
         + ("" if d.healthy else " sick")
+        + (" avoided" if d.avoided else "")
         for d in capacity.devices
     ]
     state = f"{node.state}{'' if place.reachable else ' away'} pool {node.pool} serves {node.serves}"
@@ -107,6 +108,7 @@ def some_node(dice: Random, node_id: str) -> Node:
             dice.choice(MODELS),
             dice.choice((81920, 40960)),
             healthy=not rarely(dice, 12),
+            avoided=rarely(dice, 16),
             numa_node=dice.choice((None, 0, 1)),
             island=dice.choice((None, None, 0, 1)),
         )

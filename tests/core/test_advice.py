@@ -15,6 +15,8 @@ from tgpu.domain.job import LabelOp, LabelRule, Request, TaskBrief
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.node import Node
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import Limits
+from tgpu.domain.tenant import Tenant
 
 Placement = tuple[TaskBrief, str, tuple[int, ...]]
 A100 = device(0)
@@ -183,6 +185,23 @@ def test_a_gang_is_told_what_each_of_its_tasks_could_ask_for() -> None:
     assert advice_for(picture_of([node(gpus=4)], gang(1, [asks(gpus=1)] * 4, per_node=2))) == (
         "with any number of its tasks on one node it would start now on n1"
     )
+
+
+def test_a_gang_is_advised_as_it_would_be_placed_those_who_ask_for_certain_nodes_first() -> None:
+    nodes = [node("n1", gpus=1), node("n2", gpus=[device(0, "Tesla T4"), device(1, "Tesla T4")])]
+    asked = [asks(gpus=1, cpus=2), asks(gpus=1, cpus=2), asks(gpus=1, gpu_type="a100")]
+    assert advice_for(picture_of(nodes, gang(1, asked, per_node=1))) == (
+        "with any number of its tasks on one node it would start now on n1 and n2"
+    )
+
+
+def test_one_who_is_held_is_not_told_to_hope_for_the_burst_of_another_class() -> None:
+    """Job 1 waits for it already, and nobody passes it there."""
+    low, best_effort = PriorityClass.LOW, PriorityClass.BEST_EFFORT
+    waiting = [task(1, asks(cpus=3), low, held=True), task(2, asks(cpus=1), best_effort, held=True)]
+    picture = picture_of([node(cpus=64)], waiting, [(task(9, asks(cpus=4)), "n1", ())])
+    picture.set_tenant(Tenant("default", limits=Limits(cpu_milli=4000)))
+    assert advice_for(picture, 2) is None
 
 
 def test_tasks_of_a_gang_that_differ_are_not_made_alike() -> None:

@@ -1,10 +1,11 @@
 """Nodes that are not to be had, and room that is kept for others: told, word by word."""
 
-from tests.core.core_story import NOW_MS, PRIORITY, asks, at, carry_out, node, picture_of, task
+from tests.core.core_story import NOW_MS, PRIORITY, asks, at, carry_out, device, node, picture_of, task
 from tests.core.explain_story import holder, waits, why
 from tgpu.core.picture import Window
 from tgpu.core.planner import plan
 from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.node import ForeignUse
 from tgpu.domain.tenant import Tenant
 from tgpu.domain.views import Advice, Reason
 
@@ -118,3 +119,47 @@ def test_who_would_delay_another_is_told_whom_and_what_would_let_it_pass() -> No
     carry_out(picture, plan(picture, PRIORITY))
     assert why(picture, 2) == expected
     assert why(picture, 3).reasons[-1].text == "3rd in line in class default"
+
+
+# GPUs that are there and not to be had
+
+BOB = ForeignUse(4711, "bob", "python", 12288)
+
+
+def test_a_gpu_that_others_use_is_named_with_whoever_uses_it() -> None:
+    picture = picture_of([node("n1", gpus=[device(2, foreign=(BOB,))])], [task(1, asks(gpus=1))])
+    text = "GPU 2 of n1 is used by bob outside of tgpu: python, 12 GiB"
+    answer = why(picture, 1)
+    assert answer.summary == f"waits: {text}"
+    assert answer.reasons == (Reason("gpu-foreign", text, {"node_id": "n1", "gpu": 2, "pids": [4711]}),)
+
+
+def test_a_gpu_that_is_ill_is_named_with_what_is_wrong_beside_those_that_are_taken() -> None:
+    devices = [device(0), device(1, healthy=False, note="GPU is lost")]
+    taken = [(task(9, asks(gpus=1)), "n1", (0,))]
+    answer = why(picture_of([node("n1", gpus=devices)], [task(1, asks(gpus=1))], taken), 1)
+    ill = Reason("gpu-unhealthy", "GPU 1 of n1 is not given out: GPU is lost", {"node_id": "n1", "gpu": 1})
+    assert [reason.code for reason in answer.reasons][:2] == ["gpus", "gpu-unhealthy"]
+    assert ill in answer.reasons
+
+
+def test_of_many_gpus_that_are_not_to_be_had_some_are_named() -> None:
+    nodes = [node(f"n{at}", gpus=[device(0, foreign=(BOB,)), device(1, foreign=(BOB,))]) for at in range(3)]
+    answer = why(picture_of(nodes, [task(1, asks(gpus=1))]), 1)
+    assert [reason.code for reason in answer.reasons] == ["gpu-foreign"] * 3 + ["gpu-unusable"]
+    assert answer.reasons[-1].text == ("3 more GPUs that would do are not to be had, such as GPU 1 of n1")
+
+
+def test_gpus_that_would_not_do_anyway_are_not_named() -> None:
+    elsewhere = node("n2", gpus=[device(0, "NVIDIA T4", foreign=(BOB,))])
+    drained = node("n3", gpus=[device(0, foreign=(BOB,))], state=NodeState.DRAINING)
+    nodes = [node("n1", gpus=1), elsewhere, drained]
+    taken = [(task(9, asks(gpus=1)), "n1", (0,))]
+    answer = why(picture_of(nodes, [task(1, asks(gpus=1, gpu_type="a100"))], taken), 1)
+    assert not [reason for reason in answer.reasons if reason.code.startswith("gpu-")]
+    assert not why(picture_of([elsewhere], [task(1, asks(cpus=99))]), 1).reasons[0].code.startswith("gpu-")
+
+
+def test_where_nothing_else_is_to_be_said_gpus_of_nodes_that_take_no_tasks_are_named() -> None:
+    drained = node("n3", gpus=[device(0, foreign=(BOB,))], state=NodeState.DRAINING)
+    assert why(picture_of([drained], [task(1, asks(gpus=1))]), 1).reasons[0].code == "gpu-foreign"

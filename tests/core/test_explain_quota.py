@@ -55,27 +55,60 @@ def test_a_held_task_is_told_whose_limit_holds_it_who_has_it_and_until_when() ->
         estimate="its quota has room at the latest ≈ 14:46 UTC, if what runs takes all its time",
         advice=fewer_gpus(2, 1),
     )
-    text = "held: job 1 comes before it, and the quota has no room for that one yet"
+
+
+def test_who_waits_because_something_is_kept_for_another_is_told_for_whom_and_how_much() -> None:
+    picture = lab(held(1, 2), held(2, 1), limits=Limits(gpu_milli=4000))
+    text = (
+        "held by the quota of tenant lab: 3 of 4 GPUs are admitted, job 1 comes before it and needs 2, "
+        "and it needs 1"
+    )
+    data = {"job_id": 1, "tenant_id": "lab", "resource": "GPUs", "limit": 4.0, "used": 3.0, "kept": 2.0}
     in_line = "2nd in line of tenant lab/vision in class default"
     assert why(picture, 2) == waits(
         2,
-        Reason("quota", text, {"job_id": 1}),
+        Reason("quota", text, data | {"needs": 1.0}),
         Reason("in-line", in_line, {"ahead": 1, "class": "default", "tenant_id": "lab/vision"}),
         position=2,
+        advice=Advice("priority_class", "default", "high", "with --class high it would start now on n1"),
     )
 
 
-def test_a_held_gang_stops_every_task_of_a_held_gang_behind_it() -> None:
+def test_something_may_be_kept_for_a_job_of_another_tenant() -> None:
+    others = held(1, 2, tenant_id="lab/audio"), held(2, 1)
+    assert why(lab(*others, limits=Limits(gpu_milli=4000)), 2).summary == (
+        "waits: held by the quota of tenant lab: 3 of 4 GPUs are admitted, job 1 comes before it and needs "
+        "2, and it needs 1"
+    )
+
+
+def test_a_held_gang_keeps_what_it_needs_from_every_task_of_a_held_gang_behind_it() -> None:
+    first = task(9, asks(gpus=1), tenant_id="lab")
     large = gang(1, [asks(gpus=1)] * 3, tenant_id="lab", held=True)
     small = gang(2, [asks(gpus=1)] * 2, tenant_id="lab", held=True)
-    picture = picture_of([node(gpus=8)], large + small, policy=DRF)
-    picture.set_tenant(Tenant("lab", 1, Limits(gpu_milli=2000)))
+    picture = picture_of([node(gpus=8)], large + small, [(first, "n1", (0,))], policy=DRF)
+    picture.set_tenant(Tenant("lab", 1, Limits(gpu_milli=3000)))
     for index in range(2):
-        assert why(picture, 2, index).reasons[0] == Reason(
-            "quota",
-            "held: job 1 comes before it, and the quota has no room for that one yet",
-            {"job_id": 1},
+        assert why(picture, 2, index).reasons[0].text == (
+            "held by the quota of tenant lab: 1 of 3 GPUs is admitted, job 1 comes before it and needs 3, "
+            "and it needs 2"
         )
+
+
+def test_who_waits_behind_one_that_waits_for_its_running_jobs_is_told_so() -> None:
+    pair = gang(1, [asks()] * 2, tenant_id="lab/x", held=True)
+    behind = task(2, tenant_id="lab/y", held=True)
+    picture = lab(*pair, behind, limits=Limits(), job_limits=JobLimits(running=2))
+    text = "held: job 1 comes before it, and waits for a limit that both of them need"
+    assert why(picture, 2).reasons[0] == Reason("quota", text, {"job_id": 1})
+
+
+def test_who_has_only_the_burst_is_told_who_waits_for_it_first() -> None:
+    large = task(1, asks(gpus=2), LOW, tenant_id="lab", held=True)
+    small = task(2, asks(gpus=1), LOW, tenant_id="lab", held=True)
+    picture = lab(large, small, limits=Limits(gpu_milli=3000))
+    text = "held: job 1 comes before it, and neither quota nor burst has room for that one yet"
+    assert why(picture, 2).reasons[0] == Reason("quota", text, {"job_id": 1})
 
 
 def test_a_limit_by_name_is_told_by_its_name() -> None:

@@ -4,29 +4,23 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.whole_tgpu import Installation
+from tests.end_to_end.whole_tgpu import Installation, an_installation
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
 def up() -> Iterator[Installation]:
-    base = Path(tempfile.mkdtemp(prefix="tgpu-", dir="/tmp"))
-    base.chmod(0o755)
-    one = Installation(base / "home")
-    (one.files / "train.py").write_text("print('done')\n")
-    (one.files / "token.txt").write_text("hush\n")
-    try:
+    with an_installation() as one:
+        (one.files / "train.py").write_text("print('done')\n")
+        (one.files / "token.txt").write_text("hush\n")
         one.up()
         yield one
-    finally:
-        one.remove()
 
 
 def commands(page: str, section: str = "") -> list[str]:

@@ -87,7 +87,8 @@ def test_a_move_that_is_not_in_the_table_is_refused_in_words() -> None:
 
 
 def test_only_what_the_machine_did_is_tried_again() -> None:
-    assert {cause for cause in Cause if cause.is_infrastructure} == {Cause.NODE_LOST, Cause.REBOOTED}
+    machine_s = {Cause.NODE_LOST, Cause.REBOOTED, Cause.DEVICE_LOST, Cause.MEMORY_PRESSURE}
+    assert {cause for cause in Cause if cause.is_infrastructure} == machine_s
 
 
 def test_where_a_happening_leads_does_not_depend_on_where_it_came_from() -> None:

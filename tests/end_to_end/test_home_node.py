@@ -1,13 +1,14 @@
 """The node of a home: it keeps its name, follows whoever leads, and stays what its tasks were placed on."""
 
-import json
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.end_to_end.whole_tgpu import TGPU, Installation
+from tests.end_to_end.whole_tgpu import TGPU, Installation, after
 from tests.postgres_server import postgres, postgres_url
+from tgpu.client import TgpuError
 from tgpu.runner.remains import remains
 
 __all__ = ["postgres", "postgres_url"]
@@ -28,20 +29,28 @@ def serve(one: Installation) -> None:
     """`tgpu server`, in the background."""
     log = (one.home.parent / "server.log").open("ab")
     subprocess.Popen([TGPU, "server"], env=one.environ, stdout=log, stderr=log, start_new_session=True)
-    one.wait_until(lambda: one.tgpu("nodes", check=False).returncode == 0, "the server answers", 60)
+    one.wait_until(lambda: nodes(one) is not None, "the server answers", 60)
+
+
+def nodes(of: Installation) -> list[dict[str, Any]] | None:
+    """None from a server that is not there, or has just begun to lead: it is asked again."""
+    try:
+        with of.client() as client:
+            return client.nodes()
+    except TgpuError:
+        return None
 
 
 def is_connected(to: Installation) -> bool:
-    """A server that has just begun to lead says so, and is asked again."""
-    done = to.tgpu("nodes", "--json", check=False)
-    return done.returncode == 0 and [node["silent_s"] for node in json.loads(done.stdout)] == [None]
+    return [node["silent_s"] for node in nodes(to) or ()] == [None]
 
 
 @pytest.mark.timeout(240)
 def test_it_stays_with_its_jobs_when_its_own_server_dies_and_another_leads(
     up: Installation, second: Installation, postgres_url: str
 ) -> None:
-    job = up.submit("--gpus", "2", "--", "sh", "-c", "sleep 30; echo through")
+    gate = up.files / "gate"
+    job = up.submit("--gpus", "2", *after(gate, "echo through"))
     up.wait_status(job, "running")
     up.environ["TGPU_TLS"] = "auto"
     up.tgpu("promote", "--to", postgres_url, "--stop")
@@ -52,7 +61,9 @@ def test_it_stays_with_its_jobs_when_its_own_server_dies_and_another_leads(
     up.kill("server")
     assert up.pid("agent") is not None
     second.wait_until(lambda: is_connected(second), "the node is at the other server", 30)
-    done = second.wait_status(job, "completed", within_s=90)
+    assert second.status(job) == "running"
+    gate.touch()
+    done = second.wait_status(job, "completed", within_s=60)
     assert len(done["attempts"]) == 1, "it was never lost"
     assert second.tgpu("logs", str(job)).stdout == "through\n"
     assert second.tgpu("run", "--gpus", "1", "--cwd", "/", "--", "true").returncode == 0

@@ -1,6 +1,5 @@
 """A cluster over the network: a server that speaks TLS, nodes that join it, and a client elsewhere."""
 
-import json
 import shutil
 import signal
 import socket
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.whole_tgpu import TGPU, Installation, send, strays
+from tests.end_to_end.whole_tgpu import TGPU, Installation, after, send, strays
+from tgpu.client import TgpuError
 
 
 class Cluster:
@@ -46,10 +46,11 @@ class Cluster:
         return self.server.tgpu(*words, check=False).returncode == 0
 
     def ready(self) -> set[str]:
-        done = self.server.tgpu("nodes", "--json", check=False)
-        if done.returncode:
+        try:
+            with self.server.client() as client:
+                nodes = client.nodes()
+        except TgpuError:
             return set()
-        nodes = json.loads(done.stdout)
         return {node["node_id"] for node in nodes if node["status"] == "ready" and node["silent_s"] is None}
 
     def wait_ready(self, *names: str) -> None:
@@ -91,20 +92,22 @@ def test_nodes_join_work_and_come_back_to_a_server_that_was_killed(cluster: Clus
     client.home.mkdir()
     (client.home / "ca.pem").write_text(cluster.server.tgpu("server-ca").stdout)
     client.environ["TGPU_TOKEN"] = cluster.server.tgpu("token", "create").stdout.strip()
+    gate = cluster.folder / "gate"
     jobs = [
-        client.submit("--gpus", "2", "--pool", "rack7", "--", "sh", "-c", "echo on $TGPU_JOB_ID; sleep 8")
+        client.submit("--gpus", "2", "--pool", "rack7", *after(gate, "echo on $TGPU_JOB_ID"))
         for _ in range(2)
     ]
     for job_id in jobs:
-        client.wait_status(job_id, "running")
-    assert {client.show(job_id)["assigned_node_id"] for job_id in jobs} == {"n1", "n2"}
+        cluster.server.wait_status(job_id, "running")
+    assert {client.json("show", str(job_id))["assigned_node_id"] for job_id in jobs} == {"n1", "n2"}
 
     cluster.server.kill("server")
     cluster.start_server()
     cluster.wait_ready("n1", "n2")
+    gate.touch()
     for job_id in jobs:
-        ended = client.wait_status(job_id, "completed", within_s=30)
-        assert ended["attempt_count"] == 1
+        cluster.server.wait_status(job_id, "completed", within_s=30)
+        assert client.json("show", str(job_id))["attempt_count"] == 1
         assert client.tgpu("logs", str(job_id)).stdout == f"on {job_id}\n"
 
 

@@ -21,7 +21,7 @@ UNTIL_THERE = "until test -e $0; do sleep 0.05; done"
 
 @pytest.fixture
 def client(up: Installation) -> Iterator[Client]:
-    with Client(f"unix://{up.home}/run/tgpu.sock") as one:
+    with up.client() as one:
         yield one
 
 
@@ -77,18 +77,18 @@ def test_a_job_gives_way_to_an_urgent_one_and_runs_again_when_that_is_done(
     assert written(diary)[3:] == ["2 on 0,1,2,3,4,5,6,7"]
 
 
-def test_a_job_that_allows_one_try_gives_way_and_has_failed(up: Installation) -> None:
-    once = up.submit("--gpus", "8", "--class", "best-effort", "--no-requeue", "--", "sleep", "300")
-    up.wait_status(once, "running")
-    urgent = up.submit("--gpus", "8", "--class", "real-time", "--", "true")
-    failed = up.wait_status(once, "failed")
+def test_a_job_that_allows_one_try_gives_way_and_has_failed(shared: Installation) -> None:
+    once = shared.submit("--gpus", "8", "--class", "best-effort", "--no-requeue", "--", "sleep", "300")
+    shared.wait_status(once, "running")
+    urgent = shared.submit("--gpus", "8", "--class", "real-time", "--", "true")
+    failed = shared.wait_status(once, "failed")
     assert failed["cause"] == "preempted"
     assert failed["reason"] == "gave way to a task of a higher class; --no-requeue forbids to try again"
     assert kinds(failed) == ["submitted", "assigned", "started", "stop-ordered", "failed"]
-    assert "--no-requeue forbids to try again" in up.tgpu("show", str(once)).stdout
-    assert up.tgpu("wait", str(once), check=False).stdout == f"Job {once} failed: {failed['reason']}\n"
-    up.wait_status(urgent, "completed")
-    assert [attempt["cause"] for attempt in up.show(once)["attempts"]] == ["preempted"]
+    assert "--no-requeue forbids to try again" in shared.tgpu("show", str(once)).stdout
+    assert shared.tgpu("wait", str(once), check=False).stdout == f"Job {once} failed: {failed['reason']}\n"
+    shared.wait_status(urgent, "completed")
+    assert [attempt["cause"] for attempt in shared.show(once)["attempts"]] == ["preempted"]
 
 
 def test_nobody_of_a_lower_class_slips_in_while_one_that_gave_way_backs_off(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.end_to_end.whole_tgpu import Installation
+from tests.end_to_end.whole_tgpu import Installation, after
 from tests.postgres_server import PostgresServer, postgres, postgres_url
 
 __all__ = ["postgres", "postgres_url"]
@@ -16,7 +16,8 @@ def test_jobs_run_through_a_promotion_and_are_recorded(up: Installation, postgre
     up.wait_status(ended, "completed")
     # One ends while no server is there, the other afterwards.
     short = up.submit("--gpus", "1", "--", "sh", "-c", "sleep 4; echo short")
-    long = up.submit("--gpus", "1", "--", "sh", "-c", "sleep 25; echo long")
+    gate = up.files / "gate"
+    long = up.submit("--gpus", "1", *after(gate, "echo long"))
     waiting = up.submit("--gpus", "7", "--", "true")
     for job in (short, long):
         up.wait_status(job, "running")
@@ -28,6 +29,7 @@ def test_jobs_run_through_a_promotion_and_are_recorded(up: Installation, postgre
     assert (said["rows"]["jobs"], said["server_started"]) == (4, True)
     assert said["setting"].startswith('store = "postgresql://tgpu:PASSWORD@127.0.0.1:')
     assert up.show(ended)["status"] == "completed"
+    gate.touch()
     for job, text in ((short, "short\n"), (long, "long\n")):
         up.wait_status(job, "completed", within_s=60)
         assert len(up.show(job)["attempts"]) == 1

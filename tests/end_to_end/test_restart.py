@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.end_to_end.whole_tgpu import Installation
+from tests.end_to_end.whole_tgpu import Installation, after
 
 PARTS = [("server",), ("agent",), ("server", "agent")]
 
@@ -13,12 +13,13 @@ PARTS = [("server",), ("agent",), ("server", "agent")]
 def test_a_running_job_survives_and_its_true_exit_code_arrives(
     up: Installation, parts: tuple[str, ...]
 ) -> None:
-    starts = up.files / "starts"
-    job_id = up.submit("--gpus", "3", "--", "sh", "-c", f"echo x >> {starts}; sleep 2.5; echo done; exit 7")
+    starts, gate = up.files / "starts", up.files / "gate"
+    job_id = up.submit("--gpus", "3", *after(gate, "echo done; exit 7", first=f"echo x >> {starts}"))
     waiting = up.sleeper("--gpus", "8")
     up.wait_status(job_id, "running")
     up.kill(*parts)
     up.up()
+    gate.touch()
     ended = up.wait_status(job_id, "failed")
     assert (ended["exit_code"], ended["cause"], len(ended["attempts"])) == (7, "exited", 1)
     assert starts.read_text() == "x\n"
@@ -56,11 +57,8 @@ def test_crashes_in_the_midst_of_a_crowd_lose_nothing_and_run_nothing_twice(up: 
     for parts in itertools.islice(itertools.cycle(PARTS), 4):
         up.kill(*parts)
         up.up()
-    up.wait_until(
-        lambda: len(up.json("list", "--all", "--status", "completed", "--limit", "1000")) == 150,
-        "all completed",
-        within_s=60,
-    )
+    with up.client() as client:
+        up.wait_until(lambda: len(list(client.jobs(status="completed"))) == 150, "all completed", within_s=60)
     counts = [path.read_text().count("x") for path in starts.iterdir()]
     assert counts == [1] * 150
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.whole_tgpu import Installation
-from tgpu.client import Client
 
 STORED, FILED = "pl4nted-in-the-store", "pl4nted-in-a-file"
 
@@ -26,7 +25,7 @@ def digest(text: str) -> str:
 def test_planted_secrets_are_found_by_the_job_and_by_nobody_else(up: Installation) -> None:
     path = up.files / "token"
     path.write_text(FILED + "\n")
-    with Client(f"unix://{up.home}/run/tgpu.sock") as client:
+    with up.client() as client:
         client.set_secret("hf-token", STORED.encode())
         script = "for each in $A $B; do printf %s $each | sha256sum; done"
         secret_env = {"A": "store:hf-token", "B": f"file:{path}"}

@@ -33,7 +33,7 @@ def lab(up: Installation) -> Installation:
 
 @pytest.fixture
 def client(up: Installation) -> Client:
-    return Client(f"unix://{up.home}/run/tgpu.sock")
+    return up.client()
 
 
 def sleeper(user: str, client: Client, tenant: str, gpus: int, **fields: Any) -> Any:

@@ -22,14 +22,14 @@ def in_the_foreground(installation: Installation) -> tuple["subprocess.Popen[str
     return process, said
 
 
-def test_a_second_up_is_refused_and_changes_nothing(up: Installation) -> None:
-    pid = up.pid("server")
-    again = up.tgpu("up", "--detach", check=False)
+def test_a_second_up_is_refused_and_changes_nothing(shared: Installation) -> None:
+    pid = shared.pid("server")
+    again = shared.tgpu("up", "--detach", check=False)
     assert again.returncode == 1
     assert "already runs" in again.stderr
     assert "tgpu down" in again.stderr
     assert again.stderr.count("\n") == 1
-    assert up.pid("server") == pid
+    assert shared.pid("server") == pid
 
 
 def test_down_leaves_running_jobs_running_and_up_finds_them(up: Installation) -> None:
@@ -147,10 +147,10 @@ def test_a_clean_stop_leaves_no_pid_and_no_socket_behind(up: Installation) -> No
     assert [path.read_text() for path in run.glob("*.pid")] == ["", ""]
 
 
-def test_a_job_finds_the_server_that_runs_it(up: Installation) -> None:
-    job_id = up.submit("--", TGPU, "list", "--json")
-    up.wait_status(job_id, "completed", "failed")
-    assert f'"job_id": {job_id}' in up.tgpu("logs", str(job_id)).stdout
+def test_a_job_finds_the_server_that_runs_it(shared: Installation) -> None:
+    job_id = shared.submit("--", TGPU, "list", "--json")
+    shared.wait_status(job_id, "completed", "failed")
+    assert f'"job_id": {job_id}' in shared.tgpu("logs", str(job_id)).stdout
 
 
 def test_flags_with_which_nothing_came_up_are_not_taken_up_again(installation: Installation) -> None:

@@ -7,11 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tgpu.client import Client
+from tgpu.runner.cgroups.detect import detect
 from tgpu.wiring import pidfile
 
 TGPU = str(Path(sys.executable).with_name("tgpu"))
@@ -51,6 +55,9 @@ class Installation:
     def json(self, *arguments: str) -> Any:
         return json.loads(self.tgpu(arguments[0], "--json", *arguments[1:]).stdout)
 
+    def client(self) -> Client:
+        return Client(f"unix://{self.home}/run/tgpu.sock")
+
     def up(self, *flags: str) -> None:
         self.tgpu("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--memory", "32G", *flags)
 
@@ -63,7 +70,9 @@ class Installation:
         return self.submit(*flags, "--", "sleep", str(seconds))
 
     def show(self, job_id: int) -> Any:
-        return self.json("show", str(job_id))
+        """What `tgpu show --json` prints, asked without a process of its own: who waits asks often."""
+        with self.client() as client:
+            return client.job(job_id)
 
     def status(self, job_id: int) -> str:
         status = self.show(job_id)["status"]
@@ -112,7 +121,28 @@ class Installation:
                 send(pid, signal.SIGKILL)
         for pid in strays(self.home):
             send(pid, signal.SIGKILL)
+        for cluster in self.home.glob("agent/*/claims"):
+            cgroups = detect(cluster.parent.name).cgroups
+            if cgroups is not None:
+                cgroups.close()
         shutil.rmtree(self.home.parent, ignore_errors=True)
+
+
+@contextmanager
+def an_installation() -> Iterator[Installation]:
+    """In a folder of its own, which every user may enter."""
+    base = Path(tempfile.mkdtemp(prefix="tgpu-", dir="/tmp"))
+    base.chmod(0o755)
+    one = Installation(base / "home")
+    try:
+        yield one
+    finally:
+        one.remove()
+
+
+def after(gate: Path, then: str, *, first: str = "true") -> list[str]:
+    """The command of a job that does something `first`, and the rest when a test has made the file `gate`."""
+    return ["--", "sh", "-c", f"{first}; until test -e {gate}; do sleep 0.05; done; {then}"]
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -4,87 +4,139 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.inventory.nvml_stub import compiled
 from tgpu.agent.inventory import Inventory, host
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.node import Device
 
-HERE = Path(__file__).parent
 ASK = """
-import dataclasses, json, os, sys
+import dataclasses, json, sys
 from pathlib import Path
 from tgpu.agent.inventory import Inventory
 from tgpu.config.settings import Settings
-inventory = Inventory(Settings(home=Path("/tmp"), node_gpus=sys.argv[1]))
-before = [dataclasses.asdict(device) for device in inventory.capacity().devices]
-os.environ["NVML_STUB_LOST"] = sys.argv[2]
-if sys.argv[2]:
-    import ctypes
-    ctypes.CDLL(None).setenv(b"NVML_STUB_LOST", sys.argv[2].encode(), 1)
-after = [dataclasses.asdict(device) for device in inventory.capacity().devices]
-use = inventory.measure()
-print(json.dumps([before, after, use.gpu_percent, use.gpu_memory_mib]))
+inventory = Inventory(Settings(home=Path(sys.argv[1]), node_gpus=sys.argv[2]))
+for line in sys.stdin:
+    Path(sys.argv[3]).write_text(line.replace(";", chr(10)))
+    devices = [dataclasses.asdict(device) for device in inventory.capacity().devices]
+    use = inventory.measure()
+    signs = [dataclasses.asdict(sign) for sign in use.gpu_signs]
+    print(json.dumps([devices, use.gpu_percent, use.gpu_memory_mib, signs]), flush=True)
 """
 
 
-def ask(env: Mapping[str, str], gpus: str = "all", then_lost: str = "") -> list:
-    answer = subprocess.run(
-        [sys.executable, "-c", ASK, gpus, then_lost],
-        env={"PATH": "/usr/bin:/bin", **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def looks(env: Mapping[str, str], gpus: str, *said: str) -> list[Any]:
+    """What an inventory tells in one look after the other, each time after the stub was told something."""
+    with tempfile.TemporaryDirectory() as folder:
+        control = Path(folder) / "control"
+        control.write_text(said[0].replace(";", "\n") if said else "")
+        answer = subprocess.run(
+            [sys.executable, "-c", ASK, folder, gpus, control],
+            env={"PATH": "/usr/bin:/bin", "NVML_STUB_CONTROL": str(control), **env},
+            input="".join(f"{words}\n" for words in said),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout)
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def ask(env: Mapping[str, str], gpus: str = "all") -> Any:
+    return looks(env, gpus, "")[0]
 
 
 @pytest.fixture(scope="session")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The real pynvml, on a library that says what we like."""
-    folder = tmp_path_factory.mktemp("nvml")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, HERE / "nvml_stub.c"], check=True
-    )
-    return {"LD_LIBRARY_PATH": str(folder)}
+    return {"LD_LIBRARY_PATH": str(compiled(tmp_path_factory.mktemp("nvml")).parent)}
 
 
 def device(index: int, model: str, memory_mib: int, **changes: object) -> dict[str, object]:
     known = Device(index, f"GPU-0000000{index}", model, memory_mib)
-    return {name: changes.get(name, getattr(known, name)) for name in Device.__slots__}
+    return {**json.loads(json.dumps(asdict(known))), **changes}
+
+
+def seen(index: int, model: str, memory_mib: int, **changes: object) -> dict[str, object]:
+    return device(index, model, memory_mib, minor=index + 4, pci=f"0000:0{index + 1}:00.0", **changes)
+
+
+A100 = ("NVIDIA A100-SXM4-40GB", 40960)
 
 
 def test_nvml_names_every_gpu_and_what_is_in_use(nvml: dict[str, str]) -> None:
-    devices, _, percent, memory = ask(nvml)
-    a100 = ("NVIDIA A100-SXM4-40GB", 40960)
-    assert devices == [device(0, *a100), device(1, *a100), device(2, "NVIDIA T4", 15360)]
+    devices, percent, memory, signs = ask(nvml)
+    assert devices == [seen(0, *A100), seen(1, *A100), seen(2, "NVIDIA T4", 15360)]
     assert (percent, memory) == ([10, 20, 30], [100, 200, 300])
+    assert (
+        signs
+        == [
+            {
+                "temperature_c": 40,
+                "power_w": 100,
+                "throttled": "",
+                "ecc_uncorrected": 0,
+                "ecc_uncorrected_ever": 0,
+            }
+        ]
+        * 3
+    )
+
+
+def test_what_changes_all_the_time_is_measured_and_is_no_news_of_the_node(nvml: dict[str, str]) -> None:
+    before, after = looks(
+        nvml, "0", "", "gpu 0 temperature 77;gpu 0 power 312400;gpu 0 slow 68;gpu 0 ecc 3 5"
+    )
+    assert after[0] == before[0]
+    assert after[3] == [
+        {
+            "temperature_c": 77,
+            "power_w": 312,
+            "throttled": "heat and power",
+            "ecc_uncorrected": 3,
+            "ecc_uncorrected_ever": 5,
+        }
+    ]
+
+
+def test_what_an_older_library_does_not_tell_is_not_known(nvml: dict[str, str]) -> None:
+    devices, _, _, signs = ask({**nvml, "NVML_STUB_OLD": "1"})
+    assert all(known["healthy"] for known in devices)
+    assert (signs[0]["temperature_c"], signs[0]["ecc_uncorrected"]) == (40, None)
 
 
 def test_only_the_gpus_that_are_offered_are_named(nvml: dict[str, str]) -> None:
-    devices, _, percent, _ = ask(nvml, "2,0")
+    devices, percent, *_ = ask(nvml, "2,0")
     assert [known["index"] for known in devices] == [0, 2]
     assert percent == [10, 30]
     assert ask(nvml, "none")[0] == []
 
 
 def test_a_gpu_that_is_lost_is_ill_and_keeps_its_name(nvml: dict[str, str]) -> None:
-    before, after, percent, _ = ask(nvml, then_lost="1")
+    (before, *_), (after, percent, *_) = looks(nvml, "all", "", "gpu 1 lost")
     assert before[1]["healthy"]
-    assert after[1] == {**before[1], "healthy": False, "note": "GPU is lost"}
+    assert after[1] == {**before[1], "healthy": False, "lost": True, "note": "GPU is lost"}
     assert after[::2] == before[::2]
     assert percent == [10, None, 30]
 
 
 def test_a_gpu_that_was_lost_from_the_start_is_ill(nvml: dict[str, str]) -> None:
-    devices, *_ = ask({**nvml, "NVML_STUB_LOST": "0"})
-    assert devices[0] == device(0, "unknown", 0, uuid="", healthy=False, note="GPU is lost")
+    (devices, *_) = looks(nvml, "all", "gpu 0 lost")[0]
+    assert devices[0] == device(0, "unknown", 0, uuid="", healthy=False, lost=True, note="GPU is lost")
     assert devices[1]["healthy"]
+
+
+def test_a_gpu_that_is_not_there_any_more_is_ill_and_keeps_its_name(nvml: dict[str, str]) -> None:
+    (before, *_), (after, *_) = looks(nvml, "all", "", "count 2")
+    gone = {"healthy": False, "lost": True, "note": "it is not there any more"}
+    assert after == [before[0], before[1], {**before[2], **gone}]
 
 
 def islands(nvml: dict[str, str], count: int, links: str, **more: str) -> list[int | None]:
@@ -111,7 +163,7 @@ def test_a_library_that_does_not_tell_switches_from_gpus_still_names_neighbours(
 
 
 def test_a_gpu_that_is_lost_keeps_its_island_and_splits_none(nvml: dict[str, str]) -> None:
-    before, after, *_ = ask({**nvml, "NVML_STUB_LINKS": "0-1 1-2"}, then_lost="1")
+    (before, *_), (after, *_) = looks({**nvml, "NVML_STUB_LINKS": "0-1 1-2"}, "all", "", "gpu 1 lost")
     assert [known["island"] for known in before] == [0, 0, 0]
     assert [known["island"] for known in after] == [0, 0, 0]
 
@@ -125,14 +177,24 @@ def smi(folder: Path, script: str) -> dict[str, str]:
 def test_nvidia_smi_serves_where_nvml_cannot_be_loaded(tmp_path: Path) -> None:
     script = """
 case "$*" in
-*uuid*) echo '0, GPU-00000000, Tesla V100, 16384'; echo '1, GPU-00000001, Tesla V100, [Unknown Error]' ;;
-*utilization*) echo '0, 55, 1024'; echo '1, [N/A], [N/A]' ;;
-*) echo 0; echo 1 ;;
+*compute-apps*) echo "$PPID, GPU-00000000, 900" ;;
+*name*)
+  echo '0, GPU-00000000, Tesla V100, 16384, 55, 0'
+  echo '1, GPU-00000001, Tesla V100, [Unknown Error], [N/A], [N/A]'
+  echo '2, GPU-00000002, Tesla V100, 16384, 55, 11' ;;
+*utilization*) echo '0, 55, 1024, 56, 61.5'; echo '1, [N/A], [N/A], [N/A], [N/A]' ;;
+*) echo 0; echo 1; echo 2 ;;
 esac"""
-    devices, _, percent, memory = ask(smi(tmp_path, script))
-    ill = {"healthy": False, "note": "nvidia-smi says [Unknown Error]"}
-    assert devices == [device(0, "Tesla V100", 16384), device(1, "Tesla V100", 0, **ill)]
-    assert (percent, memory) == ([55, None], [1024, None])
+    devices, percent, memory, signs = ask(smi(tmp_path, script))
+    silent = {"healthy": False, "note": "nvidia-smi says [Unknown Error]"}
+    errors = "its memory has had more than 10 errors that could not be corrected"
+    assert devices == [
+        device(0, "Tesla V100", 16384),
+        device(1, "Tesla V100", 0, **silent),
+        device(2, "Tesla V100", 16384, healthy=False, lost=True, note=errors),
+    ]
+    assert (percent, memory) == ([55, None, None], [1024, None, None])
+    assert (signs[0]["temperature_c"], signs[0]["power_w"]) == (56, 62)
 
 
 def test_without_nvml_and_with_a_failing_nvidia_smi_there_are_no_gpus(tmp_path: Path) -> None:
@@ -219,6 +281,25 @@ def test_a_containers_limits_count_in_version_1(tmp_path: Path) -> None:
     (tmp_path / "cg" / "memory" / "box" / "memory.limit_in_bytes").write_text(f"{32 << 20}\n")
     assert host.cpu_milli(tmp_path / "cg", own) == 250
     assert host.memory_mib(tmp_path / "cg", own) == 32
+
+
+def test_the_memory_that_is_left_is_the_least_of_the_machine_and_its_groups(tmp_path: Path) -> None:
+    meminfo, own = tmp_path / "meminfo", tmp_path / "own"
+    meminfo.write_text("MemTotal: 1000000 kB\nMemAvailable: 512000 kB\n")
+    own.write_text("4:memory:/box\n0::/pod\n")
+    assert host.memory_left_mib(tmp_path / "cg", own, meminfo) == 500
+    box = tmp_path / "cg" / "memory" / "box"
+    box.mkdir(parents=True)
+    (box / "memory.limit_in_bytes").write_text(f"{100 << 20}\n")
+    (box / "memory.usage_in_bytes").write_text(f"{90 << 20}\n")
+    (box / "memory.stat").write_text(f"inactive_file 0\ntotal_inactive_file {5 << 20}\n")
+    assert host.memory_left_mib(tmp_path / "cg", own, meminfo) == 15
+    pod = tmp_path / "cg" / "pod"
+    pod.mkdir()
+    (pod / "memory.max").write_text(f"{64 << 20}\n")
+    (pod / "memory.current").write_text(f"{60 << 20}\n")
+    (pod / "memory.stat").write_text(f"anon 9\ninactive_file {1 << 20}\nactive_file {2 << 20}\n")
+    assert host.memory_left_mib(tmp_path / "cg", own, meminfo) == 7
 
 
 def unseen(home: Path, said: str) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,9 @@ ME = "root" if os.getuid() == 0 else os.environ.get("USER", "")
 class Machine:
     """Runs the loop only while a test waits for something; so what happens in between is deterministic."""
 
-    def __init__(self, home: Path, *, cgroups: bool = False) -> None:
+    def __init__(self, home: Path, *, cgroups: bool = False, **isolation: object) -> None:
         self.home = home
+        self.isolation = isolation
         self.cluster = home.name
         self.cgroups = cgroups
         self.loop = asyncio.new_event_loop()
@@ -34,6 +36,7 @@ class Machine:
             self.home / "logs",
             self.cluster,
             cgroups=self.cgroups,
+            **self.isolation,
         )
         found = self.loop.run_until_complete(self.runner.open(self.events.append))
         self.events += found
@@ -139,3 +142,16 @@ def empty_machine(tmp_path: Path) -> Iterator[Machine]:
 def machine(empty_machine: Machine) -> Machine:
     empty_machine.open()
     return empty_machine
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[Machine]:
+    """With real cgroups; nothing of them may be left at the end."""
+    machine = Machine(tmp_path, cgroups=True)
+    machine.cluster = f"test-{uuid.uuid4().hex}"
+    machine.open()
+    bases = list(machine.runner._cgroups.bases.values())
+    yield machine
+    machine.close()
+    machine.loop.close()
+    assert not [base for base in bases if Path(base).exists()]

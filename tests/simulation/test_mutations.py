@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tgpu.agent import machine as agent_machine
 from tgpu.agent.shell import Agent
-from tgpu.control import committer, losses, outcome
+from tgpu.control import committer, gangs, losses, outcome
 from tgpu.control.hub import Session
 from tgpu.control.leadership import Leadership
 from tgpu.control.loop import Control
@@ -24,15 +26,19 @@ from tgpu.core.holdings import Holding
 from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan, Preempt
+from tgpu.core.policy import OnGpuFailure
 from tgpu.domain.job import Event, Exit, JobSpec, Request, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.protocol.messages import Acknowledge, Launch
 from tgpu.runner.port import LaunchSpec
+from tgpu.sim import run, workload
 from tgpu.sim import store as sim_store
+from tgpu.sim.faults import Faults
 from tgpu.sim.machine import Machine
 from tgpu.sim.run import simulate
 from tgpu.sim.runner import SimRunner
 from tgpu.sim.store import SimStore
+from tgpu.sim.world import World
 from tgpu.store.account import Account
 from tgpu.store.book import Lineage
 from tgpu.store.memory_state import State
@@ -40,6 +46,32 @@ from tgpu.store.port import Batch, IdempotencyKey, Receipt, Store, Submitted
 
 MOST_SEEDS = 300
 Patch = pytest.MonkeyPatch
+
+
+def storms(patch: Patch, *kinds: str) -> None:
+    """Nothing else goes wrong, all the time: a story in which it matters is near."""
+    original = Faults.__init__
+
+    def only_these(self: Faults, world: World, random: Random) -> None:
+        original(self, world, random)
+        self._kinds = [getattr(self, kind) for kind in kinds]
+
+    patch.setattr(Faults, "__init__", only_these)
+    patch.setattr(Faults, "lose_a_node", Faults.storm)
+    patch.setattr(run, "happens", lambda *_: False)
+
+
+def losses_of_nodes(patch: Patch) -> None:
+    """And nothing besides."""
+    patch.setattr(Faults, "storm", Faults.lose_a_node)
+    patch.setattr(run, "happens", lambda *_: False)
+
+
+def cuts_while_all_run_once(patch: Patch) -> None:
+    """Nodes come and go, and every job minds."""
+    original = workload.job_spec
+    patch.setattr(workload, "job_spec", lambda *about: replace(original(*about), once=True))
+    patch.setattr(run, "happens", lambda *_: True)
 
 
 def an_agent_that_launches_what_it_is_told_twice(patch: Patch) -> None:
@@ -186,7 +218,7 @@ def a_leader_that_acknowledges_heartbeats_before_it_knows_the_node(patch: Patch)
 
 
 def an_outcome_that_calls_every_exit_a_success(patch: Patch) -> None:
-    def happening(_how: Exit, _task: TaskBrief) -> Happening:
+    def happening(_how: Exit, _task: TaskBrief, *_: OnGpuFailure) -> Happening:
         return Happening.SUCCEEDED
 
     patch.setattr(outcome, "happening", happening)
@@ -195,7 +227,7 @@ def an_outcome_that_calls_every_exit_a_success(patch: Patch) -> None:
 def an_outcome_that_calls_a_preemption_a_failure(patch: Patch) -> None:
     original = outcome.happening
 
-    def happening(how: Exit, task: TaskBrief) -> Happening:
+    def happening(how: Exit, task: TaskBrief, *_: OnGpuFailure) -> Happening:
         happened = original(how, task)
         return Happening.FAILED if happened is Happening.PREEMPTED else happened
 
@@ -205,10 +237,23 @@ def an_outcome_that_calls_a_preemption_a_failure(patch: Patch) -> None:
 def an_outcome_that_tries_again_whatever_the_job_says(patch: Patch) -> None:
     original = outcome.happening
 
-    def happening(how: Exit, task: TaskBrief) -> Happening:
+    def happening(how: Exit, task: TaskBrief, *_: OnGpuFailure) -> Happening:
         return original(how, replace(task, requeue=True))
 
     patch.setattr(outcome, "happening", happening)
+
+
+def an_agent_that_does_not_wait_for_the_rest_of_a_gang(patch: Patch) -> None:
+    original = agent_machine.Machine._launch
+
+    def launch(self: agent_machine.Machine, order: Launch, now: float) -> list[agent_machine.Instruction]:
+        return original(self, msgspec.structs.replace(order, gang=None), now)
+
+    patch.setattr(agent_machine.Machine, "_launch", launch)
+
+
+def a_control_that_lets_the_rest_of_a_broken_gang_run_on(patch: Patch) -> None:
+    patch.setattr(gangs, "left", lambda *_: None)
 
 
 def a_store_without_a_fence(patch: Patch) -> None:
@@ -283,6 +328,21 @@ def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
     patch.setattr(SimStore, "submit", submit)
 
 
+NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
+    an_agent_that_says_hello_before_it_has_looked: lambda patch: storms(
+        patch, "_crash_agent", "_crash_server"
+    ),
+    an_agent_that_follows_any_epoch: lambda patch: storms(
+        patch, "_cut_leader_off_from_the_store", "_snap", "_snap"
+    ),
+    a_loss_that_never_comes: losses_of_nodes,
+    a_supervisor_that_does_not_freeze: cuts_while_all_run_once,
+    a_leader_that_acknowledges_heartbeats_before_it_knows_the_node: cuts_while_all_run_once,
+    a_store_without_a_fence: lambda patch: storms(patch, "_pause_leader"),
+}
+"""What would show only in one story of a hundred is looked for in such as make it likely."""
+
+
 @pytest.mark.parametrize(
     ("breaks", "checker"),
     [
@@ -305,6 +365,8 @@ def an_api_that_answers_before_it_has_written(patch: Patch) -> None:
         (an_outcome_that_calls_every_exit_a_success, "TrueEndings"),
         (an_outcome_that_calls_a_preemption_a_failure, "PreemptedIsNeverLost"),
         (an_outcome_that_tries_again_whatever_the_job_says, "PreemptedIsNeverLost"),
+        (an_agent_that_does_not_wait_for_the_rest_of_a_gang, "GangsRunWhole"),
+        (a_control_that_lets_the_rest_of_a_broken_gang_run_on, "GangsRunWhole"),
         (a_store_without_a_fence, "DeposedWriteNothing"),
         (a_store_that_never_gives_quota_back, "QuotaAddsUp"),
         (a_store_that_forgets_that_a_task_has_left_its_node, "QuotaAddsUp"),
@@ -319,6 +381,8 @@ def test_what_is_broken_on_purpose_is_found(
     breaks: Callable[[Patch], None], checker: str, monkeypatch: Patch
 ) -> None:
     breaks(monkeypatch)
+    if breaks in NEEDS:
+        NEEDS[breaks](monkeypatch)
     found: dict[str, int] = {}
     for seed in range(MOST_SEEDS):
         for name, _ in simulate(seed).violations:

@@ -16,7 +16,7 @@ def test_different_seeds_tell_different_stories() -> None:
 
 
 def test_the_story_does_not_depend_on_the_hash_seed() -> None:
-    told = {_told(seeds="0-14", hash_seed=hash_seed) for hash_seed in ("1", "2", "3")}
+    told = {_told(seeds="0-9", hash_seed=hash_seed) for hash_seed in ("1", "2")}
     assert len(told) == 1
 
 

@@ -17,6 +17,12 @@ FORGET = (
     "DROP TABLE usage",
     "DROP TABLE usage_kinds",
     "ALTER TABLE jobs DROP COLUMN cancel_now",
+    "ALTER TABLE jobs DROP COLUMN tasks",
+    "ALTER TABLE jobs DROP COLUMN gang",
+    "ALTER TABLE jobs DROP COLUMN tally",
+    "ALTER TABLE tasks DROP COLUMN cause",
+    "ALTER TABLE tasks DROP COLUMN detail",
+    "ALTER TABLE tasks DROP COLUMN checkpoint_ms",
     "UPDATE alembic_version SET version_num = '0006'",
     "UPDATE compatibility SET oldest_server = '0006'",
 )

@@ -5,6 +5,7 @@ Most steps are drawn from what the stores hold at the moment, so that they get f
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -177,7 +178,8 @@ class Dice:
         return Assigned(self.attempt_id(1), "n1", devices, admission, self.chance.choice((0, 500, 5000)))
 
     def cancel(self) -> tuple[object, ...]:
-        return ("request_cancel", self.some(3, self.job_id), self.chance.choice(USERS), self.time())
+        wish = self.chance.choice(("request_cancel", "cancel_now"))
+        return (wish, self.some(3, self.job_id), self.chance.choice(USERS), self.time())
 
     def tenancy(self) -> tuple[object, ...]:
         # `default` stays without limits: some work must always get in.
@@ -239,7 +241,8 @@ class Dice:
 
 async def outcome(store: Store, step: tuple[object, ...]) -> object:
     name, *values = step
-    method = getattr(store, str(name))
+    cancel_now = partial(store.request_cancel, now=True)
+    method = cancel_now if name == "cancel_now" else getattr(store, str(name))
     try:
         return await method(*values)
     except QuotaExceededError as error:

@@ -26,7 +26,6 @@ from tgpu.domain.lifecycle import Happening
 from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota
 from tgpu.domain.tenant import Terms
-from tgpu.store.demand import the_request
 from tgpu.store.port import ArchivedTenantError, IdempotencyKey, Store, UnknownTenantError
 from tgpu.store.quota_port import QuotaExceededError
 
@@ -241,7 +240,7 @@ async def test_models_that_are_limited_are_kept_from_who_did_not_ask(store: Stor
     assert [task.request for task in (await store.changes(0)).submitted] == requests
     job = await store.job(1)
     assert job is not None
-    assert the_request(job.spec) == Request(1000, 0, 0, 1000), "what was asked is not changed"
+    assert job.spec.groups[0].request == Request(1000, 0, 0, 1000), "what was asked is not changed"
 
 
 async def test_an_archived_tenant_and_those_below_it_take_nothing(store: Store) -> None:

@@ -82,9 +82,11 @@ async def test_gpu_hours_are_reserved_at_the_start_and_settled_at_the_end(store:
     reserving = (given(1, reserve_gpu_ms=4000), given(2, reserve_gpu_ms=2000), given(3), given(4))
     assert await start(store, epoch, *reserving) == [2]
     assert (await hours(store), await hours(store, "lab/ann")) == (4000, 4000)
+    assert await store.reserved_gpu_ms() == {"lab/ann": 4000}
     await run(store, epoch, 1, 1000)
     await finish(store, epoch, 1, 1777)
     assert (await hours(store), await hours(store, "lab/ann")) == (1554, 1554)
+    assert await store.reserved_gpu_ms() == {}
     assert await start(store, epoch, given(2, reserve_gpu_ms=3446)) == []
     await finish(store, epoch, 2, 5000)
     assert await hours(store) == 1554, "it never began"
@@ -181,6 +183,25 @@ async def test_an_attempt_that_returns_takes_the_place_of_another(store: Store) 
     assert (await hours(store), await counts(store)) == (8000, (0, 0))
     await store.commit(epoch, Batch(9500, gone=[AttemptGone(nth(2), Exit(Cause.SUPERSEDED, ended_ms=9400))]))
     assert await hours(store) == 8000
+    await check_exact(store)
+
+
+async def test_what_was_counted_before_another_period_is_not_taken_off_when_a_lost_attempt_returns(
+    store: Store,
+) -> None:
+    await tenant(store, job_limits=JobLimits(gpu_ms=100_000, period=Period.EVER))
+    epoch = await store.claim()
+    await submit(store, gpu_job(1, time_limit_s=60, grace_s=5))
+    await start(store, epoch, given(1, reserve_gpu_ms=65_000))
+    await run(store, epoch, 1, 1000)
+    await store.commit(epoch, Batch(5000, lost=[lost(1, 5000)]))
+    by_the_week = setting(job_limits=JobLimits(gpu_ms=100_000, period=Period.WEEK))
+    await store.update_tenant("lab", by_the_week, ROOT, 6000)
+    assert await hours(store) == 0
+    await store.commit(epoch, Batch(7000, returned=[AttemptReturned(nth(1), 1000)]))
+    assert await hours(store) == 65_000
+    await finish(store, epoch, 1, 9000)
+    assert await hours(store) == 3000, "since it is counted by the week"
     await check_exact(store)
 
 

@@ -126,6 +126,71 @@ def fill_0005(connection: Connection) -> None:
         )
 
 
+def fill_0009(connection: Connection) -> None:
+    """Tokens as they were before they kept by which one they were made: 1 made 2, 2 made 3, 4 made 5."""
+    config = configuration()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0009")
+    connection.execute(text("INSERT INTO meta (singleton, cluster_id, epoch) VALUES (1, 'c', 4)"))
+    connection.execute(text("INSERT INTO counters VALUES (1, 0, 0)"))
+    for number, maker, revoked in (
+        (1, None, True),
+        (2, 1, False),
+        (3, 2, False),
+        (4, None, False),
+        (5, 4, False),
+    ):
+        connection.execute(
+            text(
+                'INSERT INTO tokens ("user", role, digest, note, created_ms, revoked)'
+                " VALUES ('ann', 'user', :digest, '', 1, :revoked)"
+            ),
+            {"digest": f"d{number}", "revoked": revoked},
+        )
+        connection.execute(
+            text(
+                'INSERT INTO audit (at_ms, "user", via, address, token_id, action, target, before, after)'
+                " VALUES (1, 'ann', 'token', '', :maker, 'token.create', :target, '', '')"
+            ),
+            {"maker": maker, "target": f"token/{number}"},
+        )
+
+
+async def check_families(store: Store) -> None:
+    tokens = await store.tokens()
+    assert [(token.parent_id, token.revoked) for token in tokens] == [
+        (None, True),
+        (1, True),
+        (2, True),
+        (None, False),
+        (4, False),
+    ]
+
+
+async def test_tokens_of_a_file_learn_who_made_them_and_end_with_that(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    with engine.begin() as connection:
+        fill_0009(connection)
+    engine.dispose()
+    store = await SqliteStore.open(tmp_path / "old.db")
+    await check_families(store)
+    await store.close()
+
+
+async def test_tokens_of_a_database_learn_who_made_them_and_end_with_that(postgres: PostgresServer) -> None:
+    name = postgres.new_database("template0")
+    try:
+        engine = create_engine(postgres.url(name).replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            fill_0009(connection)
+        engine.dispose()
+        store = await PostgresStore.open(postgres.url(name))
+        await check_families(store)
+        await store.close()
+    finally:
+        postgres.drop(name)
+
+
 async def check_counts(store: Store) -> None:
     def amounts(count: int) -> Amounts:
         return Amounts(500 * count, 64 * count, 8 * count, 1000 * count)

@@ -4,7 +4,7 @@ import pkgutil
 import pytest
 
 import tgpu.store.sql
-from tgpu.store import postgres_session, sqlite_file
+from tgpu.store import postgres_session, sqlite_session
 from tgpu.store.sql.session import Query
 
 
@@ -25,5 +25,5 @@ def test_there_are_queries_to_look_at() -> None:
 def test_every_query_has_a_sentence_and_is_understood_by_both_databases(query: Query) -> None:
     assert query.sentence[0].isupper()
     assert query.sentence.endswith(".")
-    assert query.text(sqlite_file.DIALECT)
+    assert query.text(sqlite_session.DIALECT)
     assert query.text(postgres_session.DIALECT)

@@ -126,10 +126,10 @@ async def test_who_is_cancelled_at_once_has_no_grace_any_more(store: Store) -> N
     await store.request_cancel([1, 2], "zoe", 4, now=True)
     await store.request_cancel([2, 3], "zoe", 5)
     assert (await store.changes(3)).cancels == [
-        (1, "bob", False),
-        (1, "eve", True),
-        (2, "eve", True),
-        (3, "zoe", False),
+        (1, "bob", False, 1),
+        (1, "eve", True, 1),
+        (2, "eve", True, 1),
+        (3, "zoe", False, 1),
     ]
     tasks = (await store.load()).tasks
     assert [(task.cancel_by, task.grace_s) for task in tasks] == [("bob", 0), ("eve", 0), ("zoe", None)]
@@ -145,7 +145,7 @@ async def test_changes_tell_what_was_asked_since(store: Store) -> None:
     await store.submit([spec, a_job("bob")], 10)
     await store.request_cancel([2], "eve", 11)
     first = await store.changes(0)
-    assert (first.seq, first.more, first.cancels) == (3, False, [(2, "eve", False)])
+    assert (first.seq, first.more, first.cancels) == (3, False, [(2, "eve", False, 1)])
     assert first.submitted[0] == TaskBrief(
         TaskId(1, 0), Status.PENDING, spec.groups[0].request, "ann", "default", "x",
         spec.priority_class, 7, 10, 0, None, 9, True, 4, None,

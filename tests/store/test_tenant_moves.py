@@ -29,6 +29,7 @@ from tgpu.store.port import (
 )
 from tgpu.store.sql import renames
 from tgpu.store.sqlite import SqliteStore
+from tgpu.store.usage_port import GroupBy, ReportFilter
 
 ONE = Amounts(500, 64, 8, 1000)
 
@@ -68,6 +69,9 @@ async def test_everything_of_a_tenant_goes_with_it(store: Store) -> None:
     assert [job.spec.tenant_id for job in jobs] == ["org/lab/ann", "org/lab", "lab2"]
     assert [job.job_id for job in await store.jobs(JobFilter(tenant_id="org/lab/ann"), Paging())] == [1]
     assert [brief.tenant_id for brief in (await store.load()).tasks] == ["org/lab", "lab2"]
+    assert [spent.tenant_id for spent in await store.usage(1)] == ["org/lab/ann"]
+    below = ReportFilter(tenants=("org",))
+    assert [row.keys for row in await store.report(below, (GroupBy.TENANT,), 50)] == [("org/lab/ann",)]
     there = ["lab2", "org/lab", "org/lab/ann"]
     assert [member.tenant_id for member in await store.members()] == there
     assert sorted(str(token.tenant_id) for token in await store.tokens()) == there

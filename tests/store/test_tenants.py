@@ -10,7 +10,7 @@ from tgpu.domain.lifecycle import Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, JobLimits, JobUse, Limits, OverQuota, Period
 from tgpu.domain.tenant import Budget, Tenant, Terms
-from tgpu.store.access_port import TenantInUseError, Token
+from tgpu.store.access_port import NameKeptError, TenantInUseError, Token
 from tgpu.store.port import (
     Batch,
     JobFilter,
@@ -176,7 +176,8 @@ async def test_a_tenant_keeps_everything_that_is_said_of_it(store: Store) -> Non
     assert await store.tenants() == [Tenant("default"), WHOLE]
     assert (await store.load()).tenants == [Tenant("default"), WHOLE]
     bare = await store.update_tenant("lab", lambda _: Tenant("other", 9, version=99), ROOT, 1)
-    assert bare == Tenant("lab", 9, version=2) == await store.tenant("lab")
+    by_the_month = JobUse(period_from_ms=1)
+    assert bare == Tenant("lab", 9, version=2, job_use=by_the_month) == await store.tenant("lab")
     again = await store.update_tenant("lab", lambda _: WHOLE, ROOT, 1)
     assert (again.limits, again.job_limits, again.terms, again.budget) == (
         WHOLE.limits,
@@ -227,7 +228,7 @@ async def test_changes_at_once_all_count(store: Store) -> None:
     assert await store.tenant("lab") == Tenant("lab", 21, version=21)
 
 
-async def test_a_new_period_of_gpu_hours_begins_with_the_limit(store: Store) -> None:
+async def test_another_period_of_gpu_hours_is_counted_from_now_on(store: Store) -> None:
     day = 86_400_000
     now_ms = 40 * day + 5
     await store.create_tenant(Tenant("lab"), ROOT, now_ms)
@@ -237,7 +238,7 @@ async def test_a_new_period_of_gpu_hours_begins_with_the_limit(store: Store) -> 
     changed = await store.update_tenant(
         "lab", setting(job_limits=JobLimits(gpu_ms=9, period=Period.DAY)), ROOT, now_ms
     )
-    assert changed.job_use == JobUse(period_from_ms=40 * day)
+    assert changed.job_use == JobUse(period_from_ms=now_ms)
     changed = await store.update_tenant(
         "lab", setting(job_limits=JobLimits(gpu_ms=8, period=Period.DAY)), ROOT, now_ms + day
     )
@@ -251,7 +252,7 @@ async def test_a_tenant_with_live_jobs_or_tenants_below_it_is_not_removed(store:
     epoch = await running(store, a_job(tenant_id="lab/ann"))
     with pytest.raises(TenantInUseError, match=r"lab has 1 below it \(lab/ann first\): remove or move"):
         await store.remove_tenant("lab", ROOT, 2)
-    with pytest.raises(TenantInUseError, match="lab/ann has 1 jobs that have not ended: archive it"):
+    with pytest.raises(TenantInUseError, match="lab/ann has 1 job that has not ended: archive it"):
         await store.remove_tenant("lab/ann", ROOT, 2)
     with pytest.raises(TenantInUseError, match="default is always there"):
         await store.remove_tenant("default", ROOT, 2)
@@ -265,6 +266,31 @@ async def test_a_tenant_with_live_jobs_or_tenants_below_it_is_not_removed(store:
     assert job.spec.tenant_id == "lab/ann"
     with pytest.raises(UnknownTenantError):
         await store.submit([a_job(tenant_id="lab/ann")], 4)
+
+
+async def test_nobody_gets_unawares_a_name_under_which_ended_jobs_are_kept(store: Store) -> None:
+    for name in ("lab", "lab/ann", "org"):
+        await a_tenant(store, name)
+    epoch = await running(store, a_job(tenant_id="lab/ann"))
+    await store.commit(epoch, Batch(30, ended=[end(Happening.SUCCEEDED)]))
+    for at_ms, name in ((31, "lab/ann"), (32, "lab")):
+        await store.remove_tenant(name, ROOT, at_ms)
+    with pytest.raises(NameKeptError) as refusal:
+        await store.create_tenant(Tenant("lab"), ROOT, 40)
+    assert (refusal.value.tenant_id, refusal.value.removed_ms) == ("lab/ann", 31), "its members would see it"
+    with pytest.raises(NameKeptError):
+        await store.move_tenant("org", "lab", ROOT, 41)
+    assert await store.create_tenant(Tenant("annex"), ROOT, 42) == Tenant("annex")
+    assert await store.create_tenant(Tenant("lab"), ROOT, 43, take_over=True) == Tenant("lab")
+    assert [tenant.tenant_id for tenant in await store.tenants()] == ["annex", "default", "lab", "org"]
+
+
+async def test_a_name_that_a_tenant_was_moved_from_is_free(store: Store) -> None:
+    await a_tenant(store, "lab")
+    epoch = await running(store, a_job(tenant_id="lab"))
+    await store.commit(epoch, Batch(30, ended=[end(Happening.SUCCEEDED)]))
+    await store.move_tenant("lab", "org", ROOT, 31)
+    assert await store.create_tenant(Tenant("lab"), ROOT, 32) == Tenant("lab")
 
 
 async def test_what_was_good_in_a_removed_tenant_is_good_nowhere(store: Store) -> None:

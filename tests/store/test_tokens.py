@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from tests.store.store_story import ROOT, a_tenant
 from tgpu.domain.access import Action
 from tgpu.domain.priority import PriorityClass
-from tgpu.store.access_port import Token
+from tgpu.store.access_port import AuditFilter, Token, TokenRevokedError
 from tgpu.store.port import Store, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 
@@ -49,6 +50,68 @@ async def test_a_token_is_good_only_where_somebody_is(store: Store) -> None:
     with pytest.raises(UnknownTenantError, match="'lab'"):
         await store.create_token(Token(0, "ci", "user", "d1", "", 5, None, tenant_id="lab"), ROOT, 5)
     assert await store.tokens() == []
+
+
+async def a_family(store: Store) -> None:
+    """1 made 2 and 3, 3 made 4; 5 is nobody's."""
+    for number, parent in enumerate((None, 1, 1, 3, None), 1):
+        await store.create_token(
+            Token(0, "ann", "user", f"d{number}", "", 5, None, parent_id=parent), ROOT, 5
+        )
+
+
+async def test_whoever_revokes_a_token_revokes_all_that_were_made_with_it(store: Store) -> None:
+    await a_family(store)
+    assert [token.parent_id for token in await store.tokens()] == [None, 1, 1, 3, None]
+    await store.revoke_token(2, ROOT, 6)
+    assert await store.revoke_token(1, ROOT, 7)
+    assert [token.revoked for token in await store.tokens()] == [True, True, True, True, False]
+    lines = await store.audit_entries(AuditFilter(action="token.revoke"))
+    assert [(line.at_ms, line.target) for line in reversed(lines)] == [
+        (6, "token/2"),
+        (7, "token/1"),
+        (7, "token/3"),
+        (7, "token/4"),
+    ]
+
+
+async def test_a_token_knows_whose_tokens_it_was_made_with(store: Store) -> None:
+    for number, (user, parent) in enumerate((("root", None), ("ann", 1), ("bob", 2), ("bob", None)), 1):
+        await store.create_token(Token(0, user, "user", f"d{number}", "", 5, None, parent_id=parent), ROOT, 5)
+    tokens = await store.tokens()
+    assert [await store.token_makers(token) for token in tokens] == [set(), {"root"}, {"ann", "root"}, set()]
+
+
+async def test_nothing_more_is_made_with_a_token_that_was_revoked(store: Store) -> None:
+    await a_family(store)
+    await store.revoke_token(1, ROOT, 6)
+    for parent in (1, 4, 77):
+        with pytest.raises(TokenRevokedError, match=f"token {parent} was revoked"):
+            await store.create_token(Token(0, "ann", "user", "d", "", 7, None, parent_id=parent), ROOT, 7)
+    assert len(await store.tokens()) == 5
+
+
+async def test_a_tenant_that_is_removed_takes_its_tokens_and_what_they_made_along(store: Store) -> None:
+    for name in ("lab", "lab/vision", "org"):
+        await a_tenant(store, name)
+    await store.create_token(Token(0, "ann", "user", "d1", "", 5, None, tenant_id="lab"), ROOT, 5)
+    child = Token(0, "ann", "user", "d2", "", 5, None, tenant_id="lab/vision", parent_id=1)
+    await store.create_token(child, ROOT, 5)
+    await store.move_tenant("lab/vision", "org/vision", ROOT, 6)
+    await store.remove_tenant("lab", ROOT, 7)
+    assert [token.revoked for token in await store.tokens()] == [True, True]
+    assert len(await store.audit_entries(AuditFilter(action="token.revoke"))) == 2
+
+
+async def test_a_family_is_revoked_whole_while_it_grows(store: Store) -> None:
+    await a_family(store)
+
+    async def grow(number: int) -> None:
+        with suppress(TokenRevokedError):
+            await store.create_token(Token(0, "ann", "user", f"n{number}", "", 6, None, parent_id=4), ROOT, 6)
+
+    await asyncio.gather(*map(grow, range(20)), store.revoke_token(1, ROOT, 6), *map(grow, range(20, 40)))
+    assert [token.token_id for token in await store.tokens() if not token.revoked] == [5]
 
 
 async def test_whoever_subscribed_is_woken_when_a_token_is_revoked(store: Store) -> None:

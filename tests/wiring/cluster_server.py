@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 import uvloop
 
-from tests.api.conftest import FakeLive, FakeLogs
+from tests.api.conftest import FakeLive, FakeLogs, FakeShells
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
@@ -83,6 +83,7 @@ class ClusterServer:
             store=self.store,
             live=FakeLive(),
             logs=FakeLogs(),
+            shells=FakeShells(),
             settings=self.settings,
             metrics=Metrics(),
             feed=feed,
@@ -138,7 +139,7 @@ class ClusterServer:
         return parts.hostname or "", parts.port or 0
 
     def http(self) -> httpx.Client:
-        verify = client_context(self.entrance.ca_pem) if self.entrance.tls else True
+        verify = client_context(self.entrance.ca_pem) if self.entrance.tls else False
         return httpx.Client(base_url=self.url, verify=verify, timeout=20)
 
     def connect(self) -> socket.socket:

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from tests.wiring.cluster_server import ClusterServer, cluster
-from tgpu.agent.shell import Agent, NodeIdentity
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.shell import Agent
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import FromServer, Greeting, NodeUse
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner

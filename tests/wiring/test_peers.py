@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
@@ -14,7 +15,8 @@ from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, QueueView, Reason, Why
 from tgpu.protocol import door
-from tgpu.protocol.peers import METHODS, Span
+from tgpu.protocol.peers import METHODS, ShellAnswer, Span
+from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, Taken, ToShell
 from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
 
 NODE = NodeView(
@@ -68,6 +70,21 @@ class Leader:
     async def read_log(self, *question: object) -> Span:
         assert question == ("n1", "7.0.1", "stdout", -10, 100, 0.5)
         return Span(offset=5, data=b"\x00\xff", at_end=True)
+
+    async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        return ImageMeaning(digest=f"{image}@sha256:1", hosts=("n1",) if local else ())
+
+    async def starting_note(self, job_id: int) -> str:
+        return f"job {job_id}: its image is being fetched"
+
+    async def open_shell(self, node_id: str, order: OpenShell) -> ShellAnswer:
+        return ShellAnswer(shell=9) if order.command else ShellAnswer(refusal=f"no terminal on {node_id}")
+
+    async def say_to_shell(self, message: ToShell) -> None:
+        assert message == ShellInput(shell=9, data=b"\xff")
+
+    async def hear_shell(self, shell: int, _wait_s: float) -> list[FromShell]:
+        return [ShellOutput(shell=shell, data=b"\x00"), Taken(shell=shell, count=1)]
 
 
 class Door(asyncio.Protocol):
@@ -123,6 +140,11 @@ def test_every_question_has_its_typed_answer() -> None:
             "order_nodes",
             "read_log",
             "alerts",
+            "resolve_image",
+            "starting_note",
+            "open_shell",
+            "say_to_shell",
+            "hear_shell",
         }
         assert await asking.ask("why", 7) == WHY
         assert await asking.ask("why", 8) is None
@@ -132,8 +154,23 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("giving_way") == [7]
         assert await asking.ask("order_nodes", ORDER) == NodesOrdered(("n1",))
+        assert await asking.ask("resolve_image", "a", True) == ImageMeaning("a@sha256:1", ("n1",))
+        assert await asking.ask("starting_note", 7) == "job 7: its image is being fetched"
         span = await asking.ask("read_log", "n1", "7.0.1", "stdout", -10, 100, 0.5)
         assert (span.offset, span.data, span.at_end) == (5, b"\x00\xff", True)
+
+    with_leader(story)
+
+
+def test_a_shell_is_opened_spoken_to_and_heard() -> None:
+    async def story(_leader: Leader, asking: Asking, _cut: Callable[[], None]) -> None:
+        order = OpenShell(shell=0, attempt="7.0.1", command=("sh",), tty=True)
+        assert await asking.ask("open_shell", "n1", order) == ShellAnswer(shell=9)
+        attaching = OpenShell(shell=0, attempt="7.0.1")
+        assert (await asking.ask("open_shell", "n1", attaching)).refusal == "no terminal on n1"
+        assert await asking.ask("say_to_shell", ShellInput(shell=9, data=b"\xff")) is None
+        said = [ShellOutput(shell=9, data=b"\x00"), Taken(shell=9, count=1)]
+        assert await asking.ask("hear_shell", 9, 0.5) == said
 
     with_leader(story)
 

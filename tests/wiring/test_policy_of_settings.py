@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tgpu.config.settings import Settings, load
-from tgpu.core.policy import Policy, PoolPolicy, UnknownPolicyError
+from tgpu.core.policy import OnGpuFailure, Policy, PoolPolicy, UnknownPolicyError
 from tgpu.wiring.policy_of_settings import policy_of
 
 POINTS = """
@@ -65,6 +65,7 @@ fair_half_life = "1d"
 cpu_overcommit = 1.5
 memory_overcommit = 1.1
 cluster_generic = ["licence=4"]
+on_gpu_failure = "keep"
 [pools.batch]
 policy = "fifo"
 reserve = 0
@@ -82,6 +83,7 @@ memory_overcommit = 2
         backoff_s=60,
         half_life_s=86400,
         cluster_generic={"licence": 4},
+        on_gpu_failure=OnGpuFailure.KEEP,
     )
 
 

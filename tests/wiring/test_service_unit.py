@@ -28,7 +28,7 @@ def test_a_unit_starts_the_program_in_its_home_and_starts_it_again(service: Serv
 
 @pytest.mark.parametrize("service", [Service.UP, Service.AGENT])
 def test_a_restart_of_the_service_leaves_supervisors_alone(service: Service) -> None:
-    assert {"KillMode=process", "Delegate=yes"} <= set(lines_of(service))
+    assert {"KillMode=process", "Delegate=yes", "DelegateSubgroup=tgpu-agent"} <= set(lines_of(service))
 
 
 @pytest.mark.parametrize("service", Service)

@@ -2,27 +2,49 @@
 
 from collections.abc import Mapping
 
+from tgpu.agent.restraint import oom_score
 from tgpu.domain.ids import AttemptId
 from tgpu.protocol.messages import Launch
+from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NO_GANG: Mapping[str, str] = {}
 
 
-def launch_spec(launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str]) -> LaunchSpec:
-    """`everybodys`: what every task of this node finds, unless its owner says otherwise."""
+def launch_spec(
+    launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str], gang: Mapping[str, str] = _NO_GANG
+) -> LaunchSpec:
+    """`everybodys`: what every task of this node finds, unless its owner says otherwise. `gang`: what it
+    finds as one of a gang."""
+    path = {"PATH": DEFAULT_PATH} if launch.container is None else {}  # an image brings its own
     argv = ("/bin/sh", "-c", launch.command) if isinstance(launch.command, str) else tuple(launch.command)
     return LaunchSpec(
         attempt=launch.attempt,
         argv=argv,
-        env={"PATH": DEFAULT_PATH, **everybodys, **launch.env, **task_variables(launch)},
+        env={**path, **everybodys, **launch.env, **task_variables(launch), **gang},
         cwd=launch.cwd,
         user=launch.user,
         time_limit_s=launch.time_limit_s,
         grace_s=launch.grace_s,
         log_cap_bytes=log_cap_bytes,
         once=launch.once,
+        pty=launch.pty,
         secret_env=launch.secret_env,
+        limits=limits_of(launch),
+        container=launch.container,
+    )
+
+
+def limits_of(launch: Launch) -> Limits:
+    """As far as the order says; its node adds the rest."""
+    return Limits(
+        cpu_milli=launch.cpu_milli,
+        cpu_limit_milli=launch.cpu_limit_milli,
+        memory_mib=launch.memory_mib,
+        memory_limit_mib=launch.memory_limit_mib,
+        devices=launch.devices,
+        oom_score_adj=oom_score(launch.priority_class, burst=launch.burst),
     )
 
 

@@ -1,7 +1,7 @@
 """What an agent does, decided: events in, instructions out. No clock, no I/O.
 
 An attempt is launched at most once, whatever is repeated, and what is over is reported until the server
-has acknowledged it.
+has acknowledged it. One of a gang is only prepared, and launched when it is told to go.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import AttemptReport, Launch, Orders, Phase, Stop
-from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptNoted, AttemptStarted, RunnerEvent
 
 REPEAT_AFTER_S = 2.0
 REMEMBER_S = 600.0
@@ -20,6 +21,21 @@ REMEMBER_S = 600.0
 @dataclass(frozen=True, slots=True)
 class LaunchTask:
     launch: Launch
+    go: Go | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """Whatever can be done before it starts; then `Machine.prepared` is to be told."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class DropPrepared:
+    """It will not be launched."""
+
+    attempt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,7 @@ class SendReport:
     attempts: tuple[AttemptReport, ...]
 
 
-Instruction = LaunchTask | StopTask | ForgetTask | SendReport
+Instruction = LaunchTask | PrepareTask | DropPrepared | StopTask | ForgetTask | SendReport
 
 
 @dataclass(slots=True)
@@ -54,6 +70,12 @@ class Known:
     unwanted: bool = False
     """The server has no use for it: gone without a word once it has ended."""
     since: float = 0.0
+    prepared: Launch | None = None
+    """Of a gang, until it goes: nothing of it runs, and its runner does not know it."""
+    spot: Spot | None = None
+    master: Spot | None = None
+    note: str = ""
+    """While it starts: what it is about."""
 
 
 @dataclass(slots=True)
@@ -90,6 +112,8 @@ class Machine:
         instructions: list[Instruction] = []
         for launch in orders.launches:
             instructions += self._launch(launch, now)
+        for go in orders.go:
+            instructions += self._go(go)
         for stop in orders.stops:
             instructions += self._stop(stop)
         for attempt in orders.forget:
@@ -105,8 +129,32 @@ class Machine:
         if launch.attempt in self.attempts:
             self._dirty[launch.attempt] = None
             return []
+        if launch.gang is not None:
+            self.attempts[launch.attempt] = Known(Phase.STARTING, since=now, prepared=launch)
+            return [PrepareTask(launch)]
         self.attempts[launch.attempt] = Known(Phase.STARTING, since=now)
         return [LaunchTask(launch)]
+
+    def prepared(self, attempt: str, spot: Spot) -> list[Instruction]:
+        """It could start at once; if it still is to."""
+        known = self.attempts.get(attempt)
+        if known is None or known.prepared is None:
+            return [DropPrepared(attempt)]
+        known.phase, known.spot = Phase.READY, spot
+        self._dirty[attempt] = None
+        return []
+
+    def _go(self, go: Go) -> list[Instruction]:
+        """Once: who has gone says so."""
+        known = self.attempts.get(go.attempt)
+        if known is None:
+            return []
+        self._dirty[go.attempt] = None
+        launch = known.prepared
+        if launch is None or known.phase is not Phase.READY:
+            return []
+        known.phase, known.prepared, known.master = Phase.STARTING, None, go.master
+        return [LaunchTask(launch, go)]
 
     def _stop(self, stop: Stop) -> list[Instruction]:
         known = self.attempts.get(stop.attempt)
@@ -114,6 +162,11 @@ class Machine:
             was_here = self._forgotten.pop(stop.attempt, None) is not None
             detail = "it was over before" if was_here else "stopped before it started"
             self.attempts[stop.attempt] = Known(Phase.ENDED, exit=Exit(stop.cause, detail=detail))
+        elif known.prepared is not None:
+            how = Exit(stop.cause, detail=stop.detail or "stopped before it started")
+            known.phase, known.exit, known.prepared = Phase.ENDED, how, None
+            self._dirty[stop.attempt] = None
+            return [DropPrepared(stop.attempt)]
         if known is None or known.phase is Phase.ENDED:
             self._dirty[stop.attempt] = None
             return []
@@ -123,6 +176,8 @@ class Machine:
         known = self.attempts.get(attempt)
         if known is None:
             return []
+        if known.prepared is not None:
+            return [DropPrepared(attempt), *self._forget(attempt, now)]
         if known.phase is Phase.ENDED:
             return self._forget(attempt, now)
         known.unwanted = True
@@ -136,8 +191,10 @@ class Machine:
             case AttemptStarted(started_ms=started_ms) if known.phase is Phase.STARTING:
                 known.phase, known.started_ms = Phase.RUNNING, started_ms
             case AttemptEnded(exit=how) if known.phase is not Phase.ENDED:
-                known.phase, known.exit = Phase.ENDED, how
+                known.phase, known.exit, known.prepared = Phase.ENDED, how, None
                 known.started_ms = how.started_ms if known.started_ms is None else known.started_ms
+            case AttemptNoted(note=note) if known.phase is Phase.STARTING:
+                known.note = note
             case _:
                 return []
         if known.unwanted and known.phase is Phase.ENDED:
@@ -179,7 +236,7 @@ class Machine:
                 del self._unacknowledged[seq]
                 self._dirty.update((attempt, None) for attempt, _ in reported if attempt in self.attempts)
         for attempt, known in self.attempts.items():
-            if known.phase is Phase.STARTING:
+            if known.phase in (Phase.STARTING, Phase.READY):
                 self._dirty[attempt] = None
         for attempt, when in list(self._forgotten.items()):
             if now - when < REMEMBER_S:
@@ -188,4 +245,12 @@ class Machine:
 
     def _report(self, attempt: str) -> AttemptReport:
         known = self.attempts[attempt]
-        return AttemptReport(attempt=attempt, phase=known.phase, started_ms=known.started_ms, exit=known.exit)
+        return AttemptReport(
+            attempt=attempt,
+            phase=known.phase,
+            started_ms=known.started_ms,
+            exit=known.exit,
+            spot=known.spot,
+            master=known.master,
+            note=known.note if known.phase is Phase.STARTING else "",
+        )

@@ -3,36 +3,43 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tgpu import __version__
 from tgpu.agent import log_service
 from tgpu.agent.channel import Channel, Dial, Guide, OneServer
-from tgpu.agent.environment import launch_spec
-from tgpu.agent.gpu_meter import GpuMeter
+from tgpu.agent.containers import Containers, NoContainers
+from tgpu.agent.gang_service import GangService
+from tgpu.agent.gpu_watch import Failure, GpuWatch
+from tgpu.agent.hands import Hands
 from tgpu.agent.heartbeats import Unanswered
-from tgpu.agent.machine import ForgetTask, Instruction, LaunchTask, Machine, SendReport, StopTask
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
+from tgpu.agent.shells import Shells
+from tgpu.agent.spots import FixedSpots, Spots
+from tgpu.domain.job import Exit
 from tgpu.domain.node import Capacity
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import (
     PROTOCOL,
     Acknowledge,
     Elsewhere,
+    FromAgent,
     FromServer,
     Greeting,
     Heard,
     Heartbeat,
-    Hello,
     KnowsNewer,
+    Launch,
     NodeUse,
     Orders,
     Phase,
     ReadLog,
     Refused,
     Report,
+    ResolveImage,
 )
+from tgpu.protocol.shells import CloseShell, OpenShell, ResizeShell, ShellInput, Taken
 from tgpu.runner.port import AttemptEnded, Runner, RunnerEvent
 
 FIRST_BACKOFF_S = 0.05
@@ -49,22 +56,6 @@ others who called, and who hangs up only makes more work for it."""
 
 class AgentRefusedError(Exception):
     """The server will not have this agent, or is not the one it belongs to; the text says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeIdentity:
-    """What this agent says of itself."""
-
-    node_id: str
-    boot_id: str
-    pool: str
-    labels: Mapping[str, str]
-    serves: str
-    taints: tuple[str, ...] = ()
-    cluster_id: str | None = None
-    """Which it has joined; None: whichever it meets first."""
-    key: str = ""
-    """By which that cluster knows it."""
 
 
 class Agent:
@@ -85,6 +76,9 @@ class Agent:
         guide: Guide | None = None,
         spread_s: float = 0.1,
         clock_ms: Callable[[], int] = lambda: 0,
+        containers: Containers | None = None,
+        gpu_failure: Failure = lambda _indices: None,
+        spots: Spots | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -99,11 +93,13 @@ class Agent:
         self._discover = discover
         self._measure = measure
         self._heartbeat_s = heartbeat_s
-        self._log_cap_bytes = log_cap_bytes
-        self._everybodys_env = everybodys_env
         self._random = random
+        self._containers = containers or NoContainers()
         self._machine = Machine()
-        self._meter = GpuMeter()
+        self._gpus = GpuWatch(gpu_failure)
+        self._spots = spots or FixedSpots()
+        self._hands = Hands(log_cap_bytes, everybodys_env, self._gpus, GangService(self._spots))
+        self._labels: Mapping[str, str] = {}
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
         self._cluster_id = identity.cluster_id
@@ -119,6 +115,7 @@ class Agent:
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
+        self._shells = Shells(self._say)
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
@@ -177,6 +174,7 @@ class Agent:
             self._unanswered.clear()
             self._channel, self._taken_in = None, False
             self._machine.disconnected()
+            self._shells.hang_up()
         if self._failure is not None:
             raise self._failure
 
@@ -186,27 +184,25 @@ class Agent:
             if self._machine.session is not None:
                 capacity = await self._discover()
                 changed = capacity if capacity != self._capacity else None
-                self._capacity = capacity
-                await self._beat(channel, changed)
+                labels = self._labels_now()
+                relabelled = labels if labels != self._labels else None
+                self._capacity, self._labels = capacity, labels
+                await self._beat(channel, changed, relabelled)
                 self._machine.tick(self._now())
                 self._report_soon()
 
-    async def _beat(self, channel: Channel, changed: Capacity | None = None) -> None:
+    def _labels_now(self) -> dict[str, str]:
+        return {**self._identity.labels, **self._containers.labels()}
+
+    async def _beat(
+        self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
+    ) -> None:
         use, now = await self._measure(), self._now()
-        devices = () if self._capacity is None else self._capacity.devices
-        self._meter.seen(
-            {device.index: busy for device, busy in zip(devices, use.gpu_percent, strict=False)}, now
-        )
-        self._unanswered.sent(
-            now, self._boottime_ns()
-        )  # before it is sent: it may not seem younger than it is
-        channel.send(Heartbeat(use=use, sent=now, capacity=changed))
-        asyncio.get_running_loop().call_later(
-            self._patience_s,
-            self._hang_up_if_unanswered,
-            channel,
-            now,
-        )
+        self._gpus.seen(self._capacity, use, now)
+        self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
+        channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels))
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
 
     @property
     def _patience_s(self) -> float:
@@ -235,8 +231,8 @@ class Agent:
                 self._carry_out(self._machine.obey(message, self._now()))
             case Acknowledge():
                 self._carry_out(self._machine.acknowledged(message.session, message.seq, self._now()))
-            case ReadLog():
-                self._aside(self._answer_log(message))
+            case ReadLog() | ResolveImage():
+                self._aside(self._answer(message))
             case Heard():
                 self._heard(message)
             case Greeting():
@@ -245,6 +241,14 @@ class Agent:
                 self._sent_on(message)
             case Refused():
                 self._give_up(AgentRefusedError(message.why))
+            case OpenShell():
+                self._shells.open(message, self._runner)
+            case ShellInput() | ResizeShell() | Taken() | CloseShell():
+                self._shells.heard(message)
+
+    def _say(self, message: FromAgent) -> None:
+        if self._channel is not None:
+            self._channel.send(message)
 
     def _heard(self, heard: Heard) -> None:
         """What came of this session's hello was ordered before: tasks that live at most once go on."""
@@ -282,23 +286,14 @@ class Agent:
                 self._cluster_id = greeting.cluster_id
                 self._runner = self._runner_for(greeting.cluster_id)
                 self._machine.adopted(await self._runner.open(self._runner_said))
+                self._spots.sweep(self._machine.attempts)
         self._capacity = await self._discover()
+        self._labels = self._labels_now()
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
         channel.send(
-            Hello(
-                protocol=PROTOCOL,
-                node_id=self._identity.node_id,
-                boot_id=self._identity.boot_id,
-                version=__version__,
-                capacity=self._capacity,
-                pool=self._identity.pool,
-                labels=self._identity.labels,
-                serves=self._identity.serves,
-                attempts=self._machine.greeted(greeting.session),
-                taints=self._identity.taints,
-                key=self._identity.key,
-                clock_ms=self._clock_ms(),
+            self._identity.hello(
+                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms()
             )
         )
         self._report_soon()
@@ -329,10 +324,14 @@ class Agent:
             "check --server, or join that cluster with a token of its own"
         )
 
-    async def _answer_log(self, question: ReadLog) -> None:
+    async def _answer(self, question: ReadLog | ResolveImage) -> None:
         channel, runner = self._channel, self._runner
-        if channel is not None and runner is not None:
+        if channel is None or runner is None:
+            return
+        if isinstance(question, ReadLog):
             channel.send(await log_service.answer(question, runner, self._is_over))
+        else:
+            channel.send(await self._containers.resolve(question))
 
     def _is_over(self, attempt: str) -> bool:
         known = self._machine.attempts.get(attempt)
@@ -348,8 +347,7 @@ class Agent:
 
     def _runner_said(self, event: RunnerEvent) -> None:
         if isinstance(event, AttemptEnded):
-            gpu_ms = self._meter.ended(event.attempt, self._now())
-            event = replace(event, exit=replace(event.exit, gpu_ms=gpu_ms))
+            event = self._hands.ended(event, self._now())
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
 
@@ -362,14 +360,18 @@ class Agent:
                 continue
             if runner is None:  # no orders are obeyed before the greeting has made one
                 return
-            match instruction:
-                case LaunchTask(launch=launch):
-                    self._meter.launched(launch.attempt, launch.devices, launch.gpu_milli, self._now())
-                    runner.launch(launch_spec(launch, self._log_cap_bytes, self._everybodys_env))
-                case StopTask(attempt=attempt, cause=cause, detail=detail, at_once=at_once):
-                    runner.stop(attempt, cause, detail, at_once=at_once)
-                case ForgetTask(attempt=attempt):
-                    runner.forget(attempt)
+            if isinstance(instruction, PrepareTask):
+                self._aside(self._prepare(instruction.launch, runner))
+            else:
+                self._hands.carry_out(instruction, runner, self._now())
+
+    async def _prepare(self, launch: Launch, runner: Runner) -> None:
+        found = await self._hands.prepare(launch, runner)
+        if isinstance(found, Exit):
+            self._runner_said(AttemptEnded(launch.attempt, found))
+            return
+        self._carry_out(self._machine.prepared(launch.attempt, found))
+        self._report_soon()
 
     def _report_soon(self) -> None:
         """Once per turn of the loop: what happens together is reported together."""

@@ -14,7 +14,9 @@ from tgpu.api.permission import admit
 from tgpu.api.problems import answer_error
 from tgpu.api.query import Query
 from tgpu.api.services import Services
+from tgpu.api.short_way import Answering, ShortWay
 from tgpu.api.table import endpoints
+from tgpu.api.terminal_door import TerminalDoor
 
 
 def create_app(services: Services) -> Litestar:
@@ -22,8 +24,9 @@ def create_app(services: Services) -> Litestar:
     identity = Identity(services.store, services.settings, services.accounts, services.now_ms, book)
     services.store.subscribe_events(services.feed.wake)
     table = endpoints(services)
+    answering = [(endpoint, _answering(endpoint, services, identity)) for endpoint in table]
     litestar = Litestar(
-        route_handlers=[_route(endpoint, services, identity) for endpoint in table],
+        route_handlers=[_route(*each) for each in answering],
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # our own document says more than signatures could
         logging_config=None,
@@ -32,25 +35,36 @@ def create_app(services: Services) -> Litestar:
     open_paths = frozenset(endpoint.path for endpoint in table if endpoint.needs is None)
     # Litestar's own middleware runs only once a route was found: unknown paths must pass the gate too.
     litestar.asgi_handler = Gate(
-        litestar.asgi_handler,
+        ShortWay(
+            litestar.asgi_handler,
+            {(each.method, each.path): answer for each, answer in answering if "{" not in each.path},
+        ),
         identity=identity,
         metrics=services.metrics,
         open_paths=open_paths,
         names=frozenset(name.lower() for name in services.names),
+        terminals=TerminalDoor(services, identity),
     )
     return litestar
 
 
-def _route(endpoint: Endpoint, services: Services, identity: Identity) -> HTTPRouteHandler:
+def _answering(endpoint: Endpoint, services: Services, identity: Identity) -> Answering:
     names, needs = endpoint.query_names, endpoint.needs
 
-    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+    async def answer(request: Request[Any, Any, Any]) -> Response[Any]:
         request.scope["path_template"] = endpoint.path
         call = Call(services, request, Query.parse(request.scope["query_string"], names), identity)
         if needs is not None:
             job = await admit(call, needs)
             call = call if job is None else replace(call, found=job)
         return await endpoint.handler(call)
+
+    return answer
+
+
+def _route(endpoint: Endpoint, answering: Answering) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        return await answering(request)
 
     route = HTTPRouteHandler(
         endpoint.routes,

@@ -87,12 +87,8 @@ class BearerToken:
         self._kept: dict[str, tuple[float, Token]] = {}
         self._revocations = 0
 
-    def forget(self, digest: str) -> None:
-        """Called once the token is revoked: from then on nobody is believed for having it."""
-        self._kept.pop(digest, None)
-        self._revocations += 1
-
     def forget_all(self) -> None:
+        """Called once some are revoked: from then on nobody is believed for having one."""
         self._kept.clear()
         self._revocations += 1
 
@@ -111,7 +107,18 @@ class BearerToken:
         account = await self._accounts.by_name(token.user)
         if account is None:
             raise forbidden(f"this token is for {token.user}, who has no account on this machine any more")
+        if token.parent_id is not None:
+            await self._check_makers(token)
         return Claims(account, "token", _address(scope), token)
+
+    async def _check_makers(self, token: Token) -> None:
+        """It ends with those that it was made with: also when their users are gone. Raises ProblemError."""
+        for user in await self._store.token_makers(token) - {token.user}:
+            if await self._accounts.by_name(user) is None:
+                raise forbidden(
+                    f"this token was made with one of {user}, who has no account on this machine any more; "
+                    "make a new one"
+                )
 
     async def _token(self, digest: str) -> Token | None:
         kept = self._kept.get(digest)

@@ -33,12 +33,12 @@ class CwdReach:
         return not self._cluster or host == self._own_host
 
 
-def kept_on(spec: JobSpec, host: str) -> JobSpec:
-    """The same job, on nodes of that host alone."""
-    (group, *others) = spec.groups
+def kept_on(spec: JobSpec, group_index: int, host: str) -> JobSpec:
+    """The same job, that group of it on nodes of that host alone."""
+    group = spec.groups[group_index]
     selector = tuple(sorted({**dict(group.request.node_selector), HOST_LABEL: host}.items()))
-    request = replace(group.request, node_selector=selector)
-    return replace(spec, groups=(replace(group, request=request), *others))
+    kept = replace(group, request=replace(group.request, node_selector=selector))
+    return replace(spec, groups=(*spec.groups[:group_index], kept, *spec.groups[group_index + 1 :]))
 
 
 def remark(spec: JobSpec) -> str:

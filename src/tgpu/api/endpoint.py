@@ -91,6 +91,8 @@ class Answer:
     example: object = None
     media_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    as_text: Mapping[str, str] = field(default_factory=dict)
+    """Other types of media that it can be asked for in, with an example of each."""
 
 
 @dataclass(frozen=True, slots=True)

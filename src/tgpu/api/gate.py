@@ -1,6 +1,7 @@
 """The door: before any route is looked up, it is settled that the request may come in, and who sent it."""
 
 import time
+from typing import Any
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,15 +25,17 @@ class Gate:
         metrics: Metrics,
         open_paths: frozenset[str],
         names: frozenset[str],
+        terminals: ASGIApp,
     ) -> None:
+        """`terminals`: what WebSockets lead to."""
         self._app, self._identity, self._metrics = app, identity, metrics
-        self._open_paths, self._names = open_paths, names
+        self._open_paths, self._names, self._terminals = open_paths, names, terminals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
             await self._serve(scope, receive, send)
         else:
-            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+            await self._serve_terminal(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -44,16 +47,27 @@ class Gate:
                 self._metrics.observe_request(_method(scope), route, message["status"], elapsed)
             await send(message)
 
-        _unversion(scope)
         try:
-            check_origin(scope, self._names)
-            if scope["path"] not in self._open_paths:
-                scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
-            _check_path(scope)
+            await self._let_in(scope)
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send_and_note)
             return
         await self._app(scope, receive, send_and_note)
+
+    async def _serve_terminal(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whoever is refused gets the same answer as over plain HTTP, since nothing has been upgraded yet."""
+        try:
+            await self._let_in(scope)
+            await self._terminals(scope, receive, send)
+        except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
+            await _send_problem(as_problem(error), send, "websocket.http.response")
+
+    async def _let_in(self, scope: Scope) -> None:
+        _unversion(scope)
+        check_origin(scope, self._names)
+        if scope["path"] not in self._open_paths:
+            scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
+        _check_path(scope)
 
 
 def _method(scope: Scope) -> str:
@@ -75,14 +89,15 @@ def _check_path(scope: Scope) -> None:
         raise not_found("there is nothing at this path: it has an empty part; GET / lists what there is")
 
 
-async def _send_problem(problem: ProblemError, send: Send) -> None:
+async def _send_problem(problem: ProblemError, send: Send, kind: str = "http.response") -> None:
+    """`kind`: what begins the names of the two messages of an answer."""
     body = problem.body()
     headers = {"content-type": PROBLEM_TYPE, "content-length": str(len(body)), **problem.headers}
-    await send(
-        {
-            "type": "http.response.start",
-            "status": problem.status,
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-        }
-    )
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    head: Any = {
+        "type": f"{kind}.start",
+        "status": problem.status,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+    }
+    rest: Any = {"type": f"{kind}.body", "body": body, "more_body": False}
+    await send(head)
+    await send(rest)

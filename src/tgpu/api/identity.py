@@ -49,9 +49,9 @@ class Identity:
         # Who brings a token means to be judged by it, also on the socket, where it may narrow them down.
         self._authenticators: Sequence[Authenticator] = (self._tokens, SocketPeer(accounts))
 
-    def forget(self, digest: str) -> None:
-        """Called once a token is revoked."""
-        self._tokens.forget(digest)
+    def forget_tokens(self) -> None:
+        """Called once one is revoked, and those that were made with it."""
+        self._tokens.forget_all()
 
     async def changed(self) -> None:
         """Called once this server has changed tenants or members, and perhaps tokens with them: before that

@@ -5,11 +5,21 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from tgpu.api.group_form import GroupAsked
+from tgpu.domain.container import MAX_IMAGE, MAX_MOUNTS, Pull
 from tgpu.domain.job import OnReturn
 from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
 from tgpu.domain.node_terms import MAX_TERMS
 from tgpu.domain.priority import MAX_GRACE_S, PriorityClass
-from tgpu.domain.quantities import MAX_CPU_MILLI, MAX_GPU_MILLI, MAX_MIB, MAX_PRIORITY, MAX_SECONDS, MILLI
+from tgpu.domain.quantities import (
+    MAX_CPU_MILLI,
+    MAX_GPU_MILLI,
+    MAX_MIB,
+    MAX_PRIORITY,
+    MAX_SECONDS,
+    MAX_TASKS,
+    MILLI,
+)
 
 MAX_NAME = 200
 MAX_BULK = 10_000
@@ -40,6 +50,25 @@ GpuMemory = Annotated[
     ),
 ]
 Mebibytes = Annotated[Number, _number("MiB to reserve, a whole number.", 0, MAX_MIB, 16384)]
+CpuLimit = Annotated[
+    Number,
+    _number(
+        "CPUs that it may use at most. By default cpu_request, and not less; with `exclusive` no limit.",
+        0.001,
+        MAX_CPU_MILLI // MILLI,
+        4,
+    ),
+]
+MemoryLimit = Annotated[
+    Number,
+    _number(
+        "MiB that it may use at most: mem_request_mb or more. By default mem_request_mb; without that, or "
+        "with `exclusive`, no limit.",
+        1,
+        MAX_MIB,
+        32768,
+    ),
+]
 Seconds = Annotated[Number, _number("Whole seconds.", 0, MAX_SECONDS, 3600)]
 
 
@@ -48,15 +77,14 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     LATER: ClassVar[frozenset[str]] = frozenset(
         {
-            "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
-            "mem_limit_mb", "array",
+            "completions", "parallelism", "backoff_limit", "after", "array",
         }
     )  # fmt: skip
     SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
         {
             "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",
             "attempt_count", "events", "submitted_at", "started_at", "ended_at", "cancel_requested_by",
-            "held",
+            "held", "task_counts", "task_list", "image_digest", "starting_note",
         }
     )  # fmt: skip
 
@@ -91,6 +119,44 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             examples=[{"HF_TOKEN": "file:/home/alice/.hf-token"}],
         ),
     ] = {}
+    image: Annotated[
+        str | None,
+        Meta(
+            description="Run it in a container of this image; then `command` may be left out, and the image "
+            "says what runs.",
+            extra_json_schema={"examples": [None], "maxLength": MAX_IMAGE},
+        ),
+    ] = None
+    mounts: Annotated[
+        list[str],
+        Meta(
+            description="Paths of the node in the container: `SOURCE:TARGET` or `SOURCE:TARGET:ro`.",
+            extra_json_schema={"examples": [[]], "maxItems": MAX_MOUNTS},
+        ),
+    ] = []
+    shm_size_mb: Annotated[
+        Number | None,
+        Meta(
+            description="MiB of /dev/shm in the container; by default 64.",
+            extra_json_schema={"examples": [None], "minimum": 1, "maximum": MAX_MIB},
+        ),
+    ] = None
+    read_only: Annotated[
+        bool, Meta(description="Nothing can be written in the container but its mounts and /tmp.")
+    ] = False
+    network: Annotated[
+        str | None,
+        Meta(
+            description="The container's network, of those in `container_networks`; by default the first.",
+            extra_json_schema={"examples": [None]},
+        ),
+    ] = None
+    pull: Annotated[
+        Pull | None,
+        Meta(
+            description="When the image is fetched: `always`, if it is `missing` (the default), or `never`."
+        ),
+    ] = None
     cwd: Annotated[
         str | None, Meta(description="An absolute path; by default the user's home.", examples=["/tmp"])  # noqa: S108  an example
     ] = None
@@ -105,6 +171,8 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     cpu_request: Cpus | None = None
     mem_request_mb: Mebibytes | None = None
+    cpu_limit: CpuLimit | None = None
+    mem_limit_mb: MemoryLimit | None = None
     disk_request_mb: Mebibytes = 0
     gpu_request: Gpus = 0
     gpu_type: Annotated[
@@ -160,6 +228,57 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             description="At most one live attempt, ever: frozen on a node that is cut off from all servers."
         ),
     ] = False
+    pty: Annotated[
+        bool,
+        Meta(description="Give it a terminal of its own, to attach to; else its stdin is /dev/null."),
+    ] = False
+    nodes: Annotated[
+        int | None,
+        Meta(
+            description="On so many nodes, which start together: one task on each, unless tasks or "
+            "tasks_per_node say otherwise.",
+            extra_json_schema={"minimum": 1, "maximum": MAX_TASKS},
+        ),
+    ] = None
+    tasks: Annotated[
+        int | None,
+        Meta(
+            description="How many tasks there are in all, which start together.",
+            extra_json_schema={"minimum": 1, "maximum": MAX_TASKS},
+        ),
+    ] = None
+    tasks_per_node: Annotated[
+        int | None,
+        Meta(
+            description="At most so many of them on one node.",
+            extra_json_schema={"minimum": 1, "maximum": MAX_TASKS},
+        ),
+    ] = None
+    gpus_per_node: Annotated[
+        int | None,
+        Meta(
+            description="With nodes, in place of gpu_request: GPUs on each node, shared by its tasks.",
+            extra_json_schema={"minimum": 1, "maximum": MAX_GPU_MILLI // MILLI},
+        ),
+    ] = None
+    topology: Annotated[
+        str | None,
+        Meta(
+            description="A label, such as `rack`, whose value must be the same on all its nodes.",
+            extra_json_schema={"maxLength": MAX_LABEL},
+        ),
+    ] = None
+    groups: Annotated[
+        list[GroupAsked] | None,
+        Meta(description="Tasks that are not all alike: what each group has otherwise than the job says."),
+    ] = None
+    fail_together: Annotated[
+        bool,
+        Meta(
+            description="Whether the other tasks are stopped once one fails, and all start anew if one is "
+            "lost; else only that one is replaced."
+        ),
+    ] = True
     on_return: Annotated[
         OnReturn,
         Meta(

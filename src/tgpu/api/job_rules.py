@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
+from tgpu.api.gang_rules import gang_of, groups_of
+from tgpu.api.image_rules import check_way_of_life, container_of, on_nodes_with_an_engine, program_of
 from tgpu.api.job_form import MAX_NAME, JobAsked
-from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.limit_rules import cpu_limit, memory_limit
+from tgpu.api.problems import unprocessable
 from tgpu.api.secret_rules import checked_secret_env
 from tgpu.config.settings import Settings
 from tgpu.domain.job import Group, JobSpec, Request
@@ -43,6 +46,8 @@ class Defaults:
     cpu_milli: int
     memory_mib: int
     max_grace_s: int
+    networks: tuple[str, ...] = ()
+    """Those that containers may ask for."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Defaults":
@@ -50,6 +55,7 @@ class Defaults:
             milli("default_cpus", settings.default_cpus, MAX_CPU_MILLI),
             mib("default_memory", settings.default_memory),
             seconds("max_grace", settings.max_grace),
+            settings.container_networks,
         )
 
 
@@ -57,9 +63,9 @@ def spec_of(  # noqa: PLR0917  what else it depends on
     asked: JobAsked, user: str, cwd: str, defaults: Defaults, tenant_id: str, default_class: PriorityClass
 ) -> JobSpec:
     """Raises ProblemError that names the field; the caller adds the index inside a bulk."""
-    command = _command(asked.command)
+    groups = groups_of(asked, lambda one: _group(one, user, cwd if one.cwd is None else one.cwd, defaults))
+    check_way_of_life(asked, groups)
     try:
-        request = _request(asked, user, defaults)
         time_limit_s = _seconds("time_limit_s", asked.time_limit_s, low=1)
         max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
         grace_s = None if asked.grace_s is None else _grace(asked.grace_s, defaults.max_grace_s)
@@ -70,16 +76,10 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         raise unprocessable(
             "priority", f"priority must be from -{MAX_PRIORITY} to {MAX_PRIORITY}; got {asked.priority}"
         )
-    if asked.env:
-        _check_env(asked.env)
-    if asked.secret_env:
-        checked_secret_env(asked.secret_env, asked.env)
     return JobSpec(
         user=user,
-        groups=(
-            Group(command=command, request=request, cwd=cwd, env=asked.env, secret_env=asked.secret_env),
-        ),
-        name=_name(asked.name, command),
+        groups=groups,
+        name=_name(asked.name, program_of(groups[0])),
         tenant_id=tenant_id,
         priority_class=asked.priority_class or default_class,
         priority=asked.priority,
@@ -87,8 +87,40 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         max_wait_s=max_wait_s,
         requeue=asked.requeue,
         once=asked.once,
+        pty=asked.pty,
         on_return=asked.on_return,
         grace_s=grace_s,
+        gang=gang_of(asked, groups),
+        fail_together=asked.fail_together,
+    )
+
+
+def _group(asked: JobAsked, user: str, cwd: str, defaults: Defaults) -> Group:
+    """Of a job whose tasks are all alike."""
+    container = container_of(asked, defaults.networks)
+    says_nothing = asked.command in (UNSET, [], "")
+    command = () if container is not None and says_nothing else _command(asked.command)
+    try:
+        request = _request(asked, user, defaults)
+        if container is not None:
+            request = on_nodes_with_an_engine(request)
+        cpu_limit_milli = cpu_limit(asked.cpu_limit, request)
+        memory_limit_mib = memory_limit(asked.mem_limit_mb, request)
+    except BadQuantityError as error:
+        raise unprocessable(str(error).partition(" ")[0], str(error)) from None
+    if asked.env:
+        _check_env(asked.env)
+    if asked.secret_env:
+        checked_secret_env(asked.secret_env, asked.env)
+    return Group(
+        command=command,
+        request=request,
+        cwd=cwd,
+        env=asked.env,
+        secret_env=asked.secret_env,
+        cpu_limit_milli=cpu_limit_milli,
+        memory_limit_mib=memory_limit_mib,
+        container=container,
     )
 
 
@@ -212,14 +244,3 @@ def _shell_words(line: str) -> list[str]:
         return shlex.split(line[:4096]) or ["job"]
     except ValueError:  # an open quote is the shell's to complain about
         return line.split(maxsplit=1)[:1]
-
-
-def inside(problem: ProblemError, at: str) -> ProblemError:
-    """The same refusal, said of one job among many."""
-    field = problem.extras.get("field", "")
-    return ProblemError(
-        problem.status,
-        problem.kind,
-        f"{at}.{problem.detail}",
-        extras={**problem.extras, "field": f"{at}.{field}"},
-    )

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from tgpu.api.access import sees_all
 from tgpu.api.access_book import Pages
 from tgpu.api.endpoint import Call
@@ -12,8 +14,8 @@ from tgpu.domain.access import Role
 from tgpu.domain.job import JobSpec
 from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.domain.quantities import time_in_words
-from tgpu.domain.tenant import GRAMMAR, TENANT_ID
-from tgpu.store.access_port import Token
+from tgpu.domain.tenant import GRAMMAR, TENANT_ID, lineage
+from tgpu.store.access_port import AuditFilter, Token
 
 
 async def terms_for(call: Call, asked_id: str | None, owner: Rights) -> tuple[str, Effective]:
@@ -24,6 +26,8 @@ async def terms_for(call: Call, asked_id: str | None, owner: Rights) -> tuple[st
     pages = await call.book.pages()
     if tenant_id not in pages.tenants:
         pages = await call.book.fresh_pages()
+    if tenant_id not in pages.tenants and asked_id is None:
+        await _check_moved(call, tenant_id, pages)
     _check_right(call, tenant_id, pages, named=asked_id is not None)
     return tenant_id, pages.effective_terms(tenant_id)
 
@@ -37,6 +41,31 @@ def _home(call: Call, owner: Rights) -> str:
         return scope.tenant_id
     raise unprocessable(
         "tenant_id", "tenant_id is missing: no rule of the setting tenant_rules gives you a tenant; name one"
+    )
+
+
+async def _check_moved(call: Call, home: str, pages: Pages) -> None:
+    """Says where a home went that was moved, with a tenant above it perhaps. Raises ProblemError."""
+    for name in reversed(lineage(home)):
+        lines = await call.services.store.audit_entries(AuditFilter(action="tenant.move", target=name))
+        moved = next((line for line in lines if line.target == name), None)
+        if moved is not None and name not in pages.tenants:
+            now_id = msgspec.json.decode(moved.after, type=dict[str, str])["tenant_id"] + home[len(name) :]
+            break
+    else:
+        return
+    rights, is_known = call.caller.rights, now_id in pages.tenants
+    if not is_known or not (rights.role_in(now_id) or sees_all(call.caller, call.services.settings)):
+        return
+    way = (
+        f"name it (--tenant {now_id}), and have"
+        if at_least(rights.role_in(now_id), Role.USER)
+        else "name another tenant, or have"
+    )
+    raise unprocessable(
+        "tenant_id",
+        f"tenant_id: your home by the setting tenant_rules is {home}, which was moved and is {now_id} now: "
+        f"{way} an administrator correct the rule",
     )
 
 

@@ -9,8 +9,10 @@ from msgspec import UNSET, UnsetType
 from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.reasons import reason_of
+from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
+from tgpu.domain.container import Pull
 from tgpu.domain.exit_words import in_words
-from tgpu.domain.job import Attempt, Event, Job, OnReturn
+from tgpu.domain.job import Attempt, Event, Job, OnReturn, TaskView
 from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
@@ -21,6 +23,7 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     """One try: where, from when to when, and how it ended."""
 
     attempt_id: str
+    task_index: int
     number: int
     status: AttemptState
     node_id: str
@@ -34,6 +37,8 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     signal: int | None
     cpu_time_s: float | None
     peak_memory_mb: int | None
+    mem_limit_mb: int | None = None
+    """What it was held to; null: nothing."""
     gpu_busy_s: float | None = None
     """How long its GPUs were busy, added up; null if nobody measured."""
     wait_s: float | None = None
@@ -63,13 +68,26 @@ class JobOut(msgspec.Struct, kw_only=True):
     user_id: str
     name: str
     command: Sequence[str] | str | None
-    image: str | None = None
+    image: str | None
+    image_digest: str | None
+    """What runs: as the registry knows it, or by the id of an image that only some nodes have. Null: whatever
+    the name means when it starts."""
+    mounts: Sequence[str] | None
+    shm_size_mb: int | None
+    read_only: bool
+    network: str | None
+    pull: Pull | None
+    starting_note: str | None = None
+    """While it starts: what it is about, if its node said so."""
     env: Mapping[str, str] | None
     secret_env: Mapping[str, str] | None
     """By where their values are found, never the values."""
     cwd: str | None
     cpu_request: int | float
     mem_request_mb: int
+    cpu_limit: int | float | None
+    """What it may use at most; null: as much as there is."""
+    mem_limit_mb: int | None
     disk_request_mb: int
     gpu_request: int | float
     gpu_type: str | None
@@ -86,6 +104,17 @@ class JobOut(msgspec.Struct, kw_only=True):
     max_wait_s: int | None
     requeue: bool
     once: bool
+    pty: bool
+    tasks: int
+    """How many it has."""
+    tasks_per_node: int | None
+    """At most so many of them on one node."""
+    topology: str | None
+    gang: bool
+    """Whether they start together."""
+    fail_together: bool
+    task_counts: Mapping[Status, int]
+    """How many of them are in each status."""
     on_return: OnReturn
     grace_s: int | None
     status: Status
@@ -103,6 +132,10 @@ class JobOut(msgspec.Struct, kw_only=True):
     """Whether it is being stopped so that a job of a higher class can start."""
     held: bool
     """Whether it waits until its tenant's quota admits it."""
+    groups: Sequence[GroupOut] | UnsetType = UNSET
+    """Of a job whose tasks are not all alike."""
+    task_list: Sequence[TaskOut] | UnsetType = UNSET
+    """The first ones of several; GET /jobs/{job_id}/tasks has all."""
     attempts: Sequence[AttemptOut] | UnsetType = UNSET
     events: Sequence[EventOut] | UnsetType = UNSET
 
@@ -110,7 +143,7 @@ class JobOut(msgspec.Struct, kw_only=True):
 def job_out(job: Job, sight: Sight) -> JobOut:
     spec = job.spec
     group = spec.groups[0]
-    request = group.request
+    request, container = group.request, group.container
     known = sight is not Sight.OUTLINE
     return JobOut(
         job_id=job.job_id,
@@ -118,11 +151,20 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         user_id=spec.user,
         name=spec.name,
         command=group.command if known else None,
+        image=container.image if container and known else None,
+        image_digest=container.digest if container and known else None,
+        mounts=[str(mount) for mount in container.mounts] if container and known else None,
+        shm_size_mb=container.shm_mib if container else None,
+        read_only=container is not None and container.read_only,
+        network=container.network if container else None,
+        pull=container.pull if container else None,
         env=_env(group.env, sight),
         secret_env=group.secret_env if known else None,
         cwd=group.cwd if known else None,
         cpu_request=decimal(request.cpu_milli),
         mem_request_mb=request.memory_mib,
+        cpu_limit=decimal(group.cpu_most_milli) if group.cpu_most_milli else None,
+        mem_limit_mb=group.memory_most_mib or None,
         disk_request_mb=request.disk_mib,
         gpu_request=decimal(request.gpu_milli),
         gpu_type=request.gpu_type,
@@ -139,6 +181,13 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         max_wait_s=spec.max_wait_s,
         requeue=spec.requeue,
         once=spec.once,
+        pty=spec.pty,
+        tasks=spec.task_count,
+        tasks_per_node=None if spec.gang is None else spec.gang.per_node,
+        topology=None if spec.gang is None else spec.gang.topology,
+        gang=spec.gang is not None,
+        fail_together=spec.fail_together,
+        task_counts=job.task_counts,
         on_return=spec.on_return,
         grace_s=spec.grace_s,
         status=job.status,
@@ -156,10 +205,20 @@ def job_out(job: Job, sight: Sight) -> JobOut:
     )
 
 
-def whole_job_out(
-    job: Job, attempts: Sequence[Attempt], events: Sequence[Event], sight: Sight, used: Sequence[Usage]
+def whole_job_out(  # noqa: PLR0917  all that there is of it
+    job: Job,
+    attempts: Sequence[Attempt],
+    events: Sequence[Event],
+    sight: Sight,
+    used: Sequence[Usage],
+    tasks: Sequence[TaskView],
 ) -> JobOut:
+    """`tasks`: of a job of several, the first ones."""
     out = job_out(job, sight)
+    if len(job.spec.groups) > 1:
+        out.groups = [group_out(group, sight) for group in job.spec.groups]
+    if tasks:
+        out.task_list = [task_out(job, task, sight) for task in tasks]
     out.attempts = attempts_out(job, attempts, used, sight)
     out.events = [event_out(event, sight) for event in events]
     out.giving_way = any(
@@ -189,6 +248,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
     told = ended if known else None
     return AttemptOut(
         attempt_id=str(attempt.attempt_id),
+        task_index=attempt.attempt_id.task_index,
         number=attempt.attempt_id.number,
         status=attempt.state,
         node_id=attempt.node_id,
@@ -202,6 +262,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
         signal=told.signal if told else None,
         cpu_time_s=told.cpu_ms / 1000 if told else None,
         peak_memory_mb=told.peak_memory_mib if told else None,
+        mem_limit_mb=told.memory_limit_mib if told else None,
         gpu_busy_s=None if told is None or told.gpu_ms is None else told.gpu_ms / 1000,
     )
 

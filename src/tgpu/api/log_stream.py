@@ -1,4 +1,4 @@
-"""One reader's way through a job's output, across attempts if need be."""
+"""One reader's way through a task's output, across attempts if need be."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from tgpu.api.ports import LogUnavailableError
 from tgpu.api.services import Services
+from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Attempt
+from tgpu.store.task_paging import TaskPaging
 
 _CHUNK = 256 * 1024
 _FIRST_TAIL = 64 * 1024
@@ -28,8 +30,8 @@ class Chunk:
 
 
 class LogStream:
-    def __init__(self, services: Services, job_id: int, stream: str, *, follow: bool) -> None:
-        self._services, self._job_id, self._stream, self._follow = services, job_id, stream, follow
+    def __init__(self, services: Services, task_id: TaskId, stream: str, *, follow: bool) -> None:
+        self._services, self._task_id, self._stream, self._follow = services, task_id, stream, follow
 
     async def read(
         self, attempt: Attempt, offset: int, max_bytes: int = _CHUNK, wait_s: float = 0.0
@@ -88,16 +90,21 @@ class LogStream:
                 await asyncio.sleep(_POLL_S)
 
     async def _has_ended(self) -> bool:
-        job = await self._services.store.job(self._job_id)
-        return job is None or job.status.is_final
+        """Of several tasks each may end before the others."""
+        job = await self._services.store.job(self._task_id.job_id)
+        if job is None or job.status.is_final or job.counts is None:
+            return job is None or job.status.is_final
+        page = TaskPaging(limit=1, after=self._task_id.task_index - 1)
+        tasks = await self._services.store.tasks(job.job_id, page)
+        return not tasks or tasks[0].status.is_final
 
     async def _next_attempt(self, last: Attempt | None) -> Attempt | None:
-        """Waits for the one after `last`; None once the job has ended without another."""
+        """Waits for the one after `last`; None once the task has ended without another."""
         number = last.attempt_id.number if last else 0
         while not self._services.feed.closed:
             ended = await self._has_ended()
-            for attempt in await self._services.store.attempts(self._job_id):
-                if attempt.attempt_id.number > number:
+            for attempt in await self._services.store.attempts(self._task_id.job_id):
+                if attempt.attempt_id.task_id == self._task_id and attempt.attempt_id.number > number:
                     return attempt
             if ended:
                 return None

@@ -27,6 +27,7 @@ _EXAMPLES = {
         "invalid-field",
         "gpu_request must be a fraction below 1 or a whole number: ask for 0.5 or 2; got 1.5",
     ),
+    426: ("upgrade-required", "this is a WebSocket: ask for the upgrade, or use `tgpu exec`"),
     429: ("too-many-streams", "too many streams are open; close some of them first"),
     500: ("internal", "the server made a mistake; its log says which"),
     503: ("no-leader", "no server leads yet, and a new one is being chosen: try again in some seconds"),
@@ -153,6 +154,8 @@ def _answer(answer: Answer, schema_of: Schemas) -> dict[str, Any]:
         is_json = answer.media_type == "application/json"
         schema = _any_of(answer.kind, schema_of) if is_json else {"type": "string"}
         told["content"] = {answer.media_type: {"schema": schema, "example": answer.example}}
+        for media_type, example in answer.as_text.items():
+            told["content"][media_type] = {"schema": {"type": "string"}, "example": example}
     return told
 
 

@@ -9,6 +9,8 @@ from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden
 
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_PAGES = {"ws": "http", "wss": "https"}
+"""How a page is fetched that opens a WebSocket."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -29,7 +31,8 @@ def check_origin(scope: Scope, names: Collection[str]) -> None:
             + ", ".join((*_LOOPBACK, *sorted(names)))
             + ": check the Host header; the setting `advertise` adds a name",
         )
-    own = f"{scope['scheme']}://".encode() + hosts[0].lower()
+    scheme = _PAGES.get(scope["scheme"], scope["scheme"])
+    own = f"{scheme}://".encode() + hosts[0].lower()
     if any(origin.lower() != own for origin in origins):
         raise forbidden("requests made by web pages of other origins are refused")
 

@@ -17,7 +17,7 @@ from tgpu.api.problems import PROBLEM_TYPE, bad_request
 if TYPE_CHECKING:
     import asyncio
 
-_KEY = "tgpu.peer"
+PEER_KEY = "tgpu.peer"
 _UCRED = struct.Struct("3i")
 
 
@@ -27,9 +27,15 @@ class Peer(NamedTuple):
     gid: int
 
 
+def peer_behind(transport: "asyncio.BaseTransport") -> Peer:
+    """Of a connection over a unix socket."""
+    sock = transport.get_extra_info("socket")
+    return Peer(*_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+
+
 def peer_of(scope: Scope) -> Peer | None:
     """None when the request did not come over a unix socket."""
-    peer: Peer | None = scope.get(_KEY)  # type: ignore[assignment]  # the scope's type does not know our key
+    peer: Peer | None = scope.get(PEER_KEY)  # type: ignore[assignment]  # the scope's type does not know our key
     return peer
 
 
@@ -41,16 +47,19 @@ class PeerCredProtocol(HttpToolsProtocol):
         self._peer: Peer | None = None
 
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]  # as uvicorn
-        sock = transport.get_extra_info("socket")
-        if sock.family == socket.AF_UNIX:
-            raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-            self._peer = Peer(*_UCRED.unpack(raw))
+        if transport.get_extra_info("socket").family == socket.AF_UNIX:
+            self._peer = peer_behind(transport)
+        self._plain = transport
         super().connection_made(OneWrite(transport))
+
+    def handle_websocket_upgrade(self) -> None:
+        self.transport = self._plain  # each frame leaves by itself
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._peer is not None:
-            self.scope[_KEY] = self._peer  # type: ignore[literal-required]  # our own key in uvicorn's scope
+            self.scope[PEER_KEY] = self._peer  # type: ignore[literal-required]  # our own key in uvicorn's scope
 
     def send_400_response(self, msg: str) -> None:
         """What is not even HTTP is refused in the same form as everything else."""

@@ -12,8 +12,14 @@ from tgpu.domain.access import Action, Role
 from tgpu.domain.job import Job
 from tgpu.store.port import StoreUnavailableError
 
-_DEEDS = {Action.LOGS: ("logs", "read its output"), Action.CANCEL: ("cancel", "cancel it")}
-"""By action on somebody else's job: the word of the setting `others_may`, and what it is called."""
+_MOST_NAMED = 5
+_DEEDS = {
+    Action.LOGS: ("logs", "read its output"),
+    Action.CANCEL: ("cancel", "cancel it"),
+    Action.ENTER: (None, "enter it"),
+}
+"""By action on somebody else's job: the word of the setting `others_may`, if one opens it, and what it is
+called. Who is inside a job has all that its user has: no setting gives that to everybody."""
 
 
 async def admit(call: Call, needs: Needs) -> Job | None:
@@ -93,8 +99,22 @@ def _too_little(caller: Caller, needed: Role, role: Role | None, place: str) -> 
         return forbidden(f"this token has the role {scope.role.word}; this needs {needed.word} {place}")
     if needed is Role.ADMIN:
         return forbidden(f"only administrators may do this; {caller.user} is none")
-    has = "no role" if role is None else f"the role {role.word}"
+    has = _held(caller) if role is None else f"the role {role.word} there"
     return forbidden(f"this needs the role {needed.word} {place}; {caller.user} has {has}")
+
+
+def _held(caller: Caller) -> str:
+    """`the role operator only in org/vision`: who has none here may have one elsewhere."""
+    by_role: dict[Role, list[str]] = {}
+    for name, role in caller.rights.held:
+        by_role.setdefault(role, []).append(name)
+    said = [f"the role {role.word} only in {_few(by_role[role])}" for role in sorted(by_role, reverse=True)]
+    return ", ".join(said) or "no role"
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 async def _admit_to_job(call: Call, needs: Needs) -> Job:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
 class Live(Protocol):
@@ -36,6 +38,14 @@ class Live(Protocol):
         """What became of it, once that is durable."""
         ...
 
+    async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        """What its name means now; `local`: only if nodes have it already."""
+        ...
+
+    async def starting_note(self, job_id: int) -> str:
+        """How far a job is that takes long to start; empty if nobody said."""
+        ...
+
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         """For each request: why no node here could ever run it, or None if one could."""
         ...
@@ -51,6 +61,25 @@ class LogReader(Protocol):
     ) -> tuple[int, bytes, bool]:
         """(where the data begins, the data, whether nothing will follow). A negative offset counts from the
         end. Raises LogUnavailableError."""
+        ...
+
+
+class ShellRefusedError(Exception):
+    """Nobody can be let into the attempt; the text says why."""
+
+
+class ShellDesk(Protocol):
+    """The way into running attempts, which leads over the leader. It may be away: then each raises
+    NoLeaderError."""
+
+    async def open_shell(self, node_id: str, order: OpenShell) -> int:
+        """Its number, once it is open. Raises ShellRefusedError."""
+        ...
+
+    async def say_to_shell(self, message: ToShell) -> None: ...
+
+    async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
+        """What it has said since this was last asked; empty if that is nothing within the time."""
         ...
 
 

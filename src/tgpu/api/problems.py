@@ -8,10 +8,17 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
+from tgpu.api.edge import rfc3339
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
 from tgpu.api.quota_words import quota_sentence
 from tgpu.observe.logs import logger
-from tgpu.store.access_port import MisplacedTenantError, TenantInUseError, TokenSpentError
+from tgpu.store.access_port import (
+    MisplacedTenantError,
+    NameKeptError,
+    TenantInUseError,
+    TokenRevokedError,
+    TokenSpentError,
+)
 from tgpu.store.port import (
     ArchivedTenantError,
     IdempotencyConflictError,
@@ -106,15 +113,27 @@ def _from_store(error: Exception) -> ProblemError | None:
         )
     for kind, (name, more) in _CONFLICTS.items():
         if isinstance(error, kind):
-            return ProblemError(409, name, more.format(error))
+            said = _kept_name(error) if isinstance(error, NameKeptError) else more.format(error)
+            return ProblemError(409, name, said)
     return None
+
+
+def _kept_name(error: NameKeptError) -> str:
+    when = "" if error.removed_ms is None else f" on {rfc3339(error.removed_ms)[:10]}"
+    return (
+        f"{error.tenant_id} was removed{when}; its ended jobs are still in the history under this name, and "
+        "would be those of the new one: choose another name, or take them over, as an administrator "
+        "(`?take_over=true`)"
+    )
 
 
 _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
     TenantExistsError: ("tenant-exists", "{}; change that one, or choose another name"),
     TenantInUseError: ("tenant-in-use", "{}"),
+    NameKeptError: ("name-kept", "{}"),
     ArchivedTenantError: ("tenant-archived", "{}"),
     TokenSpentError: ("token-spent", "{}"),
+    TokenRevokedError: ("token-revoked", "{}; use another token, or the socket"),
     IdempotencyConflictError: (
         "idempotency-conflict",
         "this Idempotency-Key was used for another request; use a new key for a new request",
@@ -154,3 +173,14 @@ def _from_framework(error: Exception) -> ProblemError | None:
 def answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Litestar's hook for whatever a handler raises."""
     return as_problem(error).response()
+
+
+def inside(problem: ProblemError, at: str) -> ProblemError:
+    """The same refusal, said of one job among many."""
+    field = problem.extras.get("field", "")
+    return ProblemError(
+        problem.status,
+        problem.kind,
+        f"{at}.{problem.detail}",
+        extras={**problem.extras, "field": f"{at}.{field}"},
+    )

@@ -22,7 +22,7 @@ from tgpu.domain.quantities import (
     whole,
 )
 from tgpu.domain.quota import GENERIC, GPU_MODEL, Amounts, JobLimits, Limits, Named, Period
-from tgpu.domain.tenant import Tenant
+from tgpu.domain.tenant import Tenant, is_within
 
 MAX_JOBS = 1_000_000_000
 MAX_GPU_HOURS = 1_000_000_000
@@ -103,10 +103,15 @@ class QuotaOut(msgspec.Struct, kw_only=True):
     running_jobs_used: int
     waiting_jobs_used: int
     gpu_hours_used: int | float
+    """With what is reserved."""
+    gpu_hours_reserved: int | float
+    """What running tasks may still take until their time limits."""
     cpu_burst: int | float
     mem_burst_mb: int
     disk_burst_mb: int
     gpu_burst: int | float
+    gpu_type_burst: Mapping[str, int | float]
+    generic_burst: Mapping[str, int]
     version: int
 
 
@@ -235,7 +240,9 @@ def _nobody_has(field: str, what: str, name: str, there: list[str]) -> Exception
     )
 
 
-def quota_out(tenant: Tenant) -> QuotaOut:
+def quota_out(tenant: Tenant, reserved: Mapping[str, int]) -> QuotaOut:
+    """`reserved`: of GPU-hours, by tenant."""
+    kept = sum(gpu_ms for owner, gpu_ms in reserved.items() if is_within(owner, tenant.tenant_id))
     limits, used, burst = tenant.limits, tenant.used, tenant.burst
     jobs, use = tenant.job_limits, tenant.job_use
     models, generic = _of(limits.named, GPU_MODEL), _of(limits.named, GENERIC)
@@ -261,10 +268,13 @@ def quota_out(tenant: Tenant) -> QuotaOut:
         running_jobs_used=use.running,
         waiting_jobs_used=use.waiting,
         gpu_hours_used=gpu_hours(use.gpu_ms),
+        gpu_hours_reserved=gpu_hours(min(kept, use.gpu_ms)),
         cpu_burst=decimal(burst.cpu_milli),
         mem_burst_mb=burst.memory_mib,
         disk_burst_mb=burst.disk_mib,
         gpu_burst=decimal(burst.gpu_milli),
+        gpu_type_burst={name: decimal(_used(burst, GPU_MODEL + name)) for name in models},
+        generic_burst={name: _used(burst, GENERIC + name) for name in generic},
         version=tenant.version,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tgpu.api.edge import QUOTA_NAMES, decimal, gpu_hours
 from tgpu.domain.quantities import MILLI, size_in_words, time_in_words
-from tgpu.domain.quota import BURST_PART, GENERIC, GPU_MODEL, Period
+from tgpu.domain.quota import GENERIC, GPU_MODEL, Period
 from tgpu.domain.tenant import Tenant
 from tgpu.store.quota_port import QuotaExceededError
 
@@ -33,10 +33,7 @@ def quota_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
             "wait until some of its jobs end"
         )
     burst = tenant.burst.of(dimension) if dimension != WAITING else 0
-    if burst:
-        most = said(limit // BURST_PART)
-        sentence += f" (of the burst, {most} more, {said(burst)} {_are(dimension, burst)} taken, too)"
-    sentence += f", or ask {_whom(tenant)} for a higher quota"
+    sentence += f", or ask {_whom(tenant)} for a higher quota{_burst(error)}"
     numbers: dict[str, object] = {
         "tenant_id": tenant.tenant_id,
         "resource": _resource(dimension),
@@ -49,6 +46,18 @@ def quota_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
     return sentence, numbers
 
 
+def _burst(error: QuotaExceededError) -> str:
+    """Why it may not run on the burst, where there is one."""
+    bar = error.no_burst
+    if bar is None:
+        return ""
+    if bar.tenant_id is None:
+        return ". It may not run on the burst, which is for jobs of class low"
+    same = bar == (error.tenant.tenant_id, error.dimension)
+    which = "that limit" if same else f"what tenant {bar.tenant_id} may have of {_resource(bar.dimension)}"
+    return f". It is too large for the burst, too: alone it is more than half of {which}"
+
+
 def _hours_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
     """Only who asks for more than a whole period has is refused for its GPU-hours."""
     tenant, longest_s = error.tenant, error.longest_limit_s or 0
@@ -56,7 +65,7 @@ def _hours_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
     longest_s -= longest_s % _MINUTE_S if longest_s > _MINUTE_S else 0
     fewer = f"at most --time {time_in_words(longest_s)}, or fewer GPUs" if longest_s > 0 else "fewer GPUs"
     sentence = (
-        f"tenant {tenant.tenant_id} may use {gpu_hours(limit)} GPU-hours"
+        f"tenant {tenant.tenant_id} may use {gpu_hours(limit)} GPU-hour{'' if gpu_hours(limit) == 1 else 's'}"
         f"{'' if period is Period.EVER else f' a {period}'}; this may take {gpu_hours(error.asked)} until "
         f"its time limit and grace are over, which is more than the whole limit: ask for {fewer}, or ask "
         f"{_whom(tenant)} for a higher quota"

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 import msgspec
 from litestar import Response
 
+JSON_TYPE = "application/json"
 _encoder = msgspec.json.Encoder()
 
 
 def json_reply(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response[bytes]:
-    return Response(
-        _encoder.encode(content), status_code=status, media_type="application/json", headers=headers
-    )
+    return Response(_encoder.encode(content), status_code=status, media_type=JSON_TYPE, headers=headers)

@@ -66,6 +66,18 @@ class Rights:
         home = [] if self.home is None else [Role.USER]
         return self._capped(max([*self.members.values(), *home, *self._of_all()], default=None))
 
+    @property
+    def home_role(self) -> Role | None:
+        """What the rules give them in their home."""
+        return None if self.home is None else self._narrowed(self.home, [Role.USER])
+
+    @property
+    def held(self) -> list[tuple[str, Role]]:
+        """Where they have a role of their own or by the rules, and which; not those everywhere."""
+        names = {*self.members, *([] if self.home is None else [self.home])} - {EVERYWHERE}
+        found = [(name, self.role_in(name)) for name in sorted(names)]
+        return [(name, role) for name, role in found if role is not None]
+
     def reaches(self, tenant_id: str) -> bool:
         """Whether their token is good there at all."""
         scope = self.scope

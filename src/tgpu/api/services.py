@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tgpu.api.accounts import Accounts
 from tgpu.api.feed import Feed
-from tgpu.api.ports import Live, LogReader
+from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
 from tgpu.store.port import Store
@@ -16,6 +16,7 @@ class Services:
     store: Store
     live: Live
     logs: LogReader
+    shells: ShellDesk
     settings: Settings
     metrics: Metrics
     feed: Feed

@@ -1,6 +1,6 @@
 """Tenants as callers see them: what they say, what holds, and from whom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -68,10 +68,11 @@ async def tenants_out(call: Call, tenants: Sequence[Tenant]) -> list[TenantOut]:
     pages, now_ms = await call.book.pages(), call.services.now_ms()
     since = {t.tenant_id: period_from_ms(t.budget.period, now_ms) for t in tenants if t.budget is not None}
     spent = await call.services.store.gpu_ms_since(since, now_ms) if since else {}
-    return [_tenant_out(tenant, pages, spent.get(tenant.tenant_id, 0)) for tenant in tenants]
+    reserved = await call.services.store.reserved_gpu_ms()
+    return [_tenant_out(tenant, pages, spent.get(tenant.tenant_id, 0), reserved) for tenant in tenants]
 
 
-def _tenant_out(tenant: Tenant, pages: Pages, spent: int) -> TenantOut:
+def _tenant_out(tenant: Tenant, pages: Pages, spent: int, reserved: Mapping[str, int]) -> TenantOut:
     terms, budget = tenant.terms, tenant.budget
     sources = pages.sources_of(tenant.tenant_id)
     return TenantOut(
@@ -92,7 +93,7 @@ def _tenant_out(tenant: Tenant, pages: Pages, spent: int) -> TenantOut:
         version=tenant.version,
         effective=_effective_out(pages.effective_terms(tenant.tenant_id)),
         effective_from=_effective_from(sources),
-        quota=quota_out(tenant),
+        quota=quota_out(tenant, reserved),
     )
 
 

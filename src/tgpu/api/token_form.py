@@ -70,12 +70,16 @@ class TokenOut(msgspec.Struct, kw_only=True):
     highest_class: PriorityClass | None
     jobs_left: int | None
     gpu_hours_left: int | float | None
+    parent_token_id: int | None
+    """The token that it was made with: it ends with that."""
 
 
 class NewToken(TokenOut, kw_only=True):
     """A token that was just made: `token` is never shown again."""
 
     token: str
+    ends_with_parent: bool
+    """It was to last longer, and expires with the token that it was made with."""
 
 
 class TokenList(msgspec.Struct, kw_only=True):
@@ -101,6 +105,7 @@ def token_fields(token: Token) -> dict[str, Any]:
         "highest_class": token.highest_class,
         "jobs_left": token.jobs_left,
         "gpu_hours_left": optional_gpu_hours(token.gpu_ms_left),
+        "parent_token_id": token.parent_id,
     }
 
 

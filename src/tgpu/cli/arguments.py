@@ -87,8 +87,10 @@ def add_output(parser: argparse.ArgumentParser, *, quiet: str | None = None, aga
         parser.add_argument("-q", "--quiet", action="store_true", default=default, help=quiet)
 
 
-def add_jobs(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    unless_said = f" (default: {default}, your newest)" if default else ""
+def add_jobs(parser: argparse.ArgumentParser, *, default: str | None = None, tasks: bool = False) -> None:
+    """`tasks`: one task of a job may be named, too."""
+    unless_said = ", or one task: 42.3" if tasks else ""
+    unless_said += f" (default: {default}, your newest)" if default else ""
     parser.add_argument(
         "jobs", nargs="*" if default else "+", metavar="JOBS", default=[default] if default else None,
         help="which jobs: 42, 42-45, 3,7-12, last, last-1, all" + unless_said,

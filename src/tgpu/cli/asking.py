@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli import command_words
 from tgpu.cli.environment import exported
 from tgpu.cli.exits import UsageError
-from tgpu.cli.fields import CLASSES, ON_RETURN, field_of, job_fields, pairs
+from tgpu.cli.fields import CLASSES, ON_RETURN, PULLS, field_of, job_fields, pairs
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -22,18 +22,30 @@ _FLAGS = (
     ("--gpu-memory", "gpu_memory", "SIZE", "each GPU has so much; without --gpus: so much of one, shared"),
     ("--cpus", "cpus", "N", "CPUs (default: 1)"),
     ("--memory", "memory", "SIZE", "memory, such as 16G"),
+    ("--cpu-limit", "cpu_limit", "N", "CPUs that it may use at most (default: as --cpus)"),
+    ("--memory-limit", "memory_limit", "SIZE", "memory that it may use at most (default: as --memory)"),
     ("--disk", "disk", "SIZE", "disk, such as 10G"),
     ("--priority", "priority", "N", "higher is served first among your class (default: 0)"),
     ("--class", "class", "CLASS", "real-time, high, default, low or best-effort"),
     ("--time", "time", "DURATION", "stop it after this, such as 2h or 1-12:00:00"),
     ("--max-wait", "max_wait", "DURATION", "give up if it has not started after this"),
     ("--grace", "grace", "DURATION", "from SIGTERM to SIGKILL when it is stopped"),
+    ("--image", "image", "IMAGE", "run it in a container of this image"),
+    ("--shm-size", "shm_size", "SIZE", "shared memory of the container, such as 8G (default: 64M)"),
+    ("--network", "network", "NET", "network of the container: bridge, host, none, or as your site has it"),
+    ("--pull", "pull", "WHEN", "fetch the image always, if it is missing (default), or never"),
     ("--name", "name", "NAME", "a name to find it by"),
     ("--tenant", "tenant", "TENANT", "on whose account"),
     ("--pool", "pool", "POOL", "only nodes of this pool"),
     ("--cwd", "cwd", "DIR", "where it runs (default: here)"),
+    ("--nodes", "nodes", "N", "on so many nodes, which start together: one task on each, unless said"),
+    ("--gpus-per-node", "gpus_per_node", "N", "with --nodes: GPUs on each, shared by its tasks"),
+    ("--ntasks", "ntasks", "N", "so many tasks in all, which start together"),
+    ("--ntasks-per-node", "ntasks_per_node", "N", "at most so many of them on one node"),
+    ("--topology", "topology", "LABEL", "all its nodes have one value of this label, such as rack"),
 )
 _REPEATED = (
+    ("--mount", "mount", "SRC:DST[:ro]", "a path of the node in the container; repeatable"),
     ("--node-selector", "node_selector", "K=V", "only nodes with this label; repeatable"),
     (
         "--where",
@@ -55,15 +67,24 @@ _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
 def add_job_flags(parser: ArgumentParser) -> None:
     for flag, dest, metavar, doc in _FLAGS:
-        choices = CLASSES if dest == "class" else None  # which shells complete too
+        choices = {"class": CLASSES, "pull": PULLS}.get(dest)  # which shells complete too
         parser.add_argument(flag, dest=dest, metavar=metavar, help=doc, choices=choices)
     parser.add_argument("--env", action="append", metavar="K=V", help="a variable for the job; repeatable")
     parser.add_argument(
-        "--export-env", action="store_true", default=True, help="send the caller's environment (default)"
+        "--export-env",
+        action="store_true",
+        default=None,
+        help="send the caller's environment (default, unless the job has an image)",
     )
     parser.add_argument("--no-export-env", dest="export_env", action="store_false", help=_NOT_EXPORTED_HINT)
     for flag, dest, metavar, doc in _REPEATED:
         parser.add_argument(flag, dest=dest, action="append", metavar=metavar, help=doc)
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        default=None,
+        help="the container can write to its mounts and /tmp alone",
+    )
     parser.add_argument("--exclusive", action="store_true", default=None, help="a whole node for it alone")
     parser.add_argument(
         "--no-requeue",
@@ -79,10 +100,20 @@ def add_job_flags(parser: ArgumentParser) -> None:
         help="at most one live attempt, ever: frozen while its node is cut off from all servers",
     )
     parser.add_argument(
+        "--pty", action="store_true", default=None, help="give it a terminal of its own: `tgpu attach`"
+    )
+    parser.add_argument(
         "--on-return",
         dest="on_return",
         choices=ON_RETURN,
         help="when a lost node is heard again: keep who has run longest (default) or the replacement",
+    )
+    parser.add_argument(
+        "--keep-going",
+        dest="fail_together",
+        action="store_false",
+        default=None,
+        help="of several tasks: if one fails or is lost, the others go on",
     )
     parser.add_argument("-f", "--file", metavar="FILE", help="jobs from a YAML file; flags override it")
     parser.add_argument("words", nargs="...", metavar="[--] COMMAND", help="a script, or -- and a command")
@@ -117,7 +148,7 @@ def flag_for(field: str, args: Namespace) -> str | None:
 
 def _given(args: Namespace) -> dict[str, Any]:
     names = [dest for _, dest, _, _ in (*_FLAGS, *_REPEATED)]
-    names += ["exclusive", "requeue", "once", "on_return"]
+    names += ["exclusive", "read_only", "requeue", "once", "pty", "on_return", "fail_together"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return job_fields(given, "--") if given else {}
 
@@ -132,12 +163,16 @@ def _from_file(path: str | None) -> list[dict[str, Any]]:
 
 def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> dict[str, Any]:
     whole = {**job, **flags}
-    if not whole.get("command"):
+    if not whole.get("command") and not whole.get("image"):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
-    env = exported(os.environ) if args.export_env else {}
+    # An image has an environment of its own, in which paths of this machine would be wrong.
+    exports = args.export_env if args.export_env is not None else not whole.get("image")
+    env = exported(os.environ) if exports else {}
     for name in whole.get("secret_env", {}):
         env.pop(name, None)  # that is why it is given as a secret
     whole["env"] = {**env, **pairs("env", job.get("env", {})), **pairs("--env", args.env or {})}
+    if whole.get("pty"):
+        whole["env"].setdefault("TERM", os.environ.get("TERM") or "xterm")
     whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))
     whole["submit_host"] = os.uname().nodename
     return whole

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 ACTIONS = (
+    "job.attach",
     "job.cancel",
+    "job.enter",
     "job.submit",
     "join-token.create",
     "join-token.revoke",
@@ -67,6 +69,9 @@ def _differences(before: dict[str, Any], after: dict[str, Any], within: str = ""
         was, now = before.get(name), after.get(name)
         if was == now or (was in _NOTHING and now in _NOTHING):
             continue
+        if name == "budget":
+            yield f"budget {_budget(was)} → {_budget(now)}"
+            continue
         if isinstance(was, dict) or isinstance(now, dict):
             yield from _differences(_facts(was), _facts(now), f"{name}.")
         else:
@@ -76,11 +81,22 @@ def _differences(before: dict[str, Any], after: dict[str, Any], within: str = ""
 
 def _contents(facts: dict[str, Any], within: str = "") -> Iterator[str]:
     for name, value in facts.items():
-        if isinstance(value, dict):
+        if name == "budget" and value:
+            yield f"budget {_budget(value)}"
+        elif isinstance(value, dict):
             yield from _contents(value, f"{name}.")
         elif value not in _NOTHING and value is not False and not _is_idle_period(name, facts):
             label, say = _reading(within + name)
             yield f"{label} {_said(say, value)}"
+
+
+def _budget(value: object) -> str:
+    """`5 GPU-hours a day`; of a change, only the part that differs."""
+    facts = _facts(value)
+    amount = "" if facts.get("gpu_ms") is None else words.gpu_hours(_gpu_hours(facts["gpu_ms"]))
+    period = str(facts.get("period") or "")
+    per = "in all" if period == "ever" else f"{'a' if amount else 'by the'} {period}" if period else ""
+    return f"{amount} {per}".strip() or "none"
 
 
 def _is_idle_period(name: str, facts: dict[str, Any]) -> bool:
@@ -133,8 +149,6 @@ _READINGS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "job_limits.period": ("GPU-hours by the", str),
     "terms.default_limit_s": ("default time", words.duration),
     "terms.most_limit_s": ("longest time", words.duration),
-    "budget.gpu_ms": ("budget in GPU-hours", _gpu_hours),
-    "budget.period": ("budget by the", str),
     "expires_ms": ("expires", _moment),
     "tenant_id": ("tenant", str),
     "highest_class": ("up to class", str),

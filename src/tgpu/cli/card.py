@@ -8,6 +8,7 @@ import time
 from tgpu.cli import outcome, rows, words
 from tgpu.cli.screen import Screen, clean
 from tgpu.cli.table import Column, table
+from tgpu.cli.task_card import task_table
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -41,26 +42,34 @@ def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
         if value not in {"", "-"}:
             yield f"  {screen.paint(f'{label:<10}', 'dim')} {clean(value)}"
     attempts = job.get("attempts")
-    if isinstance(attempts, list) and attempts:
+    if job.get("task_list"):
+        yield ""
+        yield from task_table(screen, job)
+    elif isinstance(attempts, list) and attempts:
         yield ""
         yield from table(screen, _ATTEMPTS, [_attempt(attempt, now) for attempt in attempts])
     events = (job.get("events") or [])[-_MOST_EVENTS:]
     if events:
         yield ""
         for event in events:
-            yield f"  {words.local_time(event['at'])}  {clean(event['kind'])}{_data(event.get('data'))}"
+            whose = f"  {event.get('task_index')}" if job.get("task_list") else ""
+            kind = clean(event["kind"])
+            yield f"  {words.local_time(event['at'])}{whose}  {kind}{_data(event.get('data'))}"
 
 
 def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     command = job.get("command") or ""
     yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
     yield "command", command if isinstance(command, str) else shlex.join(command)
+    yield "image", _image(job)
+    yield "mounts", ", ".join(job.get("mounts") or [])
     yield "directory", str(job.get("cwd") or "")
     yield (
         "secrets",
         ", ".join(f"{name} from {place}" for name, place in (job.get("secret_env") or {}).items()),
     )
     yield "asked", _asked(job)
+    yield "tasks", _tasks(job)
     yield "priority", rows.priority(job)
     yield "quota", "held: nothing is charged until it starts" if job.get("held") else ""
     yield "limits", _limits(job)
@@ -68,6 +77,7 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "started", words.local_time(job.get("started_at"))
     yield "ended", words.local_time(job.get("ended_at"))
     yield ("ran" if job.get("started_at") else "waited"), rows.elapsed(job, now)
+    yield "starting", str(job.get("starting_note") or "")
     yield "node", str(job.get("assigned_node_id") or "")
     yield "gpus", ",".join(map(str, job.get("devices") or []))
     yield "outcome" if job["status"] in _FINAL else "reason", _reason(job)
@@ -75,6 +85,14 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
 
 def _reason(job: dict[str, Any]) -> str:
     return outcome.in_words(job) if job["status"] in _FINAL else str(job.get("reason") or "")
+
+
+def _image(job: dict[str, Any]) -> str:
+    """What was asked for, and what runs by that name."""
+    image, runs = job.get("image"), job.get("image_digest")
+    if not image or runs == image:
+        return str(image or "")
+    return f"{image}  ({runs})" if runs else f"{image}  (not pinned: its name is read when it starts)"
 
 
 def _asked(job: dict[str, Any]) -> str:
@@ -99,15 +117,38 @@ def _asked(job: dict[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _tasks(job: dict[str, Any]) -> str:
+    count = int(job.get("tasks") or 1)
+    if count == 1 and not job.get("gang"):
+        return ""
+    parts = [words.plural_number(count, "task")]
+    parts += [f"{group['tasks']} {group['name']}" for group in job.get("groups") or ()]
+    parts += ["which start together"] if job.get("gang") and count > 1 else []
+    parts += [f"at most {job['tasks_per_node']} on a node"] if job.get("tasks_per_node") else []
+    parts += [f"all in one {job['topology']}"] if job.get("topology") else []
+    parts += ["each goes on if another fails"] if job.get("fail_together") is False else []
+    return ", ".join(parts)
+
+
 def _limits(job: dict[str, Any]) -> str:
     parts = [
         f"{label} {words.duration(job[name])}"
         for name, label in (("time_limit_s", "runs"), ("max_wait_s", "waits"), ("grace_s", "grace"))
         if job.get(name) is not None
     ]
+    parts += _most(job)
     parts += ["never tried again"] if job.get("requeue") is False else []
     parts += ["lives at most once"] if job.get("once") else []
     return ", ".join(parts)
+
+
+def _most(job: dict[str, Any]) -> list[str]:
+    """What it may use beyond what it reserves; that it may use no more than that is the rule."""
+    cpu, memory = job.get("cpu_limit"), job.get("mem_limit_mb")
+    parts = [] if cpu in (None, job.get("cpu_request")) else [f"uses up to {words.plural_number(cpu, 'CPU')}"]
+    if memory is not None and memory != job.get("mem_request_mb"):
+        parts.append(f"uses up to {words.size(memory)} memory")
+    return parts
 
 
 def _attempt(attempt: dict[str, Any], now: float) -> list[str]:

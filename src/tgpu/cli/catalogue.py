@@ -8,6 +8,8 @@ COMMANDS = {
     "list": "jobs that wait or run: whose, on which GPUs, since when",
     "show": "all about a job",
     "logs": "a job's output",
+    "exec": "run a program inside a running job",
+    "attach": "come back to the terminal of a job of `run --pty`",
     "why": "why a job waits, when it starts, and what would start it now",
     "cancel": "stop jobs, or take them out of the queue",
     "wait": "wait until jobs have ended",

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tgpu.cli import cluster_checks, node_checks, place, store_checks, words
+from tgpu.cli import cluster_checks, engine_checks, isolation_checks, node_checks, place, store_checks, words
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
@@ -39,8 +39,9 @@ def findings() -> Iterator[Finding]:
     yield from node_checks.of_node()
     if not place.has_joined(home) and not (place.has_server(home) and not place.has_agent(home)):
         yield _gpus(home)
-    yield _cgroups()
-    yield _limits()
+    if not (place.has_server(home) and not place.has_agent(home)):
+        yield from isolation_checks.of_isolation()
+        yield from engine_checks.of_engine()
 
 
 def _asks_a_server(home: Path) -> bool:
@@ -184,7 +185,7 @@ def _nodes(client: Client) -> Iterator[Finding]:
         f"GPU {device['index']} of {node['node_id']}"
         for node in nodes
         for device in node.get("devices") or []
-        if not device.get("healthy", True)
+        if not device.get("usable", device.get("healthy", True))
     ]
     if not ready:
         advice = "start the agent there: `tgpu agent`, or `tgpu up` on a single machine"
@@ -224,22 +225,3 @@ def _gpus(home: Path) -> Finding:
         advice = "install it, or try things out with --simulate-gpus 8"
         return Finding("gpus", WARN, f"no NVIDIA driver here ({error})", advice)
     return Finding("gpus", OK, f"{words.plural(count, 'GPU')} seen through NVML")
-
-
-def _cgroups() -> Finding:
-    root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").exists():
-        version, folder = 2, root
-    else:
-        version, folder = 1, root / "pids"
-    if os.access(folder, os.W_OK):
-        return Finding("cgroups", OK, f"version {version}: each longer task is also tracked by a cgroup")
-    advice = "tasks are tracked by their process tree alone; start tgpu as root for both"
-    return Finding("cgroups", WARN, f"{folder} cannot be written", advice)
-
-
-def _limits() -> Finding:
-    """Said every time, because people assume otherwise."""
-    return Finding(
-        "limits", OK, "CPU, memory and GPU shares are counted exactly, not enforced on running jobs"
-    )

@@ -45,11 +45,27 @@ _SESSION_NAMES = frozenset(
         "XDG_VTNR",
     }
 )
+# Inside a task of a gang: where that meets the others, which is no place for another job.
+_OF_A_GANG = frozenset(
+    {
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "NNODES",
+        "NODE_RANK",
+        "RANK",
+        "WORLD_SIZE",
+    }
+)
 
 
 def exported(environ: Mapping[str, str]) -> dict[str, str]:
     """As Slurm does it: all but the session, since PATH, conda and virtual environments live there."""
-    return {name: value for name, value in environ.items() if _is_exported(name, value)}
+    not_these = _OF_A_GANG if "TGPU_NODELIST" in environ else frozenset[str]()
+    return {
+        name: value for name, value in environ.items() if name not in not_these and _is_exported(name, value)
+    }
 
 
 def _is_exported(name: str, value: str) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _RULE_EXAMPLES = ("'zone in (a, b)'", "'zone!=a'", "ssd", "'!spot'", "'gpu-memory >= 40'")
 ON_RETURN = ("longest", "replacement")
+PULLS = ("always", "missing", "never")
 CLASSES = ("real-time", "high", "default", "low", "best-effort")
 
 
@@ -63,6 +64,12 @@ def _priority_class(name: str, value: object) -> str:
 def _on_return(name: str, value: object) -> str:
     if value not in ON_RETURN:
         raise UsageError(f"{name} must be one of {', '.join(ON_RETURN)}; got {value!r}")
+    return str(value)
+
+
+def _pull(name: str, value: object) -> str:
+    if value not in PULLS:
+        raise UsageError(f"{name} must be one of {', '.join(PULLS)}; got {value!r}")
     return str(value)
 
 
@@ -142,6 +149,28 @@ def _what_rules_are_like(name: str, text: str) -> str:
     return f"{name} must be a list of rules, each such as {', '.join(_RULE_EXAMPLES)}; got {text!r}"
 
 
+def _tasks(name: str, value: object) -> int:
+    text = _text(name, value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= quantities.MAX_TASKS):
+        raise UsageError(f"{name} must be a whole number from 1 to {quantities.MAX_TASKS}; got {value!r}")
+    return int(text)
+
+
+def _groups(name: str, value: object) -> list[dict[str, Any]]:
+    """What each group of tasks has otherwise than the job says."""
+    if not isinstance(value, list) or not all(isinstance(group, dict) for group in value):
+        raise UsageError(f"{name} must be a list of groups, each with its own keys, such as `- tasks: 8`")
+    found = [
+        job_fields({str(key): item for key, item in group.items() if item is not None}, f"{name}[{at}] ")
+        for at, group in enumerate(value)
+    ]
+    for at, group in enumerate(found):
+        strange = sorted(group.keys() - _OF_GROUPS)
+        if strange:
+            raise UsageError(f"{name}[{at}] {friendly(strange[0])} is said once, of the whole job")
+    return found
+
+
 def _command(name: str, value: object) -> list[str] | str:
     if isinstance(value, str) and value.strip():
         return value
@@ -155,9 +184,17 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "command": _command,
     "env": pairs,
     "secret_env": _secrets,
+    "image": _text,
+    "mounts": _words,
+    "shm_size_mb": _mebibytes,
+    "read_only": _flag,
+    "network": _text,
+    "pull": _pull,
     "cwd": _text,
     "cpu_request": _thousandths(quantities.MAX_CPU_MILLI),
     "mem_request_mb": _mebibytes,
+    "cpu_limit": _thousandths(quantities.MAX_CPU_MILLI),
+    "mem_limit_mb": _mebibytes,
     "disk_request_mb": _mebibytes,
     "gpu_request": _thousandths(quantities.MAX_GPU_MILLI),
     "gpu_type": _text,
@@ -174,6 +211,14 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "max_wait_s": _seconds,
     "requeue": _flag,
     "once": _flag,
+    "pty": _flag,
+    "nodes": _tasks,
+    "tasks": _tasks,
+    "tasks_per_node": _tasks,
+    "gpus_per_node": _tasks,
+    "topology": _text,
+    "groups": _groups,
+    "fail_together": _flag,
     "on_return": _on_return,
     "grace_s": _seconds,
     "tenant_id": _text,
@@ -183,11 +228,14 @@ ALIASES = {
     "environment": "env",
     "secret": "secret_env",
     "secrets": "secret_env",
+    "mount": "mounts",
+    "shm_size": "shm_size_mb",
     "workdir": "cwd",
     "cpus": "cpu_request",
     "num_cpus": "cpu_request",
     "memory": "mem_request_mb",
     "mem": "mem_request_mb",
+    "memory_limit": "mem_limit_mb",
     "disk": "disk_request_mb",
     "gpus": "gpu_request",
     "num_gpus": "gpu_request",
@@ -203,12 +251,16 @@ ALIASES = {
     "max_wait": "max_wait_s",
     "grace": "grace_s",
     "tenant": "tenant_id",
+    "ntasks": "tasks",
+    "ntasks_per_node": "tasks_per_node",
 }
 
 
 _FRIENDLY = {
+    "shm_size_mb": "shm_size",
     "cpu_request": "cpus",
     "mem_request_mb": "memory",
+    "mem_limit_mb": "memory_limit",
     "disk_request_mb": "disk",
     "gpu_request": "gpus",
     "gpu_memory_mb": "gpu_memory",
@@ -219,11 +271,17 @@ _FRIENDLY = {
     "tenant_id": "tenant",
     "secret_env": "secrets",
 }
+_OF_GROUPS = frozenset(
+    {
+        "name", "tasks", "command", "env", "secret_env", "cwd", "cpu_request", "mem_request_mb", "cpu_limit",
+        "mem_limit_mb", "disk_request_mb", "gpu_request", "gpu_type", "gpu_memory_mb", "exclusive", "generic",
+        "pool", "node_selector", "node_rules", "tolerations",
+    }
+)  # fmt: skip
 # What the API already knows by name and refuses: so that nobody looks for a typing error.
 LATER = frozenset(
     {
-        "image", "nodes", "completions", "parallelism", "backoff_limit", "after", "groups", "cpu_limit",
-        "mem_limit_mb", "array",
+        "completions", "parallelism", "backoff_limit", "after", "array",
     }
 )  # fmt: skip
 _ALIKE = 0.7  # below, a guess is worse than none

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _WIDTH = 20
 _FULL, _TIGHT = 1.0, 0.8
+_LEAST = 0.001
+_DIGITS = ((0.1, 3), (10, 2))
+"""Of GPU-hours: below how many, so many digits."""
 _PER = {"day": "today", "week": "this week", "month": "this month", "ever": "in all"}
 
 
@@ -54,9 +57,15 @@ class Gauge:
 def gauges(quota: dict[str, Any]) -> Iterator[Gauge]:
     """Of everything that a quota counts, whether or not it is limited."""
     yield Gauge("GPUs", *_pair(quota, "gpu_used", "gpu_limit"), burst=quota.get("gpu_burst") or 0)
-    used = quota.get("gpu_type_used") or {}
+    used, burst = quota.get("gpu_type_used") or {}, quota.get("gpu_type_burst") or {}
     for model, limit in (quota.get("gpu_type_limits") or {}).items():
-        yield Gauge(f"GPUs {model}", used.get(model) or 0, limit, what=f"GPUs of {model}")
+        yield Gauge(
+            f"GPUs {model}",
+            used.get(model) or 0,
+            limit,
+            burst=burst.get(model) or 0,
+            what=f"GPUs of {model}",
+        )
     yield Gauge("CPUs", *_pair(quota, "cpu_used", "cpu_limit"), burst=quota.get("cpu_burst") or 0)
     for label, name in (("memory", "mem"), ("disk", "disk")):
         yield Gauge(
@@ -65,9 +74,9 @@ def gauges(quota: dict[str, Any]) -> Iterator[Gauge]:
             words.size,
             burst=quota.get(f"{name}_burst_mb") or 0,
         )
-    taken = quota.get("generic_used") or {}
+    taken, beyond = quota.get("generic_used") or {}, quota.get("generic_burst") or {}
     for resource, limit in (quota.get("generic_limits") or {}).items():
-        yield Gauge(resource, taken.get(resource) or 0, limit)
+        yield Gauge(resource, taken.get(resource) or 0, limit, burst=beyond.get(resource) or 0)
     yield Gauge("running", *_pair(quota, "running_jobs_used", "running_jobs_limit"), what="running jobs")
     yield Gauge("waiting", *_pair(quota, "waiting_jobs_used", "waiting_jobs_limit"), what="waiting jobs")
     per = _PER.get(str(quota.get("gpu_hours_period")), "")
@@ -76,8 +85,15 @@ def gauges(quota: dict[str, Any]) -> Iterator[Gauge]:
         *_pair(quota, "gpu_hours_used", "gpu_hours_limit"),
         hours,
         what=f"GPU-hours {per}".strip(),
-        note=f"{per}, used + reserved".removeprefix(", "),
+        note=f"{per}: {spent(quota)}".removeprefix(": "),
     )
+
+
+def spent(quota: dict[str, Any]) -> str:
+    """`0.1 used, 48 reserved by what runs`: the two parts of what counts."""
+    kept = quota.get("gpu_hours_reserved") or 0
+    used = max(0, (quota.get("gpu_hours_used") or 0) - kept)
+    return f"{hours(used)} used" + (f", {hours(kept)} reserved by what runs" if kept else "")
 
 
 def bars(screen: Screen, quota: dict[str, Any]) -> Iterator[str]:
@@ -92,7 +108,10 @@ def bars(screen: Screen, quota: dict[str, Any]) -> Iterator[str]:
         tail = f"{gauge.note}; ".removeprefix("; ") + (f"{gauge.say(left)} left" if left else "nothing left")
         lead = f"  {clean(gauge.label):<{width}}  {_bar(screen, gauge)}"
         yield f"{lead}  {figure:>{wide}}  {tail}{_burst(gauge)}"
-    free = [_amount(gauge, gauge.used) for gauge in every if gauge.limit is None and gauge.used]
+    unlimited = [gauge for gauge in every if gauge.limit is None and gauge.used]
+    free = [
+        f"{gauge.label} {gauge.note}" if gauge.note else _amount(gauge, gauge.used) for gauge in unlimited
+    ]
     if not limited:
         yield "  no limits" + (f"; in use: {', '.join(free)}" if free else "")
     elif free:
@@ -115,8 +134,11 @@ def left_over(quotas: Iterable[dict[str, Any]]) -> str:
 
 
 def hours(value: float) -> str:
-    """`0.25`, `120`: as exact as anybody wants to read it."""
-    return words.number(round(value, 2) if value < 10 else round(value, 1))  # noqa: PLR2004
+    """`0.25`, `120`: as exact as anybody wants to read it; a little is not nothing."""
+    if 0 < value < _LEAST:
+        return f"<{_LEAST}"
+    digits = next((digits for below, digits in _DIGITS if value < below), 1)
+    return words.number(round(value, digits))
 
 
 def _amount(gauge: Gauge, number: float) -> str:

@@ -25,7 +25,7 @@ _FLAGS = (
         "--gpu-hours",
         "gpu_hours",
         "N[/PERIOD]",
-        "GPU-hours by day, week, month (unless said) or ever, such as 500/week",
+        "GPU-hours by day, week, month (at first) or ever, such as 500/week",
     ),
 )
 FLAGS = {

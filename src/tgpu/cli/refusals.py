@@ -44,5 +44,5 @@ def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
         match = _LEAD.match(error.detail)
         flag = flags.get(match["field"]) if match else None
         detail = f"{flag}{error.detail[match.end() :]}" if match and flag else error.detail
-        detail = detail.replace("`?force=true`", "`--force`")
+        detail = detail.replace("`?force=true`", "`--force`").replace("`?take_over=true`", "`--take-over`")
         raise TgpuError(error.status, error.title, detail, error.problem) from None

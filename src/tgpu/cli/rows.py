@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
 
 def status(job: dict[str, Any]) -> Cell:
+    """`running`; of several tasks `5/8 running`: how many of them are."""
+    said, counts = job["status"], job.get("task_counts") or {}
+    total = sum(counts.values())
+    if total > 1 and counts.get(said, 0) < total:
+        said = f"{counts.get(said, 0)}/{total} {said}"
     if job.get("giving_way"):
-        return Cell(f"{job['status']}, gives way", "yellow")
-    return Cell(job["status"], STATUS_STYLES.get(job["status"], ""))
+        return Cell(f"{said}, gives way", "yellow")
+    return Cell(said, STATUS_STYLES.get(job["status"], ""))
 
 
 def gpus(job: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
-"""Which jobs are meant: `42`, `42-45`, `3,7-12`, `last`, `last-1`, `all`."""
+"""Which jobs are meant: `42`, `42-45`, `3,7-12`, `last`, `last-1`, `all`; and which task of one, `42.3`."""
 
 from __future__ import annotations
 
 from tgpu.cli.exits import NOT_FOUND, CommandError, UsageError
+from tgpu.cli.words import plural
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -22,6 +23,20 @@ def resolve(client: Client, texts: Iterable[str]) -> list[int]:
     if not parts:
         raise UsageError("say which job: 42, 42-45, last or all")
     return list(dict.fromkeys(ids))
+
+
+def resolve_tasks(client: Client, texts: Iterable[str]) -> list[tuple[int, int | None]]:
+    """The same; `42.3` is one task of a job, a job alone is all of it."""
+    found: list[tuple[int, int | None]] = []
+    for part in _parts(texts):
+        job, dot, task = part.rpartition(".")
+        if dot and _is_number(task):
+            found.append((resolve_one(client, job), int(task)))
+        else:
+            found += [(job_id, None) for job_id in resolve(client, [part])]
+    if not found:
+        raise UsageError("say which job: 42, 42-45, last or all; or one task of it: 42.3")
+    return list(dict.fromkeys(found))
 
 
 def names_all(texts: Iterable[str]) -> bool:
@@ -65,19 +80,24 @@ def _ids(client: Client, part: str) -> list[int]:
         return [int(first)]
     if _is_number(first) and _is_number(second):
         return _range(int(first), int(second))
+    job, dot, task = part.rpartition(".")
+    if dot and _is_number(task):
+        raise UsageError(f"{part!r} names one task; this is about whole jobs: say {job}")
     raise UsageError(f"{part!r} names no job: use 42, 42-45, 3,7-12, last, last-1 or all")
 
 
 def _range(first: int, last: int) -> list[int]:
-    if not first <= last < first + _MOST:
-        raise UsageError(f"{first}-{last} is not a range of jobs: the smaller first, {_MOST} at most")
+    if last < first:
+        raise UsageError(f"{first}-{last} is not a range of jobs: the smaller number first, {last}-{first}")
+    if last - first >= _MOST:
+        raise UsageError(f"{first}-{last} is {last - first + 1:,} jobs; {_MOST:,} can be named at once")
     return list(range(first, last + 1))
 
 
 def _last(client: Client, before: int) -> int:
     mine = list(client.jobs(user="me", order="newest", limit=before + 1))
     if len(mine) <= before:
-        raise CommandError(f"you have submitted only {len(mine)} jobs", NOT_FOUND)
+        raise CommandError(f"you have submitted only {plural(len(mine), 'job')}", NOT_FOUND)
     return int(mine[before]["job_id"])
 
 

@@ -1,4 +1,4 @@
-"""Copies a job's output to this process's own stdout and stderr."""
+"""Copies a job's output to this process's own stdout and stderr; of several tasks, line by line."""
 
 from __future__ import annotations
 
@@ -11,43 +11,88 @@ from tgpu.client.output import Output
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
 
-def copy(
-    client: Client, job_id: int, streams: Sequence[str], *, attempt: int | None, tail: int | None
-) -> None:
-    """What there is now, one stream after the other."""
-    for stream in streams:
-        output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
-        _write(stream, output.read())
+MOST_FOLLOWED = 32
+"""Tasks of one job, at once."""
 
 
-def as_json(client: Client, job_id: int, *, attempt: int | None, tail: int | None) -> None:
-    data: dict[str, object] = {"job_id": job_id}
-    for stream in ("stdout", "stderr"):
-        output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
-        data[stream] = b"".join(output.read()).decode("utf-8", "replace")
-    print(json.dumps(data))
+class Part:
+    """What is shown of a job's output."""
+
+    def __init__(
+        self,
+        job_id: int,
+        tasks: Sequence[int] = (0,),
+        *,
+        attempt: int | None = None,
+        tail: int | None = None,
+        named: bool = False,
+    ) -> None:
+        """`named`: the tasks are some of several, so each line is told whose it is."""
+        self.job_id, self.tasks, self.named = job_id, tasks, named
+        self._attempt, self._tail = attempt, tail
+
+    def of(self, client: Client, task: int, stream: str) -> Output:
+        return Output(
+            client,
+            self.job_id,
+            stream,
+            task=task,
+            attempt=self._attempt,
+            tail=self._tail,
+            on_lost=_lost(stream),
+        )
+
+    def told(self, task: int, pieces: Iterable[bytes]) -> Iterable[bytes]:
+        return _with_number(task, pieces) if self.named else pieces
 
 
-def follow(
-    job_id: int, streams: Sequence[str], *, attempt: int | None = None, tail: int | None = None
-) -> None:
+def tasks_of(job: dict[str, Any]) -> tuple[list[int], bool]:
+    """Those whose output is shown if none is named, and whether there are several."""
+    count = int(job.get("tasks") or 1)
+    return list(range(count)), count > 1
+
+
+def copy(client: Client, part: Part, streams: Sequence[str]) -> None:
+    """What there is now, one task and one stream after the other."""
+    for task in part.tasks:
+        for stream in streams:
+            _write(stream, part.told(task, part.of(client, task, stream).read()))
+
+
+def as_json(client: Client, part: Part) -> None:
+    for task in part.tasks:
+        data: dict[str, object] = {"job_id": part.job_id}
+        data |= {"task_index": task} if part.named else {}
+        for stream in ("stdout", "stderr"):
+            pieces = part.of(client, task, stream).read()
+            data[stream] = b"".join(pieces).decode("utf-8", "replace")
+        print(json.dumps(data))
+
+
+def follow(part: Part, streams: Sequence[str]) -> None:
     """All streams at once, until the job has ended; one thread and one connection each."""
     from threading import Thread  # noqa: PLC0415  only who follows needs it
 
     errors: list[BaseException] = []
+    if len(part.tasks) > MOST_FOLLOWED:
+        note(f"follows the first {MOST_FOLLOWED} of {len(part.tasks)} tasks; name others, such as 42.100")
 
-    def one(stream: str) -> None:
+    def one(task: int, stream: str) -> None:
         try:
             with Client() as client:
-                output = Output(client, job_id, stream, attempt=attempt, tail=tail, on_lost=_lost(stream))
-                _write(stream, output.follow())
+                _write(stream, part.told(task, part.of(client, task, stream).follow()))
         except BaseException as error:  # noqa: BLE001  it is raised again below, in the main thread
             errors.append(error)
 
-    threads = [Thread(target=one, args=(stream,), daemon=True) for stream in streams]
+    threads = [
+        Thread(target=one, args=(task, stream), daemon=True)
+        for task in part.tasks[:MOST_FOLLOWED]
+        for stream in streams
+    ]
     for thread in threads:
         thread.start()
     while not errors and any(thread.is_alive() for thread in threads):
@@ -55,6 +100,17 @@ def follow(
             thread.join(timeout=0.05)  # short, so that Ctrl-C and an error are noticed at once
     if errors:
         raise errors[0]
+
+
+def _with_number(task: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, each behind its task's number, so that those of several tasks can be told apart."""
+    prefix, rest = b"[%d] " % task, b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        if lines:
+            yield b"".join(prefix + line + b"\n" for line in lines)
+    if rest:
+        yield prefix + rest + b"\n"
 
 
 def _lost(stream: str) -> Callable[[int, int], None]:

@@ -14,11 +14,21 @@ _GAP = "  "
 
 
 class Column:
-    """`floor`: may be cut down to so many characters. `rank`: the highest is left out first; 0 never."""
+    """`floor`: may be cut down to so many characters. `rank`: the highest is left out first; 0 never.
+    `most`: on a terminal never wider than that."""
 
-    __slots__ = ("floor", "rank", "right", "title")
+    __slots__ = ("floor", "most", "rank", "right", "title")
 
-    def __init__(self, title: str, *, right: bool = False, floor: int | None = None, rank: int = 0) -> None:
+    def __init__(
+        self,
+        title: str,
+        *,
+        right: bool = False,
+        floor: int | None = None,
+        rank: int = 0,
+        most: int | None = None,
+    ) -> None:
+        self.most = most
         self.title = title
         self.right = right
         self.floor = floor
@@ -41,7 +51,8 @@ def table(screen: Screen, columns: Sequence[Column], rows: Sequence[Sequence[str
     shown = [at for at in range(len(columns)) if not cells or any(row[at].text for row in cells)]
     widths = {at: max([len(columns[at].title), *(len(row[at].text) for row in cells)]) for at in shown}
     if screen.width is not None:
-        widths = _fit(columns, widths, screen.width)
+        bounded = {at: min(size, columns[at].most or size) for at, size in widths.items()}
+        widths = _fit(columns, bounded, screen.width)
     yield screen.paint(_line(columns, widths, [Cell(column.title, "") for column in columns], screen), "bold")
     for row in cells:
         yield _line(columns, widths, row, screen)

@@ -100,16 +100,14 @@ def terms(args: Namespace) -> dict[str, Any]:
 
 
 def gpu_hours(flag: str, text: str, field: str, period_field: str) -> dict[str, Any]:
-    """`500/month`, or `500`: by the month."""
+    """`500/month`, or `500`: by the period that it has, the month at first."""
     if text == NONE:
         return {field: None}
     number, _, period = text.partition("/")
     if period not in {"", *PERIODS}:
         raise UsageError(f"{flag} must be like 500/month; a period is {', '.join(PERIODS)}; got {text!r}")
-    return {
-        field: decimal(flag, number, _MAX_GPU_HOURS * quantities.MILLI),
-        period_field: period or "month",
-    }
+    amount = decimal(flag, number, _MAX_GPU_HOURS * quantities.MILLI)
+    return {field: amount, period_field: period} if period else {field: amount}
 
 
 def decimal(flag: str, text: str, most_milli: int) -> float:

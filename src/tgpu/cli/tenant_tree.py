@@ -37,6 +37,8 @@ def tree(screen: Screen, tenants: list[dict[str, Any]], *, complete: bool) -> It
         below.setdefault(parent if parent in known else "", []).append(tenant)
     yield from table(screen, _COLUMNS, list(_branch(below, "", "", 1.0 if complete else None)))
     yield "GPUS, CPUS, MEMORY: admitted; of a tenant that rejects what is beyond its quota, also what waits"
+    if any((tenant.get("quota") or {}).get("gpu_hours_reserved") for tenant in tenants):
+        yield "GPU-HOURS: used, + what is reserved by what runs, until its time limits"
 
 
 def _branch(
@@ -57,7 +59,7 @@ def _branch(
 def _row(tenant: dict[str, Any], name: str, due: float | None) -> list[Cell | str]:
     quota = tenant.get("quota") or {}
     gpu_hours = quota.get("gpu_hours_used") or 0
-    spent = _of(quota, "gpu_hours_used", "gpu_hours_limit", hours)
+    spent = _spent(quota)
     return [
         Cell(name, "dim" if is_archived(tenant) else ""),
         words.number(tenant.get("weight")),
@@ -76,6 +78,13 @@ def _of(quota: dict[str, Any], used: str, limit: str, say: Callable[[float], str
     """`6/8`, or `6` without a limit."""
     said = say(quota.get(used) or 0)
     return said if quota.get(limit) is None else f"{said}/{say(quota[limit])}"
+
+
+def _spent(quota: dict[str, Any]) -> str:
+    """`0.1+48/500`: used, reserved, and the limit."""
+    kept = quota.get("gpu_hours_reserved") or 0
+    used = hours(max(0, (quota.get("gpu_hours_used") or 0) - kept)) + (f"+{hours(kept)}" if kept else "")
+    return used if quota.get("gpu_hours_limit") is None else f"{used}/{hours(quota['gpu_hours_limit'])}"
 
 
 def _terms(tenant: dict[str, Any]) -> Iterator[str]:
@@ -124,7 +133,7 @@ def _facts(tenant: dict[str, Any]) -> Iterator[tuple[str, str]]:
         every = "in all" if period == "ever" else f"a {period}"
         spent = tenant.get("budget_used_gpu_hours")
         of = "" if spent is None else f"{hours(spent)} of "
-        yield "budget", f"{of}{hours(tenant['budget_gpu_hours'])} GPU-hours {every}"
+        yield "budget", f"{of}{words.gpu_hours(hours(tenant['budget_gpu_hours']))} {every}"
 
 
 def _source(tenant: dict[str, Any], name: str) -> str:

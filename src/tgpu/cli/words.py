@@ -86,6 +86,11 @@ def plural(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def gpu_hours(said: str) -> str:
+    """`1 GPU-hour`, `0.5 GPU-hours`."""
+    return f"{said} GPU-hour" if said == "1" else f"{said} GPU-hours"
+
+
 def plural_number(value: float | None, thing: str) -> str:
     """`2 GPUs`, `0.25 GPU`; nothing for nothing."""
     return "" if not value else f"{number(value)} {thing}" + ("s" if value > 1 else "")

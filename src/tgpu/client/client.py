@@ -70,6 +70,25 @@ class Client(TenancyCalls, AccountingCalls):
         """All that is known of a job, with its attempts and events."""
         return self._dict("GET", f"/jobs/{job_id}")
 
+    def tasks(self, job_id: int, *, after: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
+        """The tasks of a job in their order, page after page. Filters: status, limit (of a page)."""
+        cursor = after
+        while True:
+            page = self._dict("GET", f"/jobs/{job_id}/tasks", query={"cursor": cursor, **filters})
+            yield from page["tasks"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def task(self, job_id: int, task_index: int) -> dict[str, Any]:
+        """One task. Raises TgpuError 404 if the job has none of that number."""
+        before = task_index - 1 if task_index else None
+        for found in self.tasks(job_id, after=before, limit=1):
+            if found["task_index"] == task_index:
+                return found
+            break
+        raise TgpuError(404, "Not Found", f"job {job_id} has no task {task_index}")
+
     def jobs(self, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
         """Page after page. Filters: status, user, name, ids, since, until, order, and whatever else the
         server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts."""

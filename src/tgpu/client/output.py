@@ -20,7 +20,7 @@ _LONGEST_BACKOFF_S = 3.0
 
 
 class Output:
-    """One stream of one job. It knows where the next read begins, so a broken read goes on there.
+    """One stream of one task of a job. It knows where the next read begins, so a broken read goes on there.
 
     `on_lost` hears, once, from which byte to which the output is no longer kept.
     """
@@ -31,6 +31,7 @@ class Output:
         job_id: int,
         stream: str,
         *,
+        task: int = 0,
         attempt: int | None = None,
         tail: int | None = None,
         on_lost: Callable[[int, int], None] | None = None,
@@ -38,6 +39,7 @@ class Output:
         self._client = client
         self._job_id = job_id
         self._stream = stream
+        self._task = task
         self._only = attempt
         self._tail = tail
         self._offset: int | None = None
@@ -48,7 +50,7 @@ class Output:
         return self._pieces(self._only, follow=False)
 
     def follow(self) -> Iterator[bytes]:
-        """Everything until the job ends, through new attempts too unless one was named."""
+        """Everything until the task ends, through new attempts too unless one was named."""
         number = self._only or self._next_attempt(after=0)
         while number is not None:
             yield from self._follow_attempt(number)
@@ -56,14 +58,14 @@ class Output:
             number = None if self._only else self._next_attempt(after=number)
 
     def _next_attempt(self, after: int) -> int | None:
-        """The latest attempt once it is a later one; None if the job ends without."""
+        """The latest attempt once it is a later one; None if the task ends without."""
         for _ in nudges(self._client, [self._job_id]):
             job = self._job()
             if job is not None:
-                latest: int = max((attempt["number"] for attempt in job["attempts"]), default=0)
+                latest: int = max((attempt["number"] for attempt in self._attempts(job)), default=0)
                 if latest > after:
                     return latest
-                if job["status"] in FINAL:
+                if self._status(job) in FINAL:
                     return None
         raise AssertionError
 
@@ -86,8 +88,16 @@ class Output:
 
     def _has_ended(self, number: int) -> bool:
         job = self._job()
-        attempts = [] if job is None else job["attempts"]
+        attempts = [] if job is None else self._attempts(job)
         return any(one["number"] == number and one["status"] == "ended" for one in attempts)
+
+    def _attempts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        return [attempt for attempt in job["attempts"] if attempt.get("task_index", 0) == self._task]
+
+    def _status(self, job: dict[str, Any]) -> str:
+        """Of its task, if that is among those that are shown."""
+        shown = {task["task_index"]: str(task["status"]) for task in job.get("task_list") or ()}
+        return shown.get(self._task, str(job["status"]))
 
     def _job(self) -> dict[str, Any] | None:
         """None while the server is away."""
@@ -101,6 +111,7 @@ class Output:
     def _pieces(self, attempt: int | None, *, follow: bool) -> Iterator[bytes]:
         where = {"tail": self._tail} if self._offset is None else {"offset": self._offset}
         query = {"stream": self._stream, "attempt": attempt, **where, "follow": follow or None}
+        query |= {"task": self._task} if self._task else {}
         connection, response = self._client.session.stream(f"/jobs/{self._job_id}/logs", query)
         try:
             begins = response.headers.get("x-tgpu-offset", "")

@@ -12,6 +12,7 @@ from tgpu.client.transport import Connection, Response
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
     from typing import Any
 
@@ -150,12 +151,19 @@ class Session:
             raise error
         return connection, response
 
+    def raw_socket(self) -> tuple[socket.socket, dict[str, str], str]:
+        """A connection for whoever speaks something else than HTTP on it, the headers that say who that is,
+        and what the Host header says. To be closed by the caller."""
+        connection = Connection(self._candidates, self._timeout)
+        sock = connection.raw()
+        return sock, self._headers(None, connection.address), connection.address.authority
+
     def close(self) -> None:
         self._kept.close()
 
-    def _headers(self, content_type: str | None) -> dict[str, str]:
+    def _headers(self, content_type: str | None, to: locate.Address | None = None) -> dict[str, str]:
         headers = {"Content-Type": content_type} if content_type else {}
-        token = self._token or locate.token(os.environ, self.address)
+        token = self._token or locate.token(os.environ, to or self.address)
         if token:
             headers["Authorization"] = f"Bearer {token}"
         return headers

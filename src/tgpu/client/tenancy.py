@@ -37,9 +37,12 @@ class TenancyCalls(Calls):
         """With its quota, and in `effective` what holds for its jobs once all above it have had their say."""
         return self._dict("GET", f"/tenants/{tenant_id}")
 
-    def create_tenant(self, tenant_id: str, *, force: bool = False, **fields: object) -> dict[str, Any]:
-        """With weight, terms and limits; `force`: also limits on what no node has."""
-        query = {"force": True} if force else None
+    def create_tenant(
+        self, tenant_id: str, *, force: bool = False, take_over: bool = False, **fields: object
+    ) -> dict[str, Any]:
+        """With weight, terms and limits; `force`: also limits on what no node has; `take_over`: also a name
+        under which ended jobs are kept, and with it those."""
+        query = {name: True for name, is_so in (("force", force), ("take_over", take_over)) if is_so} or None
         return self._dict("POST", "/tenants", query=query, body={"tenant_id": tenant_id, **fields})
 
     def change_tenant(

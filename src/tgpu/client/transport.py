@@ -82,6 +82,13 @@ class Connection:
         self._wire = Wire(self._socket)
         return self._wire
 
+    def raw(self) -> socket.socket:
+        """Its socket, connected, for whoever speaks another language; from now on it is theirs."""
+        self._connect()
+        sock, self._socket, self._wire = self._socket, None, None
+        assert sock is not None
+        return sock
+
     def give_up(self, address: Address) -> None:
         """The next connection tries the others first; whoever shares the list does, too."""
         self._candidates.remove(address)

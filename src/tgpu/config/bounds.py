@@ -4,14 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tgpu.domain import node_terms
+from tgpu.domain.container import network
 from tgpu.domain.label_rules import label
 from tgpu.domain.priority import MAX_GRACE_S
-from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, milli, seconds
+from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, mib, milli, seconds
 from tgpu.domain.tenant_rules import tenant_rules
 
 _MOST_RESERVED = 1000
 _MOST_AGING = 1_000_000
 MOST_OVERCOMMIT_MILLI = 100 * MILLI
+_MOST_CELSIUS = 1000
+_MOST_ECC_ERRORS = 1_000_000_000
+_MOST_PIDS = 4_194_304  # no kernel has more
 _OTHERS_MAY = ("details", "logs", "cancel")
 
 
@@ -39,9 +43,25 @@ def _up_to(maximum: int) -> Callable[[str, int], None]:
     return check
 
 
+def _reserve(name: str, text: str) -> None:
+    if text != "auto":
+        mib(name, text)
+
+
 def _factor(name: str, value: float) -> None:
     factor = milli(name, value, MOST_OVERCOMMIT_MILLI)
     _at_least(name, factor, MILLI, value, 1)
+
+
+def _mountable(name: str, paths: tuple[str, ...]) -> None:
+    for path in paths:
+        if path != "~" and (not path.startswith("/") or path == "/"):
+            raise BadQuantityError(f"{name} takes whole paths below /, and ~; got {path!r}")
+
+
+def _networks(name: str, words: tuple[str, ...]) -> None:
+    for word in words:
+        network(name, word)
 
 
 def _deeds(name: str, words: tuple[str, ...]) -> None:
@@ -68,5 +88,14 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "fair_half_life": _some_time,
     "cpu_overcommit": _factor,
     "memory_overcommit": _factor,
+    "mount_allow": _mountable,
+    "container_networks": _networks,
+    "container_keep": _duration,
+    "gpu_recovery": _duration,
+    "gpu_too_hot": _up_to(_MOST_CELSIUS),
+    "gpu_ecc_errors": _up_to(_MOST_ECC_ERRORS),
+    "foreign_gpu_floor": mib,
+    "task_pids": _up_to(_MOST_PIDS),
+    "memory_reserve": _reserve,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

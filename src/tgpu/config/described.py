@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tgpu.config.pools import POOL_KEYS, PoolSettings
 from tgpu.config.prices import MILLION, Prices
-from tgpu.config.settings import KEYS, POOL_KEYS, PoolSettings, Settings
+from tgpu.config.settings import KEYS, Settings
 from tgpu.config.tiers import TIER_FIELDS, TierSettings
 
 BY_FLAG = "TGPU_SAID_BY_FLAG"

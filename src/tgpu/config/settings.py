@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
+from tgpu.config.container_settings import CONTAINER_CHOICES, ContainerSettings
+from tgpu.config.gang_settings import GangSettings
+from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
+from tgpu.config.isolation_settings import ISOLATION_CHOICES, IsolationSettings
+from tgpu.config.pools import POOL_KEYS, PoolSettings
 from tgpu.config.prices import Prices, prices_of
+from tgpu.config.setting import setting as _setting
 from tgpu.config.settings_file import settings_file
 from tgpu.config.tiers import TierSettings, tiers_of
 from tgpu.config.toml_words import in_toml
@@ -24,32 +30,8 @@ class SettingsError(ValueError):
     """A setting that cannot be meant; its text names it and says what would be right."""
 
 
-def _setting(default: Any, doc: str) -> Any:  # noqa: ANN401  dataclass.field is typed this way
-    if isinstance(default, tuple | str | int | float | bool) or default is None:
-        return field(default=default, metadata={"doc": doc})
-    return field(default_factory=default, metadata={"doc": doc})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSettings:
-    """What one pool has otherwise than the settings of the same names say; None: as they say."""
-
-    name: str
-    policy: str | None = None
-    scorer: str | None = None
-    default_limit: str | None = None
-    reserve: int | None = None
-    cpu_overcommit: float | None = None
-    memory_overcommit: float | None = None
-    where: str = field(default="", compare=False)
-    """The file and the table that say it, for whoever has to complain of it."""
-
-
-POOL_KEYS = tuple(item.name for item in fields(PoolSettings) if item.name not in ("name", "where"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(ContainerSettings, GangSettings, GpuSettings, IsolationSettings):
     """Key `x` is `x = …` in the file and `TGPU_X` in the environment."""
 
     home: Path
@@ -231,10 +213,20 @@ class Settings:
         return self.home / "logs"
 
 
-KEYS = tuple(item for item in fields(Settings) if item.name not in ("home", "pools", "tiers", "prices"))
+_TABLES = ("home", "pools", "tiers", "prices")
+_PARTS = (ContainerSettings, GangSettings, GpuSettings, IsolationSettings)
+_GROUPED = {item.name for part in _PARTS for item in fields(part)}
+KEYS = tuple(
+    item
+    for item in sorted(fields(Settings), key=lambda item: item.name in _GROUPED)
+    if item.name not in _TABLES
+)
 _CHOICES = {
     "others_see": ("outline", "nothing"),
     "preemption": ("on", "off"),
+    **CONTAINER_CHOICES,
+    **GPU_CHOICES,
+    **ISOLATION_CHOICES,
     "cgroups": ("auto", "off"),
     "kernel": ("auto", "plain", "compiled"),
     "tls": ("off", "auto"),
@@ -385,7 +377,7 @@ def _check_owners(settings: Settings) -> None:
 
 
 def _check_timers(settings: Settings) -> None:
-    for name in ("heartbeat_s", "node_silent_s", "reconcile_s"):
+    for name in ("heartbeat_s", "node_silent_s", "reconcile_s", "gang_start_s"):
         if not 0 < getattr(settings, name) <= 3600:  # noqa: PLR2004
             raise SettingsError(f"{name} must be more than 0 and at most 3600 seconds")
     if settings.node_silent_s < 2 * settings.heartbeat_s:

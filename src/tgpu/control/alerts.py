@@ -9,6 +9,8 @@ from tgpu.observe.logs import logger
 BUDGET_NEAR = "budget-near"
 BUDGET_SPENT = "budget-spent"
 """Of one tenant each: `budget-spent:lab`."""
+GPU_FOREIGN = "gpu-foreign"
+GPU_UNHEALTHY = "gpu-unhealthy"
 LEDGER_DIFFERS = "ledger-differs"
 MANY_NODES_LOST = "many-nodes-lost"
 NODES_OFFLINE = "nodes-offline"

@@ -14,6 +14,7 @@ from tgpu.core.picture import Picture, Place
 from tgpu.core.queues import queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
+from tgpu.domain.node import DeviceSigns
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
@@ -53,7 +54,8 @@ class Answers:
 
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
-        why = explain(control.picture, control.policy, TaskId(job_id, 0), control.engine)
+        task_id = _asked_about(control.picture, job_id)
+        why = explain(control.picture, control.policy, task_id, control.engine)
         held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
         return why if why is None or held is None else _held(why, held)
 
@@ -99,6 +101,7 @@ class Answers:
             holders=tuple(holders),
             busy_percent=use.gpu_percent[position] if use and measured else None,
             memory_used_mib=use.gpu_memory_mib[position] if use and measured else None,
+            signs=use.gpu_signs[position] if use and position < len(use.gpu_signs) else DeviceSigns(),
         )
 
     async def giving_way(self) -> list[int]:
@@ -124,6 +127,18 @@ class Answers:
         why = None if view.head_job_id is None else await self.why(view.head_job_id)
         await asyncio.sleep(0)
         return view if why is None else replace(view, head_reasons=why.reasons[:MOST_REASONS])
+
+
+def _asked_about(picture: Picture, job_id: int) -> TaskId:
+    """Of several tasks the first that waits, or that there is."""
+    gang = picture.gangs.get(job_id)
+    if gang is not None:
+        return min(gang.waiting or gang.running)
+    first = TaskId(job_id, 0)
+    if first in picture.waiting or first in picture.placed:
+        return first
+    theirs = (task_id for tasks in (picture.waiting, picture.placed) for task_id in tasks)
+    return next((task_id for task_id in theirs if task_id.job_id == job_id), first)
 
 
 def _held(why: Why, text: str) -> Why:

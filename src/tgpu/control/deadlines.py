@@ -28,5 +28,6 @@ class Deadlines:
             if waiting is None or waiting.attempts:
                 continue
             task = picture.remove_waiting(task_id)
+            picture.closed(task)
             detail = f"was not placed within {task.max_wait_s} s"
             turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, Cause.WAITED_TOO_LONG, detail))

@@ -2,13 +2,17 @@
 
 import asyncio
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from tgpu.control.disobeyed import Disobeyed
+from tgpu.control.images import Images, WithEngine
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.notes import Notes
+from tgpu.control.shells import ShellRefusedError, Switchboard
 from tgpu.core import edge
 from tgpu.domain.node import Capacity
+from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import (
     PROTOCOL,
@@ -19,6 +23,7 @@ from tgpu.protocol.messages import (
     Heard,
     Heartbeat,
     Hello,
+    ImageResolved,
     KnowsNewer,
     LogChunk,
     NodeUse,
@@ -26,6 +31,7 @@ from tgpu.protocol.messages import (
     Refused,
     Report,
 )
+from tgpu.protocol.shells import OpenShell, ShellOpened, ShellOutput, ShellOver, Taken
 
 LOG_ANSWER_S = 10.0
 
@@ -56,6 +62,8 @@ class Session:
         """Its hello is committed, and what followed from it was ordered."""
         self.unanswered: float | None = None
         """The newest heartbeat that came before that."""
+        self.knows_shells = self.knows_gangs = False
+        self.labels: Mapping[str, str] = {}
 
     def received(self, message: FromAgent) -> None:
         self._hub.received(self, message)
@@ -91,6 +99,9 @@ class Hub:
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
         self.disobeyed = Disobeyed()
+        self.shells = Switchboard()
+        self.images = Images(self._with_engine)
+        self.notes = Notes()
 
     def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
@@ -153,17 +164,16 @@ class Hub:
             self._hears(node_id)
         match message:
             case Report() if node_id is not None:
+                self.notes.heard(message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
-                self.use[node_id] = message.use
-                session.unanswered = message.sent
-                self._answer(session)
-                if message.capacity is not None and self._acceptable(session, node_id, message.capacity):
-                    self._inbox.put(NodeChanged(node_id, message.capacity))
+                self._beat(session, node_id, message)
             case LogChunk():
-                waiting = self._questions.pop(message.request, None)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message)
+                self._answered(message)
+            case ImageResolved():
+                self.images.heard(message)
+            case ShellOpened() | ShellOutput() | Taken() | ShellOver():
+                self.shells.heard(session.link, message)
             case Hello():
                 self._hello(session, message)
             case KnowsNewer():
@@ -171,6 +181,29 @@ class Hub:
                 session.link.close()
             case _:
                 self._log.warning("unexpected", message=type(message).__name__)
+
+    def _beat(self, session: Session, node_id: str, beat: Heartbeat) -> None:
+        self.use[node_id] = beat.use
+        session.unanswered = beat.sent
+        self._answer(session)
+        if beat.capacity is not None and not self._acceptable(session, node_id, beat.capacity):
+            return
+        if beat.labels is not None:
+            session.labels = beat.labels
+        if beat.capacity is not None or beat.labels is not None:
+            self._inbox.put(NodeChanged(node_id, beat.capacity, beat.labels))
+
+    def _with_engine(self) -> list[WithEngine]:
+        return [
+            WithEngine(session.labels.get(HOST_LABEL, ""), session.link)
+            for session in self._sessions.values()
+            if CONTAINERS_LABEL in session.labels
+        ]
+
+    def _answered(self, chunk: LogChunk) -> None:
+        waiting = self._questions.pop(chunk.request, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(chunk)
 
     def _hears(self, node_id: str) -> None:
         self.heard.pop(node_id, None)  # so that the order is that of the times
@@ -233,6 +266,9 @@ class Hub:
         self.disobeyed.obeys(hello.node_id)
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id
+        session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
+        session.labels = hello.labels
+        self.notes.heard(hello.attempts)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self._hears(hello.node_id)
@@ -241,6 +277,7 @@ class Hub:
         self._inbox.put(NodeSaidHello(session.number, hello))
 
     def closed(self, session: Session) -> None:
+        self.shells.left(session.link)
         self._nameless.pop(session, None)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
@@ -260,6 +297,20 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is not None:
             session.link.send(message)
+
+    def knows_gangs(self, node_id: str) -> bool:
+        """Whether its agent waits with the tasks of a gang until all are ready."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.knows_gangs
+
+    async def open_shell(self, node_id: str, order: OpenShell) -> int:
+        """Its number at the switchboard. Raises NodeAwayError and ShellRefusedError."""
+        session = self._sessions.get(node_id)
+        if session is None:
+            raise NodeAwayError(f"{node_id}, where it runs, is not connected: try again shortly")
+        if not session.knows_shells:
+            raise ShellRefusedError(f"the agent of {node_id} knows no shells yet: update it")
+        return await self.shells.open(session.link, order)
 
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float

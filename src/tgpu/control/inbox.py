@@ -1,6 +1,7 @@
 """What reaches the control loop, and how it is woken: events in the past tense, taken in batches."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tgpu.domain.node import Capacity
@@ -27,8 +28,11 @@ class NodeReported:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
+    """What is None is as it was."""
+
     node_id: str
-    capacity: Capacity
+    capacity: Capacity | None = None
+    labels: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

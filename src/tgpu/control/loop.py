@@ -1,20 +1,23 @@
 """The control loop: takes in what happened, decides, commits, and only then tells the nodes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from tgpu.control import committer, node_orders, reports, returns, wishes
+from tgpu.control import committer, device_health, node_orders, reports, returns, wishes
 from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
 from tgpu.control.deadlines import Deadlines
 from tgpu.control.duties import Duties
+from tgpu.control.gang_starts import GangStarts
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
 from tgpu.control.observer import Observer, measure
 from tgpu.control.orders import OrderBook
+from tgpu.control.pacing import whole_every_s
 from tgpu.control.periods import Periods
 from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
@@ -40,15 +43,13 @@ TICK_S = 1.0
 SHORTEST_NAP_S = 0.01
 """Between two ticks, however many moments lie close together."""
 STORE_RETRY_S = 1.0
-GATHER_S = 0.004
+GATHER_S = 0.008
 """For so long after a turn submissions are gathered, while others wait already: a flood of them costs turns
 by time, not by job."""
 MOST_REPORTS = 3000
 """Of what nodes said, in one turn: when a whole cluster speaks at once, users are heard in between."""
-WHOLE_EVERY_S = 1.0
-FACTS_PER_PERIOD = 20_000
-RECONCILE_SHARE = WHOLE_SHARE = 0.005
-"""The most of its time that a leader spends on each of them: an urgent task seldom has to wait for one."""
+RECONCILE_SHARE = 0.005
+"""The most of its time that a leader spends on it: an urgent task seldom has to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Timers:
     node_silent_s: float = 15.0
     reconcile_s: float = 10.0
     duties_s: float = 60.0
+    gang_start_s: float = 300.0
 
 
 class Control:
@@ -85,6 +87,7 @@ class Control:
         self._orders = OrderBook(hub)
         self._deadlines = Deadlines()
         self._losses = Losses(timers.node_silent_s)
+        self._gangs = GangStarts(timers.gang_start_s)
         self._windows = Windows()
         self._periods = Periods(store)
         self._settling: Settling | None = None
@@ -152,8 +155,7 @@ class Control:
         now = self._loop_time()
         self._hub.heard.update(dict.fromkeys(self.picture.places, now))
         self._next_reconcile = now + self._timers.reconcile_s
-        lease_s = LEASE_PART * self._timers.node_silent_s
-        self._hub.lead(self._store.cluster_id, self._epoch, lease_s)
+        self._hub.lead(self._store.cluster_id, self._epoch, LEASE_PART * self._timers.node_silent_s)
         self.leads = True
         self._inbox.store_changed()
 
@@ -247,13 +249,14 @@ class Control:
         now = self._loop_time()
         self._next_tick = now + TICK_S / 2  # well before the next tick: timers are not exact
         self._deadlines.take_in(self.picture, turn)
+        self._gangs.late(self.picture, now, turn)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
         for node_id in self._losses.take_in(self.picture, self._hub.heard, now, turn):
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
-        self.alerts.tell_all(self._losses.alerts)
+        self.alerts.tell_all(self._losses.alerts | device_health.alerts(self.picture))
         self.alerts.tell_all({STORE_BEHIND: self._hub.disobeyed.complaint(now), **self._complaints()})
 
     async def _reconcile(self) -> None:
@@ -291,7 +294,7 @@ class Control:
         began = self.stopwatch()
         made = await self._planned(turn, whole=whole)
         if whole:
-            self._next_whole = self._loop_time() + self._whole_every_s(self.stopwatch() - began)
+            self._next_whole = self._loop_time() + whole_every_s(self.picture, self.stopwatch() - began)
         for fault in made.faults:
             self._report(fault)
         if made.more:
@@ -306,11 +309,6 @@ class Control:
             return decide()
         async with self.planning:
             return await asyncio.to_thread(decide)
-
-    def _whole_every_s(self, took_s: float) -> float:
-        """The larger the cluster, the longer a whole cycle takes, and the more time there is between two."""
-        facts = len(self.picture.places) + len(self.picture.placed) + len(self.picture.waiting)
-        return max(WHOLE_EVERY_S * (1 + facts / FACTS_PER_PERIOD), took_s / WHOLE_SHARE)
 
     def _report(self, fault: Fault) -> None:
         """Once per plug-in: it would fail again in every cycle."""
@@ -329,7 +327,7 @@ class Control:
             raise
         self._observer.observe_commit(perf_counter() - began)
         if receipt.refused:
-            self._log.warning("refused", changes=[type(change).__name__ for change in receipt.refused])
+            self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
         measure(self._observer, turn)
         self._publish(receipt.events)
@@ -339,7 +337,7 @@ class Control:
         now = self._loop_time()
         self._write_orders(turn, receipt, now)
         for node_id in dict.fromkeys(turn.remind):
-            await remind(self.picture, self._orders, self._store, node_id, now)
+            await remind(self.picture, self._orders, self._gangs, self._store, node_id, now)
         await self._orders.reveal(self._store.secret_bodies)
         self._orders.send()
         for node_id, session, seq in turn.acknowledgements:
@@ -357,10 +355,12 @@ class Control:
         for assigned in turn.batch.assigned:
             placed = self.picture.live(assigned.attempt_id)
             if placed is not None and receipt is not None:
-                self._orders.launch(placed, receipt.specs[assigned.attempt_id.job_id], now)
+                place = self._gangs.place(self.picture, placed, now)
+                self._orders.launch(placed, receipt.specs[assigned.attempt_id.job_id], now, place)
+        for node_id, go in self._gangs.goes(self.picture, self._gangs.heard(turn.in_gangs, now)):
+            self._orders.go(node_id, go)
         for stop in turn.batch.stop_ordered:
-            placed = self.picture.live(stop.attempt_id)
-            if placed is not None:
+            if (placed := self.picture.live(stop.attempt_id)) is not None:
                 self._orders.stop(placed, now)
         for attempt_id in turn.left_behind:
             if attempt_id in self.picture.table.holdings:
@@ -394,6 +394,7 @@ class Control:
         self._owed = [(task.task_id, task.cancel_by) for task in world.tasks if task.cancel_by is not None]
         for task in self.picture.waiting.values():
             self._deadlines.watch(task)
+        self._gangs.expect(self.picture, self._loop_time())
 
     def _loop_time(self) -> float:
         return self._loop.time()

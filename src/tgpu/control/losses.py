@@ -19,7 +19,7 @@ task has been frozen by its supervisor before another attempt of it is placed:
 from dataclasses import replace
 from itertools import takewhile
 
-from tgpu.control import outcome
+from tgpu.control import gangs, outcome
 from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on, let_go
@@ -155,14 +155,20 @@ def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None
     """Its task waits again where it stood in line; one that was to be cancelled is closed instead."""
     how = Exit(Cause.NODE_LOST, detail=detail, started_ms=placed.started_ms, ended_ms=picture.now_ms)
     task = picture.release(placed.task.task_id).task
-    wanted = task.cancel_by is None
-    words = outcome.in_words(how, task)
-    turn.batch.lost.append(AttemptLost(placed.attempt_id, how, task.requeue or not wanted, words))
+    wanted, words = task.cancel_by is None, outcome.in_words(how, task)
+    again = task.requeue
+    if again and not gangs.can_start_anew(picture, task):
+        again, words = False, f"{words}; {gangs.CANNOT_START_ANEW}"
+    turn.batch.lost.append(AttemptLost(placed.attempt_id, how, again or not wanted, words))
     if not wanted:
         by = f"cancelled by {task.cancel_by}"
         turn.batch.closed.append(TaskClosed(task.task_id, Happening.CANCELLED, Cause.CANCELLED, by))
-    elif task.requeue:
+    elif again:
         picture.add_waiting(replace(task, status=Status.PENDING, burst=False))
+        gangs.left(picture, placed, Happening.LOST, words, turn)
         return
+    picture.ended(task)
+    happening = Happening.FAILED if wanted else Happening.CANCELLED
+    gangs.left(picture, placed, happening, words, turn)
     since_s = max(0, picture.now_ms - task.submitted_ms) / 1000
-    turn.completions.append((Happening.FAILED if wanted else Happening.CANCELLED, since_s))
+    turn.completions.append((happening, since_s))

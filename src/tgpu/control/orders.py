@@ -12,6 +12,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.domain.priority import grace_s
+from tgpu.protocol.gangs import GangPlace, Go
 from tgpu.protocol.messages import Launch, Orders, Stop
 from tgpu.store.port import StoreUnavailableError
 
@@ -23,6 +24,7 @@ class _ForNode:
     launches: list[Launch] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
+    go: list[Go] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -39,8 +41,9 @@ class OrderBook:
         self._out: dict[AttemptId, _Unconfirmed] = {}
         self._due: dict[str, _ForNode] = {}
 
-    def launch(self, placed: Placed, spec: JobSpec, now: float) -> None:
-        order = launch_order(placed, spec)
+    def launch(self, placed: Placed, spec: JobSpec, now: float, place: GangPlace | None = None) -> None:
+        """`place`: of a task of a gang, which is only prepared by it."""
+        order = launch_order(placed, spec, place)
         self._out[placed.attempt_id] = _Unconfirmed(order, now)
         self._for(placed.node_id).launches.append(order)
 
@@ -52,6 +55,10 @@ class OrderBook:
     def stop_left_behind(self, holding: Holding, now: float) -> None:
         self._out[holding.attempt_id] = _Unconfirmed(None, now)
         self._for(holding.node_id).stops.append(_superseded(holding))
+
+    def go(self, node_id: str, go: Go) -> None:
+        """Not repeated by itself: a task that is ready says so until it goes."""
+        self._for(node_id).go.append(go)
 
     def forget(self, node_id: str, attempt: str) -> None:
         self._for(node_id).forget.append(attempt)
@@ -102,6 +109,8 @@ class OrderBook:
         due, self._due = self._due, {}
         for node_id, orders in due.items():
             session = self._hub.session_of(node_id)
+            if session is not None and not self._hub.knows_gangs(node_id):  # it would start them at once
+                orders.launches = [launch for launch in orders.launches if launch.gang is None]
             if session is not None:
                 self._hub.send(
                     node_id,
@@ -110,6 +119,7 @@ class OrderBook:
                         launches=tuple(orders.launches),
                         stops=tuple(orders.stops),
                         forget=tuple(orders.forget),
+                        go=tuple(orders.go),
                     ),
                 )
 
@@ -123,7 +133,9 @@ def _stop(placed: Placed) -> Stop:
     """Who asked for it is the store's to know, and is said when it is over."""
     assert placed.stop_cause is not None, "an attempt that is being stopped knows why"
     at_once = placed.task.grace_s == 0
-    return Stop(attempt=str(placed.attempt_id), cause=placed.stop_cause, at_once=at_once)
+    return Stop(
+        attempt=str(placed.attempt_id), cause=placed.stop_cause, detail=placed.stop_detail, at_once=at_once
+    )
 
 
 def _superseded(holding: Holding) -> Stop:
@@ -131,8 +143,8 @@ def _superseded(holding: Holding) -> Stop:
     return Stop(attempt=str(holding.attempt_id), cause=Cause.SUPERSEDED, detail=why)
 
 
-def launch_order(placed: Placed, spec: JobSpec) -> Launch:
-    group = spec.groups[0]
+def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) -> Launch:
+    group = spec.group_of(placed.attempt_id.task_index)
     return Launch(
         attempt=str(placed.attempt_id),
         job_name=spec.name,
@@ -145,7 +157,14 @@ def launch_order(placed: Placed, spec: JobSpec) -> Launch:
         cpu_milli=group.request.cpu_milli,
         memory_mib=group.request.memory_mib,
         gpu_milli=group.request.gpu_milli,
+        cpu_limit_milli=group.cpu_most_milli,
+        memory_limit_mib=group.memory_most_mib,
+        priority_class=spec.priority_class,
+        burst=placed.task.burst,
         time_limit_s=spec.time_limit_s,
         grace_s=grace_s(spec.priority_class, spec.grace_s),
         once=spec.once,
+        gang=place,
+        pty=spec.pty,
+        container=group.container,
     )

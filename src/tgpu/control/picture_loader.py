@@ -10,6 +10,9 @@ from tgpu.domain.job import Attempt
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.store.port import World
 
+_TOLD_WHY = (Cause.DEVICE_LOST, Cause.GANG_BROKEN, Cause.GANG_RESTARTED)
+"""Causes of which `stop_by` tells what has happened."""
+
 
 class InconsistentWorldError(Exception):
     """The store holds facts that contradict each other; its text names them."""
@@ -34,7 +37,8 @@ def picture_of(world: World, policy: Policy, now_ms: int, origins: Origins) -> P
         picture.set_tenant(tenant)
     populate(picture, world.nodes)
     for attempt_id in left_behind(world):
-        attempt, request = origins[attempt_id].attempt, origins[attempt_id].spec.groups[0].request
+        attempt, spec = origins[attempt_id].attempt, origins[attempt_id].spec
+        request = spec.group_of(attempt_id.task_index).request
         hold(picture, Holding(attempt_id, attempt.node_id, attempt.devices, request, attempt.state))
     live = {it.attempt_id.task_id: it for it in world.attempts if it.attempt_id not in origins}
     for task in world.tasks:
@@ -56,4 +60,6 @@ def picture_of(world: World, policy: Policy, now_ms: int, origins: Origins) -> P
         picture.restore(placed)
         if found.state is AttemptState.STOPPING:
             picture.stopping(placed, found.stop_cause or Cause.CANCELLED)
+            if found.stop_cause in _TOLD_WHY:
+                placed.stop_detail = found.stop_by or ""
     return picture

@@ -1,5 +1,6 @@
 """A node came back with orders open: it is told again what it should have done."""
 
+from tgpu.control.gang_starts import GangStarts
 from tgpu.control.orders import OrderBook
 from tgpu.core.holdings import holdings_on
 from tgpu.core.picture import Picture
@@ -7,7 +8,9 @@ from tgpu.domain.lifecycle import AttemptState
 from tgpu.store.port import Store
 
 
-async def remind(picture: Picture, orders: OrderBook, store: Store, node_id: str, now: float) -> None:
+async def remind(  # noqa: PLR0917  whoever knows a part of it
+    picture: Picture, orders: OrderBook, gangs: GangStarts, store: Store, node_id: str, now: float
+) -> None:
     """Launches may have to be written anew from the store."""
     for placed in list(picture.places[node_id].attempts.values()):
         if placed.state is AttemptState.STOPPING:
@@ -15,7 +18,7 @@ async def remind(picture: Picture, orders: OrderBook, store: Store, node_id: str
         elif placed.state is AttemptState.ASSIGNED and not orders.knows_launch(placed.attempt_id):
             job = await store.job(placed.attempt_id.job_id)
             if job is not None:
-                orders.launch(placed, job.spec, now)
+                orders.launch(placed, job.spec, now, gangs.place(picture, placed, now))
         elif placed.state is AttemptState.ASSIGNED:
             orders.relaunch(placed, now)
     for holding in holdings_on(picture, node_id):

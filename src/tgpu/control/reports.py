@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tgpu.control import outcome, returns
+from tgpu.control import device_health, gangs, outcome, returns
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
@@ -27,10 +27,16 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
                 if not _attempt(picture, node_id, report, turn):
                     returns.take_in(picture, node_id, report, origins, turn, hello=False)
             turn.acknowledgements.append((node_id, event.session, event.report.seq))
-        case NodeChanged(node_id=node_id, capacity=capacity) if node_id in picture.places:
-            node = replace(picture.places[node_id].node, capacity=capacity)
+        case NodeChanged(node_id=node_id, capacity=capacity, labels=labels) if node_id in picture.places:
+            known = picture.places[node_id].node
+            node = replace(
+                known,
+                capacity=known.capacity if capacity is None else capacity,
+                labels=known.labels if labels is None else labels,
+            )
             picture.set_node(node)
             turn.batch.nodes.append(node)
+            device_health.take_in(picture, node_id, turn)
         case NodeLeft(node_id=node_id) if node_id in picture.places:
             picture.set_reachable(node_id, reachable=False)
 
@@ -52,6 +58,7 @@ def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None
             returns.gone(picture, holding.attempt_id, _no_record(None, picture.now_ms), turn)
         elif holding.attempt_id not in turn.left_behind:
             turn.remind.append(hello.node_id)
+    device_health.take_in(picture, hello.node_id, turn)
 
 
 def _describe(picture: Picture, hello: Hello, turn: Turn) -> None:
@@ -104,18 +111,26 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     elif started_ms is not None:
         picture.started(placed, started_ms)
         turn.batch.started.append(Started(placed.attempt_id, started_ms))
+    if report.spot is not None and placed.task.gang is not None:
+        turn.in_gangs.append((placed, report))
     return True
 
 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     task = placed.task
     picture.release(task.task_id)
-    happening = outcome.happening(how, task)
-    turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, outcome.in_words(how, task)))
+    on_gpu_failure = picture.policy.on_gpu_failure
+    happening = outcome.happening(how, task, on_gpu_failure)
+    words = outcome.in_words(how, task, on_gpu_failure)
+    if happening in (Happening.REQUEUED, Happening.PREEMPTED) and not gangs.can_start_anew(picture, task):
+        happening, words = Happening.FAILED, f"{words}; {gangs.CANNOT_START_ANEW}"
+    turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, words))
     if happening is Happening.REQUEUED:
         picture.add_waiting(replace(task, status=Status.PENDING, burst=False))
     elif happening is Happening.PREEMPTED:
         picture.put_back(task)
     else:
+        picture.ended(task)
         since_ms = (how.ended_ms or picture.now_ms) - task.submitted_ms
         turn.completions.append((happening, max(0, since_ms) / 1000))
+    gangs.left(picture, placed, happening, words, turn)

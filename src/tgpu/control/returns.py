@@ -7,7 +7,7 @@ attempts that a task has, one goes on. The others are told to stop, and keep the
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tgpu.control import outcome
+from tgpu.control import gangs, outcome
 from tgpu.control.inbox import NodeEvent, NodeReported, NodeSaidHello
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import Holding, hold, let_go
@@ -104,13 +104,15 @@ def _ended(picture: Picture, attempt: Attempt, how: Exit, turn: Turn) -> None:
     task_id = attempt.attempt_id.task_id
     placed = picture.placed.get(task_id)
     task = picture.waiting.get(task_id) if placed is None else placed.task
-    if task is None or outcome.happening(how, task) is not Happening.SUCCEEDED:
+    alone = task is not None and (task.gang is None or task.gang.repairs)  # else its gang has to start anew
+    if task is None or not alone or outcome.happening(how, task) is not Happening.SUCCEEDED:
         turn.batch.gone.append(AttemptGone(attempt.attempt_id, how))
         return
     if placed is None:
         picture.remove_waiting(task_id)
     else:
         leave_behind(picture, placed, f"attempt {attempt.attempt_id.number} has done the work", turn)
+    picture.ended(task)
     words = outcome.in_words(how, task)
     turn.batch.ended.append(AttemptEnded(attempt.attempt_id, how, Happening.SUCCEEDED, words))
     since_ms = (how.ended_ms or picture.now_ms) - task.submitted_ms
@@ -124,13 +126,14 @@ def _lives(picture: Picture, origin: Origin, report: AttemptReport, turn: Turn) 
         (at for at in (attempt.started_ms, report.started_ms) if at is not None), picture.now_ms
     )
     placed = picture.placed.get(task_id)
-    if attempt.state is AttemptState.LOST and task_id in picture.waiting:
+    may_return = attempt.state is AttemptState.LOST and gangs.may_return(spec, report.started_ms)
+    if may_return and task_id in picture.waiting:
         _take_back(picture, picture.remove_waiting(task_id), attempt, started_ms, turn)
-    elif attempt.state is AttemptState.LOST and placed is not None and _goes_on(started_ms, placed, spec):
+    elif may_return and placed is not None and _goes_on(started_ms, placed, spec):
         leave_behind(picture, placed, f"attempt {attempt.attempt_id.number} was heard again", turn)
         _take_back(picture, placed.task, attempt, started_ms, turn)
     else:
-        request = spec.groups[0].request
+        request = spec.group_of(task_id.task_index).request
         _hold(
             picture,
             Holding(attempt.attempt_id, attempt.node_id, attempt.devices, request, attempt.state),

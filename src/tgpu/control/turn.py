@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 
 from tgpu.control.inbox import NodesOrderGiven
+from tgpu.core.placed import Placed
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.node_orders import NodesOrdered
+from tgpu.protocol.messages import AttemptReport
 from tgpu.store.port import Batch
 
 
@@ -26,6 +28,8 @@ class Turn:
     """What became of administrators' orders: told once it is committed."""
     waited: dict[TaskId, TaskBrief] = field(default_factory=dict)
     """Those who are given a node, as they waited: if that is refused, they wait so again."""
+    in_gangs: list[tuple[Placed, AttemptReport]] = field(default_factory=list)
+    """What nodes said of tasks of gangs that have yet to start together."""
     waits: list[tuple[str, float]] = field(default_factory=list)
     """(class, seconds) of each task that began to run."""
     completions: list[tuple[str, float]] = field(default_factory=list)

@@ -18,14 +18,15 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
             if task.cancel_by is not None:
                 cancel(picture, task.task_id, task.cancel_by, turn)
     for asked in changes.cancels:
-        cancel(picture, TaskId(asked.job_id, 0), asked.by, turn, now=asked.now)
+        for index in range(asked.tasks):
+            cancel(picture, TaskId(asked.job_id, index), asked.by, turn, now=asked.now)
 
 
 def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn, *, now: bool = False) -> None:
     """A waiting task is closed at once; a placed one is stopped, and closed when its node says so. `now`: it
     has no grace any more; a stop that was ordered already is said again with that."""
     if task_id in picture.waiting:
-        picture.remove_waiting(task_id)
+        picture.closed(picture.remove_waiting(task_id))
         turn.batch.closed.append(
             TaskClosed(task_id, Happening.CANCELLED, Cause.CANCELLED, f"cancelled by {by}")
         )

@@ -8,7 +8,8 @@ from tgpu.core.changes import Change, changes
 from tgpu.core.giving_way import Yielding, would_yield
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
-from tgpu.core.quota_reasons import begin_before, held_before
+from tgpu.core.quota_reasons import begin_before, burst_before
+from tgpu.core.units import hardest_first
 from tgpu.core.wording import names
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.priority import TERMS, PriorityClass
@@ -32,8 +33,8 @@ def advice(outlook: Outlook, ground: Ground, found: Match, tasks: list[TaskBrief
         return None  # what runs of it is as it was asked for
     if any(each.task_id in outlook.picture.claims for each in tasks):
         return None  # a part of it has its room already, and waits for who is leaving it
-    if task.held and held_before(ground, task) is not None:
-        return None  # nobody held passes that one, whatever it asks for
+    if task.held and burst_before(ground, tasks) is not None:
+        return None  # nobody passes that one on the burst, whatever it asks for
     if begin_before(ground, tasks) is not None:
         return None  # nor does anybody of its tenant who is limited alike
     for change in islice(changes(ground, found, tasks), MOST_TRIED):
@@ -49,7 +50,10 @@ def _of_higher_class(outlook: Outlook, tasks: list[TaskBrief]) -> Advice | None:
     higher = list(PriorityClass)[: TERMS[task.priority_class].rank][::-1]
     changes_of_class = [Change("priority_class", each, f"with --class {each}") for each in higher]
     for priority_class, change in zip(higher, changes_of_class, strict=True):
-        where = _starts(outlook.ground(TERMS[priority_class].rank, task.task_id), tasks, change)
+        ground = outlook.ground(TERMS[priority_class].rank, task.task_id)
+        if task.held and ground.lacks_quota([replace(each, priority_class=priority_class) for each in tasks]):
+            continue  # whether it would have the burst then, only the planner's own queue tells
+        where = _starts(ground, tasks, change)
         if where is not None:
             return _advice(task, change, where)
     if task.held or not outlook.ground(0, task.task_id).may_begin(tasks):
@@ -94,7 +98,7 @@ def _starts(ground: Ground, tasks: list[TaskBrief], change: Change) -> list[str]
     """Where all of it would start, so changed. Tasks of one gang that differ in this are not made alike."""
     if any(_value(task, change.field) != _value(tasks[0], change.field) for task in tasks):
         return None
-    changed = [_changed(task, change.field, change.instead) for task in tasks]
+    changed = sorted((_changed(task, change.field, change.instead) for task in tasks), key=hardest_first)
     return ground.places_for(changed) if ground.is_admitted(changed) and ground.may_begin(changed) else None
 
 

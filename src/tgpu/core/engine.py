@@ -15,6 +15,7 @@ from tgpu.core.kernel import (
     filling,
     fragments,
     gangs,
+    promises,
     room,
     scores,
     shapes,
@@ -30,7 +31,7 @@ from tgpu.core.kernel import (
 )
 
 MODULES: tuple[ModuleType, ...] = (
-    room, fragments, scores, turns, best_node, skipping, filling, gangs, earliest, sorting,
+    room, fragments, scores, turns, promises, best_node, skipping, filling, gangs, earliest, sorting,
     victims, victim_answer, victim_bounds, victim_branches, victim_greedy, victim_search,
 )  # fmt: skip
 HOT = frozenset(
@@ -38,7 +39,7 @@ HOT = frozenset(
         "has_room", "enough_devices", "score", "opinion", "tightest", "part_of_gpus", "catch_up",
         "renew_block", "first_best", "next_row", "comes_first", "sift_down", "charge", "charge_use", "settle",
         "share", "next_open", "licensed", "note_change", "write_down", "stays", "may_be_on",
-        "is_passed_over", "count_start",
+        "is_passed_over", "count_start", "is_open",
     }
 )  # fmt: skip
 """Called for every placement: a call with so many arrays costs more than what these do."""

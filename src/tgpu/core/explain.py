@@ -16,6 +16,7 @@ from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
 from tgpu.core.quota_reasons import quota
 from tgpu.core.standing import backoff, claim, line, preempt_for
+from tgpu.core.unusable import unusable_gpus
 from tgpu.core.wording import clock
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
@@ -102,6 +103,7 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     reasons += [*blocked, *lacking] if first else lacking
     if not never:
         reasons += [*away(picture, ground, found), *tainted(ground, found), *barred(ground, found)]
+        reasons += unusable_gpus(picture, ground, task, found.suits)
         reasons += kept(outlook, ground, found) if task.gang is None else []
     reasons += [*([] if first else blocked), *asleep]
     if task.gang is not None and not never:
@@ -159,6 +161,8 @@ def _placed_summary(placed: Placed, now_ms: int) -> str:
         then = "waits again" if placed.task.requeue else "has then failed, for it is not to be tried again"
         way = "it gives way, for it ran on the burst" if placed.task.burst else _HIGHER
         return f"is being stopped {where}: {way}, and {then}"
+    if placed.stop_cause is Cause.DEVICE_LOST:
+        return f"is being stopped {where}: {placed.stop_detail or 'a GPU that it has failed'}"
     if placed.stop_cause is Cause.CANCELLED:
         return f"is being stopped {where}: somebody asked to cancel it"
     if _is_out_of_time(placed, now_ms):

@@ -13,8 +13,11 @@ def gang_reasons(outlook: Outlook, ground: Ground, tasks: list[TaskBrief]) -> li
     gang = tasks[0].gang
     assert gang is not None, "these are tasks of a gang"
     state = outlook.picture.gangs.of(tasks[0].task_id.job_id)
+    if state.running and not gang.repairs:
+        text = f"its gang starts anew: {len(state.running)} of its {gang.size} tasks have yet to stop"
+        return [Reason("gang", text, {"stopping": len(state.running), "of": gang.size})]
     if not state.complete:
-        known = len(state.waiting) + len(state.running)
+        known = state.known
         text = f"{known} of the {gang.size} tasks of its gang are known; it starts when all are"
         return [Reason("gang", text, {"known": known, "of": gang.size})]
     if ground.places_for(tasks) is not None:

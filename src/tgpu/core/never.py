@@ -1,4 +1,4 @@
-"""Could any node that is known ever run this, if it were empty?"""
+"""Could any node that is known ever run this, if it were empty and all its GPUs were well?"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.columns.kind_columns import thousandths, wants_gpu
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture
-from tgpu.core.rules import device_suits, right_node
+from tgpu.core.rules import as_if_well, device_suits, right_node
 from tgpu.core.wording import amount_of, bare_amount, gpus_asked, number
 from tgpu.domain.job import Request
 from tgpu.domain.node import Node
@@ -73,7 +73,9 @@ def _gpus_wanted(request: Request) -> int:
 
 
 def _gpus_that_suit(request: Request, node: Node) -> int:
-    return sum(0 < part <= WHOLE for part in thousandths(node.capacity.devices, request))
+    """Also those that are ill or used by others now: they may come back."""
+    devices = [as_if_well(device) for device in node.capacity.devices]
+    return sum(0 < part <= WHOLE for part in thousandths(devices, request))
 
 
 def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) -> str:
@@ -117,7 +119,8 @@ def _or_smaller(request: Request, nodes: Iterable[Node], has: int) -> str:
     """Devices of the right type that are too small are worth a word."""
     if has or not request.gpu_memory_mib:
         return str(has)
-    anyway = [d for node in nodes for d in node.capacity.devices if device_suits(d, _any_size(request))]
+    devices = [as_if_well(device) for node in nodes for device in node.capacity.devices]
+    anyway = [device for device in devices if device_suits(device, _any_size(request))]
     if not anyway:
         return "0"
     return f"{has}: no GPU has more than {size_in_words(max(device.memory_mib for device in anyway))}"

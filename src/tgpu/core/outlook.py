@@ -19,7 +19,7 @@ from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan, Reservation, Start
 from tgpu.core.planner import is_settled, plan
 from tgpu.core.policy import Policy
-from tgpu.core.units import Unit, domains, room_for, unit_at
+from tgpu.core.units import Unit, domains, hardest_first, room_for, unit_at
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.priority import TERMS, grace_s
@@ -32,7 +32,8 @@ class Outlook:
     def __init__(self, picture: Picture, policy: Policy, engine: Engine) -> None:
         self.picture, self.policy = picture, policy
         self._engine = with_outside_scorers(engine, picture, policy)
-        made = None if is_settled(picture) else plan(picture, policy, engine=engine)
+        settled = is_settled(picture) and not len(picture.table.verdict.refused)
+        made = None if settled else plan(picture, policy, engine=engine)
         self.made = made
         given = picture.reservations if made is None else made.reservations
         self.reservations = [each for each in given if _is_there(picture, each)]
@@ -63,9 +64,32 @@ class Outlook:
             if of_rank <= rank and task_id not in each.task_ids:
                 slot = paper.table.waiting.slot_of[each.task_ids[0]]
                 backfill.keep(unit_at(paper, slot), of_rank, each)
-        ground = Ground(paper, backfill)
-        ground.keep_licences(self.picture.waiting[task_id], rank)
+        ground, task = Ground(paper, backfill), self.picture.waiting[task_id]
+        ground.keep_licences(task, rank)
+        if task.held and self.made is not None:
+            ground.keep_quotas(task, self._refused_before(rank, task, self.made.line))
+            if not self._is_refused(task, self.made.line):
+                ground.first_in_line = None
         return ground
+
+    def _refused_before(self, rank: int, task: TaskBrief, line: Sequence[TaskId]) -> list[TaskBrief]:
+        """Whom quotas refuse before the task is asked, if it is of that class; where only turns would tell
+        who comes first, also those who may come later."""
+        waiting, head = self.picture.table.waiting, head_of(self.picture, task)
+        slot, found = waiting.slot_of[head], []
+        for task_id in line:
+            if self.rank_of(task_id) > rank or task_id == head:
+                break
+            if not waiting.stands_behind(waiting.slot_of[task_id], slot):
+                found.append(self.picture.waiting[task_id])
+        return found
+
+    def _is_refused(self, task: TaskBrief, line: Sequence[TaskId]) -> bool:
+        """It, or one alike before it."""
+        waiting = self.picture.table.waiting
+        slot, others = waiting.slot_of[head_of(self.picture, task)], [waiting.slot_of[each] for each in line]
+        same = (waiting.kind[others] == waiting.kind[slot]) & (waiting.tenant[others] == waiting.tenant[slot])
+        return bool(same.any())
 
 
 class Ground:
@@ -78,6 +102,8 @@ class Ground:
         """Of those that are free: kept for others who lack more."""
         self.keepers: dict[int, TaskBrief] = {}
         """By licence: for whom first."""
+        self.first_in_line: TaskBrief | None = None
+        """Of those for whom a part of a quota is kept, the first without whom there would be room."""
 
     def keep_licences(self, task: TaskBrief, rank: int) -> None:
         """The first of each kind who lacks some keeps those that are free, if it stands before the task."""
@@ -100,6 +126,27 @@ class Ground:
             self.kept_licences += np.minimum(need, self.paper.cluster_free - self.kept_licences)
             for column in np.flatnonzero(need).tolist():
                 self.keepers.setdefault(column, other)
+
+    def keep_quotas(self, task: TaskBrief, refused: list[TaskBrief]) -> None:
+        """What these ask for is not for the task, which is held as they are."""
+        paper, tasks = self.paper, members_of(self.paper.picture, task)
+        lacks = self.lacks_quota(tasks)
+        for other in refused:
+            demand = self._demand(members_of(paper.picture, other))
+            paper.engine.refuse(*demand, paper.tree, paper.refused.promised)
+            if not lacks and self.lacks_quota(tasks):
+                lacks, self.first_in_line = True, other
+
+    def lacks_quota(self, tasks: Sequence[TaskBrief]) -> bool:
+        """Whether some quota has no room for those that are held beside what is kept for others."""
+        paper = self.paper
+        lacks, _ = paper.engine.lacking(*self._demand(tasks), paper.tree, paper.refused.promised)
+        return bool(lacks)
+
+    def _demand(self, tasks: Sequence[TaskBrief]) -> tuple[int, int, Ints, int, int]:
+        number = self.paper.table.tenants.number(tasks[0].tenant_id)
+        gpu_ms = sum(self.paper.policy.gpu_ms(task) for task in tasks)
+        return self.row_of(tasks[0]), number, self.asked(tasks), len(tasks), gpu_ms
 
     def kind_of(self, task: TaskBrief) -> int:
         kind = self.paper.table.kind_of(task)
@@ -148,12 +195,14 @@ class Ground:
         return free, gpu
 
     def is_admitted(self, tasks: Sequence[TaskBrief]) -> bool:
-        """Whether the quota has room for those that are held; on the burst, if their class may."""
-        if not tasks[0].held:
-            return True
-        paper, total = self.paper, self.asked(tasks)
-        row, ways = self.row_of(tasks[0]), (False, True) if self.may_burst(tasks[0]) else (False,)
-        return any(paper.engine.admitted(row, total, paper.tree, burst) for burst in ways)
+        """Whether the quota has room for those that are held; or the burst, if their class may."""
+        return not tasks[0].held or not self.lacks_quota(tasks) or self.fits_burst(tasks)
+
+    def fits_burst(self, tasks: Sequence[TaskBrief]) -> bool:
+        if not self.may_burst(tasks[0]):
+            return False
+        paper, row = self.paper, self.row_of(tasks[0])
+        return bool(paper.engine.burst_has_room(row, self.asked(tasks), paper.tree))
 
     def may_burst(self, task: TaskBrief) -> bool:
         of_class = TERMS[task.priority_class].may_burst
@@ -214,7 +263,8 @@ class Ground:
         if first.gang is None:
             return Unit(slots[0], first, None, slots)
         known = self.paper.picture.gangs.of(first.task_id.job_id)
-        return Unit(slots[0], first, GangState(known.job_id, first.gang, known.waiting, known.running), slots)
+        gang = GangState(known.job_id, first.gang, known.waiting, known.running, known.over)
+        return Unit(slots[0], first, gang, slots)
 
 
 def _is_there(picture: Picture, reservation: Reservation) -> bool:
@@ -232,10 +282,7 @@ def members_of(picture: Picture, task: TaskBrief) -> list[TaskBrief]:
     if task.gang is None:
         return [task]
     tasks = [picture.waiting[task_id] for task_id in picture.gangs.of(task.task_id.job_id).waiting]
-    return sorted(
-        tasks,
-        key=lambda t: (-t.request.gpu_milli, -t.request.cpu_milli, -t.request.memory_mib, t.task_id),
-    )
+    return sorted(tasks, key=hardest_first)
 
 
 def _own(special: Special) -> Special:

@@ -21,6 +21,7 @@ from tgpu.core.kernel.shapes import (
 )
 from tgpu.core.picture import Picture
 from tgpu.core.policy import Policy
+from tgpu.core.refusals import Refused
 
 
 class Paper:
@@ -36,6 +37,7 @@ class Paper:
         self.tree = table.tree(picture.now_ms)
         self.short: Ints = np.full(len(table.tenants.row_of), NEVER, dtype=np.int64)
         """See `Stream.short`: in all classes."""
+        self.refused = Refused(table, len(self.kinds.gpus))
         self.waiting = table.waiting.arrays()
         self.cluster_free = table.cluster_free.copy()
         self.special = _no_special(self.nodes)

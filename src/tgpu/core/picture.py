@@ -282,6 +282,17 @@ class Picture:
         self.table.release(task_id, self._now_ms)
         return placed
 
+    def ended(self, task: TaskBrief) -> None:
+        """A task that left its place is over: what is left of its gang may have waited for that."""
+        gang = None if task.gang is None else self.gangs.ended(task.task_id.job_id)
+        if gang is not None and gang.waiting and gang.complete:
+            self._queue(min(gang.waiting))
+
+    def closed(self, task: TaskBrief) -> None:
+        """A task that waited no more is over, and whoever waits of its gang is about to be."""
+        if task.gang is not None:
+            self.gangs.ended(task.task_id.job_id)
+
     def live(self, attempt_id: AttemptId) -> Placed | None:
         placed = self.placed.get(attempt_id.task_id)
         return placed if placed is not None and placed.attempt_id == attempt_id else None
@@ -335,7 +346,7 @@ class Picture:
         """The plan has been carried out: who it found no room for need not be asked again soon."""
         self.reservations = made.reservations
         if made.verdict is not None:
-            self.table.verdict.settled(made.verdict, made.deferred)
+            self.table.verdict.settled(made.verdict, made.deferred, made.refused)
 
     # Questions
 

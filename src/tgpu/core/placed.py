@@ -23,6 +23,8 @@ class Placed:
     assigned_ms: int = 0
     stop_cause: Cause | None = None
     """Why it was told to stop, if it was."""
+    stop_detail: str = ""
+    """What its node is told of it, where the cause alone does not tell."""
     stop_by_ms: int | None = None
     """When it is gone at the latest, then."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tgpu.core.columns.verdict import NOBODY, Refusals
 from tgpu.core.kernel.shapes import Ints
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.quota import Admission
@@ -69,3 +70,7 @@ class Plan:
     """Who was found to have no room, by class and kind: what the next cycle need not ask again."""
     deferred: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
     """(class, kind) of those who get their reservation as soon as somebody could pass them."""
+    refused: Refusals = field(default_factory=lambda: NOBODY, compare=False, repr=False)
+    """Tenants and kinds of whom some were passed over for a quota: the next cycle asks them in any case."""
+    line: tuple[TaskId, ...] = field(default=(), compare=False, repr=False)
+    """Held tasks that their quota refused, in that order; of those alike, and of a gang, the first."""

@@ -18,7 +18,16 @@ from tgpu.core.picture import Picture
 from tgpu.core.plan import Plan, Reservation
 from tgpu.core.policy import Policy
 from tgpu.core.preemption import Preemption
-from tgpu.core.starting import ADMITTED, CHARGED, lacks_only_licences, may_be_admitted, may_begin, start
+from tgpu.core.starting import (
+    ADMITTED,
+    CHARGED,
+    burst_has_room,
+    is_passed_over,
+    lacks_only_licences,
+    may_begin,
+    quotas_allow,
+    start,
+)
 from tgpu.core.starts import Starts
 from tgpu.core.streams import line_up, stream_of
 from tgpu.core.units import Unit, sleeps, unit_at
@@ -57,6 +66,8 @@ class Cycle:
         self._preemption = Preemption(self._paper, self._backfill)
         kinds = len(self._paper.kinds.gpus)
         self._blocked_ms = nothing_blocked(kinds) if self._whole else cured(self._paper, policy)
+        if not self._whole:
+            self._paper.refused.recall()
         self._orders = policy.order_names
         self._deferred: list[tuple[int, int]] = []
         """(class, kind) of those whose reservation is nobody's concern yet."""
@@ -113,7 +124,7 @@ class Cycle:
             unit = unit_at(self._paper, self._paper.table.waiting.slot_of[min(gang.waiting)])
             if TERMS[unit.task.priority_class].rank != rank or not self._can_be_repaired(gang):
                 continue
-            if self._quota_allows(unit):
+            if quotas_allow(self._paper, unit):
                 self._try(unit, rank, self._promised(unit))
 
     def _can_be_repaired(self, gang: GangState) -> bool:
@@ -153,12 +164,9 @@ class Cycle:
 
     def _is_free(self, unit: Unit) -> bool:
         """Not decided yet, not held back by its quota, and whole: a damaged gang was looked at before."""
-        if self._paper.waiting.taken[unit.slot] or not self._quota_allows(unit):
+        if self._paper.waiting.taken[unit.slot] or not quotas_allow(self._paper, unit):
             return False
         return unit.gang is None or (unit.gang.complete and not unit.gang.running)
-
-    def _quota_allows(self, unit: Unit) -> bool:
-        return may_begin(self._paper, unit) and may_be_admitted(self._paper, unit)
 
     def _still_holds(self, unit: Unit, rank: int, reservation: Reservation) -> bool:
         """Nothing was cured for it, and nobody has touched its nodes in this plan."""
@@ -174,7 +182,7 @@ class Cycle:
 
     def _fill(self, rank: int, order: str) -> None:
         """Compiled as long as tasks fit; who needs a closer look is looked at here."""
-        stream = stream_of(self._paper, rank, order) if self._anybody_open(rank, rank + 1) else None
+        stream = stream_of(self._paper, rank, order) if self._anybody_to_ask(rank) else None
         if stream is None:
             return
         self._pauses.mark(stream)
@@ -185,15 +193,13 @@ class Cycle:
             if self._pauses.lift(slot):
                 continue
             unit = unit_at(self._paper, slot)
-            if why == GANG and not may_begin(self._paper, unit):
-                continue
-            if why == GANG and not may_be_admitted(self._paper, unit):
-                stream.held_stop[queue] = True
+            if why == GANG and (is_passed_over(self._paper, unit) or self._is_settled(unit, rank)):
+                stream.head[queue] += 1
                 continue
             self._look_closer(why, unit, rank)
             if why == GANG or self._paper.waiting.taken[slot]:
                 line_up(self._paper, stream)
-            if not self._anybody_open(rank, rank + 1):
+            if not self._anybody_to_ask(rank):
                 break
 
     def _run_kernel(self, stream: Stream, rank: int) -> tuple[int, int, int]:
@@ -278,6 +284,10 @@ class Cycle:
         kinds = min(shortest_ms.shape[1], self._blocked_ms.shape[1])
         return bool((shortest_ms[rank:end, :kinds] < self._blocked_ms[rank:end, :kinds]).any())
 
+    def _anybody_to_ask(self, rank: int) -> bool:
+        """Somebody to try, or somebody for whom a part of a quota may have to be kept."""
+        return self._anybody_open(rank, rank + 1) or self._paper.refused.anybody_recalled(rank)
+
     @cached_property
     def _anybody_held(self) -> bool:
         return bool(self._paper.waiting.held.any())
@@ -316,7 +326,7 @@ class Cycle:
                 self._paper.waiting.taken[list(unit.members)] = True
             elif why == GANG and not may_begin(self._paper, unit):
                 continue
-            elif why == GANG and not may_be_admitted(self._paper, unit, burst=True):
+            elif why == GANG and not burst_has_room(self._paper, unit):
                 stream.held_stop[queue] = True
             elif why == GANG and start(self._paper, unit, burst=True):
                 line_up(self._paper, stream)
@@ -328,6 +338,8 @@ class Cycle:
         settled = [(rank, unit.slot) for rank, unit in self._asleep]
         slot_of = self._paper.table.waiting.slot_of
         settled += [(rank, slot_of[min(given.task_ids)]) for rank, _, given in self._backfill.given]
+        if self._pauses.enough:
+            settled = []  # others of their kinds may not have been asked yet
         for rank, slot in settled:
             kind, limit_ms = self._paper.waiting.kind[slot], self._paper.waiting.limit_ms[slot]
             self._blocked_ms[rank, kind] = min(self._blocked_ms[rank, kind], limit_ms)
@@ -342,6 +354,8 @@ class Cycle:
             more=bool(self._preemption.put_off) or self._pauses.enough,
             verdict=self._blocked_ms,
             deferred=tuple(self._deferred),
+            refused=self._paper.refused.found(cut_short=self._pauses.enough),
+            line=self._paper.refused.in_line(),
         )
 
 

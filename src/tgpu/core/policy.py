@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tgpu.core.rules import RULES, Rule
 from tgpu.domain.charges import charged_gpu_milli
@@ -16,6 +17,14 @@ OutsideOrder = Callable[[TaskBrief, int], tuple[int, ...]]
 """(task, now in ms) → a key; the smallest is served first."""
 OutsideScorer = Callable[[Request, Node, "Left"], float]
 """(request, node, what is left there) → a score; the highest is taken."""
+
+
+class OnGpuFailure(StrEnum):
+    """What becomes of a task whose GPU failed."""
+
+    REQUEUE = "requeue"
+    KEEP = "keep"
+    FAIL = "fail"
 
 
 class UnknownPolicyError(ValueError):
@@ -61,6 +70,7 @@ class Policy:
     half_life_s: int = 7 * 24 * 3600
     cluster_generic: Mapping[str, int] = field(default_factory=dict)
     """What the cluster as a whole has of a named resource: licences."""
+    on_gpu_failure: OnGpuFailure = OnGpuFailure.REQUEUE
     rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))
     outside_rules: Mapping[str, Rule] = field(default_factory=dict)
     outside_orders: Mapping[str, OutsideOrder] = field(default_factory=dict)

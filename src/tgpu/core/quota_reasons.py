@@ -76,14 +76,18 @@ def _begins(ground: Ground, tasks: list[TaskBrief]) -> _Told:
 
 
 def begin_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
-    """Somebody of its tenant, served before it, who may not begin, and takes not more than this one."""
+    """Somebody of its tenant, served before it, who may not begin, and takes not more than this one. Who is
+    held is in nobody's way like that, except on the burst."""
     if not ground.paper.table.quotas.limits_begin:
         return None
     waiting, picture = ground.paper.table.waiting, ground.paper.picture
     slot = waiting.slot_of[head_of(picture, tasks[0])]
     gpu_ms = sum(ground.paper.policy.gpu_ms(task) for task in tasks)
     asked: set[tuple[int, int]] = set()
+    on_burst = tasks[0].held and ground.may_burst(tasks[0]) and ground.lacks_quota(tasks)
     for other in _served_before(ground, slot):
+        if waiting.held[other] and not on_burst:
+            continue
         kind = (int(waiting.kind[other]), int(waiting.gpu_ms[other]))
         short = -1 if kind in asked else ground.short_of(members_of(picture, waiting.task(other)))
         if 0 <= short <= gpu_ms:
@@ -168,25 +172,32 @@ def _time_left_s(tasks: list[TaskBrief], gpu_ms: int) -> int:
 
 
 def _held(ground: Ground, tasks: list[TaskBrief]) -> _Told:
-    """A limit on the way to the root, or somebody held before it in its queue."""
-    task = tasks[0]
-    if not task.held:
+    """A limit on the way to the root, or somebody who waits for one before it."""
+    if not tasks[0].held:
         return
-    if not ground.is_admitted(tasks):
-        yield _limit(ground, tasks)
+    if ground.is_admitted(tasks):
+        other = burst_before(ground, tasks)
+        if other is not None:
+            job_id = other.task_id.job_id
+            text = (
+                f"held: job {job_id} comes before it, and neither quota nor burst has room for that one yet"
+            )
+            yield Reason("quota", text, {"job_id": job_id}), None
         return
-    other = held_before(ground, task)
-    if other is not None:
-        number_of = other.task_id.job_id
-        text = f"held: job {number_of} comes before it, and the quota has no room for that one yet"
-        yield Reason("quota", text, {"job_id": number_of}), None
+    total = ground.asked(tasks)
+    where = _where(ground, tasks[0], total)
+    if where is not None:
+        yield _limit(ground, tasks, *where)
+    elif ground.first_in_line is not None:
+        yield _kept(ground, tasks, ground.first_in_line), None
 
 
-def held_before(ground: Ground, task: TaskBrief) -> TaskBrief | None:
-    """The first before it in its queue whom the quota does not admit: nobody held passes that one."""
-    waiting = ground.paper.table.waiting
-    picture = ground.paper.picture
-    slot = waiting.slot_of[head_of(picture, task)]
+def burst_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
+    """Of one who may only have the burst: the first before it in its queue for whom the burst has no room."""
+    if not ground.may_burst(tasks[0]) or not ground.lacks_quota(tasks):
+        return None
+    waiting, picture = ground.paper.table.waiting, ground.paper.picture
+    slot = waiting.slot_of[head_of(picture, tasks[0])]
     name = waiting.queue_of(slot)
     if name is None:
         return None
@@ -194,22 +205,51 @@ def held_before(ground: Ground, task: TaskBrief) -> TaskBrief | None:
     slots = slots[waiting.held[slots]]
     asked: set[tuple[int, int]] = set()
     for other in slots.tolist():
-        kind = (int(waiting.kind[other]), int(waiting.tenant[other]))
-        if kind not in asked and not ground.is_admitted(members_of(picture, waiting.task(other))):
-            return waiting.task(other)
+        kind, task = (int(waiting.kind[other]), int(waiting.tenant[other])), waiting.task(other)
+        if kind not in asked and ground.may_burst(task) and not ground.fits_burst(members_of(picture, task)):
+            return task
         asked.add(kind)
     return None
 
 
-def _limit(ground: Ground, tasks: list[TaskBrief]) -> tuple[Reason, int | None]:
-    tree, total = ground.paper.tree, ground.asked(tasks)
-    row, column = _where(ground, tasks[0], total)
-    name = (*BASIC, *ground.paper.table.quotas.names)[column]
+def _kept(ground: Ground, tasks: list[TaskBrief], first: TaskBrief) -> Reason:
+    """There would be room, if nobody else waited for some of it."""
+    total, kept = ground.asked(tasks), ground.asked(members_of(ground.paper.picture, first))
+    job_id, where = first.task_id.job_id, _where(ground, tasks[0], total, kept)
+    data: dict[str, object] = {"job_id": job_id}
+    if where is None:  # tasks that run, or GPU-hours
+        text = f"held: job {job_id} comes before it, and waits for a limit that both of them need"
+        return Reason("quota", text, data)
+    row, column = where
+    name, exact, said = _numbers(ground, row, column, total)
+    kept_for = int(kept[column])
     label, unit = _label(name)
+    text = (
+        f"held by the quota of tenant {tenant_at(ground, row)}: {_admitted(name, exact, said)}, job {job_id} "
+        f"comes before it and needs {_in_words(column, unit, kept_for)}, and it needs {said[3]}"
+    )
+    most, used, _, needs = (amount / unit for amount in exact)
+    data |= {"tenant_id": tenant_at(ground, row), "resource": label, "limit": most, "used": used}
+    return Reason("quota", text, data | {"kept": kept_for / unit, "needs": needs})
+
+
+def _numbers(ground: Ground, row: int, column: int, total: Ints) -> tuple[str, list[int], list[str]]:
+    """Of what; limit, admitted, on the burst and needed, exactly and in words."""
+    tree = ground.paper.tree
+    name = (*BASIC, *ground.paper.table.quotas.names)[column]
     exact = [
         int(amounts[column]) for amounts in (tree.limit[row], tree.admitted[row], tree.burst[row], total)
     ]
-    said = [bare_amount(column, amount) if unit == 1 else number(amount / unit) for amount in exact]
+    return name, exact, [_in_words(column, _label(name)[1], amount) for amount in exact]
+
+
+def _in_words(column: int, unit: int, amount: int) -> str:
+    return bare_amount(column, amount) if unit == 1 else number(amount / unit)
+
+
+def _limit(ground: Ground, tasks: list[TaskBrief], row: int, column: int) -> tuple[Reason, int | None]:
+    name, exact, said = _numbers(ground, row, column, ground.asked(tasks))
+    label, unit = _label(name)
     tenant_id = tenant_at(ground, row)
     on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
     text = (
@@ -229,7 +269,7 @@ def _limit(ground: Ground, tasks: list[TaskBrief]) -> tuple[Reason, int | None]:
     holders = _largest(charged)
     if holders:
         first, amount = holders[0]
-        has = bare_amount(column, amount) if unit == 1 else number(amount / unit)
+        has = _in_words(column, unit, amount)
         text += f"; job {first.task.task_id.job_id} of {first.task.user} has {has}"
         data["job_ids"] = [placed.task.task_id.job_id for placed, _ in holders]
     freed = [_freed_ms(charged, exact[1] + exact[3] - exact[0])]
@@ -254,15 +294,17 @@ def _admitted(name: str, exact: list[int], said: list[str]) -> str:
     return f"{said[1]} of {said[0]} {of} {verb} admitted"
 
 
-def _where(ground: Ground, task: TaskBrief, total: Ints) -> tuple[int, int]:
-    """The first level from the task up, and what there, that has no room."""
+def _where(ground: Ground, task: TaskBrief, total: Ints, kept: Ints | int = 0) -> tuple[int, int] | None:
+    """The first level from the task up, and what there, that has no room, beside so much that may be kept."""
     tree, row = ground.paper.tree, ground.row_of(task)
+    own = ground.paper.refused.promised[ground.paper.table.tenants.number(task.tenant_id)]
     while row >= 0:
-        over = (tree.limit[row] >= 0) & (total > 0) & (tree.admitted[row] + total > tree.limit[row])
+        here = np.minimum(kept, np.maximum(own, tree.promised[row])[: len(total)])
+        over = (tree.limit[row] >= 0) & (total > 0) & (tree.admitted[row] + here + total > tree.limit[row])
         if over.any():
             return row, int(np.argmax(over))
         row = int(tree.parent[row])
-    raise AssertionError("some limit has no room")
+    return None
 
 
 def _label(name: str) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """Where may a task run at all? One function per rule: None, or why not, even if the node were empty."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tgpu.domain.job import LabelOp, LabelRule, Request
 from tgpu.domain.label_rules import holds
@@ -64,11 +65,16 @@ RULES: dict[str, Rule] = {
 def device_suits(device: Device, request: Request) -> bool:
     """`a100` names an `NVIDIA A100-SXM4-80GB`; case does not matter."""
     return (
-        device.healthy
+        device.is_usable
         and (request.gpu_type is None or request.gpu_type.lower() in device.model.lower())
         and device.memory_mib >= request.gpu_memory_mib
         and not is_barred(device, request)
     )
+
+
+def as_if_well(device: Device) -> Device:
+    """The same device in better times: neither ill nor used by others."""
+    return device if device.is_usable else replace(device, healthy=True, avoided=False)
 
 
 def is_barred(device: Device, request: Request) -> bool:

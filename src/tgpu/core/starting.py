@@ -1,5 +1,6 @@
 """Start a unit now, if it has room."""
 
+from tgpu.core.kernel.promises import HOURS
 from tgpu.core.kernel.shapes import NEVER, NOWHERE, Ints, Nodes, Small, Special
 from tgpu.core.paper import Paper
 from tgpu.core.units import Unit, domains, member_kinds, room_for
@@ -37,11 +38,43 @@ def may_begin(paper: Paper, unit: Unit) -> bool:
     return False
 
 
-def may_be_admitted(paper: Paper, unit: Unit, *, burst: bool = False) -> bool:
-    """False if it is held, and some quota from root to leaf has no room for it."""
+def quotas_allow(paper: Paper, unit: Unit) -> bool:
+    """Whether it may be tried, before everybody else of its class; if not, nothing is kept for it yet."""
     if not paper.waiting.held[unit.slot]:
-        return True
-    return bool(paper.engine.admitted(paper.tenant_row(unit.slot), asked(paper, unit), paper.tree, burst))
+        return may_begin(paper, unit)
+    lacks, _ = paper.engine.lacking(*_demand(paper, unit), paper.tree, paper.refused.promised)
+    return not lacks and _gpu_ms(paper, unit) < paper.short[paper.waiting.tenant[unit.slot]]
+
+
+def is_passed_over(paper: Paper, unit: Unit) -> bool:
+    """Like the kernel's: for some quota. What a held unit asks for is then kept for it."""
+    if paper.waiting.held[unit.slot]:
+        lacks = int(paper.engine.refuse(*_demand(paper, unit), paper.tree, paper.refused.promised))
+    else:
+        lacks = 0 if may_begin(paper, unit) else HOURS
+    if not lacks:
+        return False
+    tenant, kind = int(paper.waiting.tenant[unit.slot]), int(paper.waiting.kind[unit.slot])
+    paper.refused.note(tenant, kind, lacks)
+    if paper.waiting.held[unit.slot]:
+        paper.refused.join_line(unit.slot)
+    return True
+
+
+def burst_has_room(paper: Paper, unit: Unit) -> bool:
+    return bool(paper.engine.burst_has_room(paper.tenant_row(unit.slot), asked(paper, unit), paper.tree))
+
+
+def _demand(paper: Paper, unit: Unit) -> tuple[int, int, Ints, int, int]:
+    """Its row and tenant, and what it asks of quotas: amounts, tasks, GPU-hours."""
+    number = int(paper.waiting.tenant[unit.slot])
+    return (
+        paper.tenant_row(unit.slot),
+        number,
+        asked(paper, unit),
+        len(unit.members),
+        _gpu_ms(paper, unit),
+    )
 
 
 def admit(paper: Paper, unit: Unit, *, burst: bool = False) -> None:

@@ -43,6 +43,12 @@ def stream_of(paper: Paper, rank: int, order: str, *, burst: bool = False) -> St
         burst,
         paper.table.quotas.limits_begin,
         paper.short,
+        paper.refused.asks and not burst,
+        paper.refused.promised,
+        paper.refused.codes,
+        paper.refused.before,
+        paper.refused.line,
+        paper.refused.filled,
     )
     line_up(paper, stream)
     return stream

@@ -32,7 +32,7 @@ def unit_at(paper: Paper, slot: int) -> Unit:
         return Unit(slot, task, None, (slot,), task.status is not Status.PREEMPTED, task.eligible_ms)
     gang = paper.picture.gangs.of(task.task_id.job_id)
     members = [paper.table.waiting.slot_of[task_id] for task_id in gang.waiting]
-    members.sort(key=lambda member: _hardest_first(paper, member))
+    members.sort(key=lambda member: hardest_first(paper.table.waiting.task(member)))
     tasks = [paper.table.waiting.task(member) for member in members]
     preempted = any(member.status is Status.PREEMPTED for member in tasks)
     eligible_ms = max(member.eligible_ms for member in tasks)
@@ -44,9 +44,8 @@ def sleeps(paper: Paper, unit: Unit) -> bool:
     return unit.eligible_ms > paper.now_ms
 
 
-def _hardest_first(paper: Paper, slot: int) -> tuple[bool, int, int, int, TaskId]:
+def hardest_first(task: TaskBrief) -> tuple[bool, int, int, int, TaskId]:
     """Who may be on few nodes goes before who would take those as well as any other."""
-    task = paper.table.waiting.task(slot)
     request = task.request
     anywhere = not (request.node_id or request.node_selector or request.node_rules or request.gpu_type)
     return (anywhere, -request.gpu_milli, -request.cpu_milli, -request.memory_mib, task.task_id)

@@ -35,6 +35,8 @@ class Action(StrEnum):
     LOGS = "logs"
     SUBMIT = "submit"
     CANCEL = "cancel"
+    ENTER = "enter"
+    """Run programs inside running jobs, and attach to their terminals."""
     MANAGE = "manage"
     """Tenants, members, quotas, tokens, nodes: what the role allows."""
 

@@ -9,7 +9,11 @@ _PLAIN = {
     Cause.COULD_NOT_START: "could not be started",
     Cause.REBOOTED: "its machine restarted",
     Cause.NODE_LOST: "its node lost it",
+    Cause.DEVICE_LOST: "its GPU failed",
+    Cause.MEMORY_PRESSURE: "gave way because its node ran short of memory",
     Cause.SUPERSEDED: "another attempt of its task goes on",
+    Cause.GANG_BROKEN: "was stopped with its gang",
+    Cause.GANG_RESTARTED: "its gang starts anew",
     Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
 }
 

@@ -1,9 +1,10 @@
 """What was asked (a job, its groups, their requests), and what became of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from tgpu.domain.container import Container
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
@@ -70,6 +71,10 @@ class Gang:
     """At most so many of them on one node; None: as many as fit."""
     topology: str | None = None
     """A label (`rack`) whose value must be the same on all their nodes."""
+    repairs: bool = True
+    """Whether one that was lost is replaced while the others run on; else all of them start anew."""
+    over: int = 0
+    """How many of its tasks were over when this was read; the others are to be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,25 @@ class Group:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: Mapping[str, str] = field(default_factory=dict)
     """Variables by where their values are found when it starts: `store:NAME`, or `file:PATH` on its node."""
+    container: Container | None = None
+    """What each runs in; None: as a process of its node."""
+    cpu_limit_milli: int | None = None
+    """What each may use at most; None: what it reserves, or of a whole node everything."""
+    memory_limit_mib: int | None = None
+    """The same of memory; who reserves none has no limit."""
+
+    @property
+    def cpu_most_milli(self) -> int:
+        """What each may use; 0: as much as there is."""
+        if self.cpu_limit_milli is not None:
+            return self.cpu_limit_milli
+        return 0 if self.request.exclusive else self.request.cpu_milli
+
+    @property
+    def memory_most_mib(self) -> int:
+        if self.memory_limit_mib is not None:
+            return self.memory_limit_mib
+        return 0 if self.request.exclusive else self.request.memory_mib
 
 
 class OnReturn(StrEnum):
@@ -112,6 +136,32 @@ class JobSpec:
     on_return: OnReturn = OnReturn.LONGEST
     once: bool = False
     """At most one live attempt, ever: one that is cut off from all servers is frozen in time."""
+    pty: bool = False
+    """It has a terminal of its own, to which people attach; else its stdin is /dev/null."""
+    gang: Gang | None = None
+    """Its tasks run whole or not at all; None: each for itself."""
+    fail_together: bool = True
+    """Of a gang: once one of its tasks fails, the others are stopped; if one is lost, all start anew."""
+
+    @property
+    def task_count(self) -> int:
+        """Tasks are numbered from zero, over all groups in their order."""
+        return sum(group.tasks for group in self.groups)
+
+    def group_index_of(self, task_index: int) -> int:
+        first = 0
+        for index, group in enumerate(self.groups):
+            first += group.tasks
+            if task_index < first:
+                return index
+        raise IndexError(f"a job of {first} tasks has no task {task_index}")
+
+    def group_of(self, task_index: int) -> Group:
+        return self.groups[self.group_index_of(task_index)]
+
+    def gang_now(self, over: int) -> Gang | None:
+        """What each of its live tasks knows of its gang, of which so many are over."""
+        return None if self.gang is None else replace(self.gang, repairs=not self.fail_together, over=over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +234,8 @@ class Exit:
     peak_memory_mib: int = 0
     gpu_ms: int | None = None
     """Busy milliseconds of its devices, added up; None if nobody measured."""
+    memory_limit_mib: int | None = None
+    """What it was held to; None: nothing, or nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +273,32 @@ class Job:
     """Who asked for it to be cancelled, once somebody has."""
     held: bool = False
     """It waits until its tenant's quota admits it."""
+    counts: Mapping[Status, int] | None = None
+    """Of a job of several tasks: how many are in each status. Of one task: None, the status tells it."""
 
     @property
     def task_id(self) -> TaskId:
+        """The first one, of most jobs the only one."""
         return TaskId(self.job_id, 0)
+
+    @property
+    def task_counts(self) -> Mapping[Status, int]:
+        return {self.status: 1} if self.counts is None else self.counts
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task of a job as the store knows it now."""
+
+    task_id: TaskId
+    group: str
+    status: Status
+    attempts: int
+    attempt: Attempt | None = None
+    """The one that it goes on with, or its last."""
+    cause: Cause | None = None
+    """Why it was closed without having run, if it was."""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

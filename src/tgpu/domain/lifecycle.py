@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Status(StrEnum):
-    """Where a task stands; a job of one task stands where its task does."""
+    """Where a task stands; a job stands where its tasks do (`job_status.py`)."""
 
     PENDING = "pending"
     SCHEDULED = "scheduled"
@@ -99,17 +99,24 @@ class Cause(StrEnum):
     TIME_LIMIT = "time-limit"
     NODE_LOST = "node-lost"
     REBOOTED = "rebooted"
+    DEVICE_LOST = "device-lost"
     SUPERVISOR_LOST = "supervisor-lost"
     CANCELLED = "cancelled"
     COULD_NOT_START = "could-not-start"
     WAITED_TOO_LONG = "waited-too-long"
     PREEMPTED = "preempted"
     SUPERSEDED = "superseded"
+    MEMORY_PRESSURE = "memory-pressure"
+    """Its node ran short of memory, and it gave way before others there."""
+    GANG_BROKEN = "gang-broken"
+    """Another task of its gang failed, and it was stopped for that."""
+    GANG_RESTARTED = "gang-restarted"
+    """Another task of its gang was lost, or did not get ready, and all of them start anew."""
 
     @property
     def is_infrastructure(self) -> bool:
         """Not the user's doing: tried again if the job allows it."""
-        return self in (Cause.NODE_LOST, Cause.REBOOTED)
+        return self in (Cause.NODE_LOST, Cause.REBOOTED, Cause.DEVICE_LOST, Cause.MEMORY_PRESSURE)
 
 
 class Move(NamedTuple):
@@ -148,7 +155,7 @@ TASK_MOVES = (
     Move(Status.PREEMPTED, Happening.RETURNED, Status.RUNNING),
     Move(Status.PREEMPTED, Happening.SUCCEEDED, Status.COMPLETED),
 )
-JOB_MOVES = TASK_MOVES  # a job of one task moves with it
+JOB_MOVES = TASK_MOVES  # a job of one task moves with it; one of several is summed up (`job_status.py`)
 
 ATTEMPT_MOVES = (
     Move(None, AttemptHappening.ASSIGNED, AttemptState.ASSIGNED),

@@ -12,6 +12,17 @@ NOT_NODE_NAMES = frozenset({"drain", "undrain", "remove", "join-token", "join-to
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """A process on a GPU that belongs to no task of this cluster's."""
+
+    pid: int
+    user: str
+    program: str
+    memory_mib: int
+    """About so much: told anew only when it has changed a lot. 0 is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One GPU, known by its index on the node; a sick one is not given out."""
 
@@ -24,6 +35,35 @@ class Device:
     note: str = ""
     island: int | None = None
     """Devices of one number reach each other directly (NVLink)."""
+    lost: bool = False
+    """It is not healthy, and what runs on it cannot go on."""
+    foreign: tuple[ForeignUse, ...] = ()
+    """Who uses it outside of tgpu."""
+    avoided: bool = False
+    """Nothing new is put there while others use it."""
+    minor: int | None = None
+    """`/dev/nvidiaN`, which need not be its index."""
+    pci: str = ""
+    """Its address, as `/sys/bus/pci/devices` has it."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether something new may be put there."""
+        return self.healthy and not self.avoided
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSigns:
+    """What was measured of a GPU beside its use; None of what it does not tell."""
+
+    temperature_c: int | None = None
+    power_w: int | None = None
+    throttled: str = ""
+    """Why it runs slower than it could, if it does: `heat`, `power`, or both."""
+    ecc_uncorrected: int | None = None
+    """Memory errors that could not be corrected since the driver was loaded…"""
+    ecc_uncorrected_ever: int | None = None
+    """…and since it was made."""
 
 
 @dataclass(frozen=True, slots=True)

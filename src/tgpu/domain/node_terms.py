@@ -10,6 +10,8 @@ MAX_TERMS = 64
 EVERY_TAINT = "*"
 HOST_LABEL = "tgpu/host"
 """Every node has it: the name of the machine it is on."""
+CONTAINERS_LABEL = "tgpu.dev/containers"
+"""A node has it while its agent reaches a container engine: which one, `docker` or `podman`."""
 
 _TAINT = re.compile(r"[^\s,=*]{1,253}(=[^\s,=*]{1,253})?")
 _GENERIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")

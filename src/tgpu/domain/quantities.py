@@ -8,6 +8,7 @@ MAX_GPU_MILLI = 100_000 * MILLI
 MAX_MIB = 2**40  # one exbibyte, written in MiB
 MAX_SECONDS = 10 * 366 * 24 * 3600
 MAX_PRIORITY = 1_000_000
+MAX_TASKS = 10_000  # of one job
 MAX_GENERIC = 1_000_000_000
 
 _SUFFIX_MIB = {

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.node import Node
+from tgpu.domain.node import DeviceSigns, Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 
@@ -77,6 +77,7 @@ class DeviceView:
     """(job id, user)"""
     busy_percent: int | None = None
     memory_used_mib: int | None = None
+    signs: DeviceSigns = field(default_factory=DeviceSigns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,15 +37,15 @@ class Recent:
         return {"count": self._count, **quantiles}
 
 
-class _ByLabel(dict[str, Histogram]):
-    """A histogram's children by their label, looked up without the library's lock."""
+class _ByLabels(dict[tuple[str | int, ...], Histogram]):
+    """A histogram's children by their labels, looked up without the library's lock."""
 
     def __init__(self, parent: Histogram) -> None:
         super().__init__()
         self._parent = parent
 
-    def __missing__(self, label: str) -> Histogram:
-        child = self[label] = self._parent.labels(label)
+    def __missing__(self, labels: tuple[str | int, ...]) -> Histogram:
+        child = self[labels] = self._parent.labels(*labels)
         return child
 
 
@@ -116,8 +116,27 @@ class Metrics:
         self._device_memory = Gauge(
             "tgpu_device_memory_used_mib", "Memory of a GPU in use, measured.", device, registry=registry
         )
-        self._wait_of, self._run_of = _ByLabel(self._wait), _ByLabel(self._run)
-        self._completion_of = _ByLabel(self._completion)
+        self._device_healthy = Gauge(
+            "tgpu_device_healthy", "1 while a GPU is healthy.", device, registry=registry
+        )
+        self._device_foreign = Gauge(
+            "tgpu_device_foreign_processes",
+            "Processes on a GPU that belong to no job.",
+            device,
+            registry=registry,
+        )
+        self._device_heat = Gauge(
+            "tgpu_device_temperature_celsius", "How hot a GPU is.", device, registry=registry
+        )
+        self._device_power = Gauge("tgpu_device_power_watts", "What a GPU draws.", device, registry=registry)
+        self._device_errors = Gauge(
+            "tgpu_device_ecc_uncorrected",
+            "Errors of a GPU's memory that could not be corrected since its driver was loaded.",
+            device,
+            registry=registry,
+        )
+        self._wait_of, self._run_of = _ByLabels(self._wait), _ByLabels(self._run)
+        self._completion_of, self._request_of = _ByLabels(self._completion), _ByLabels(self._requests)
         self._waits, self._runs, self._completions, self._decisions = Recent(), Recent(), Recent(), Recent()
 
     def _fast(self, name: str, text: str) -> Histogram:
@@ -139,15 +158,15 @@ class Metrics:
         self._alert.labels(name).set(on)
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
-        self._wait_of[priority_class].observe(seconds)
+        self._wait_of[priority_class,].observe(seconds)
         self._waits.add(seconds)
 
     def observe_run(self, outcome: str, seconds: float) -> None:
-        self._run_of[outcome].observe(seconds)
+        self._run_of[outcome,].observe(seconds)
         self._runs.add(seconds)
 
     def observe_completion(self, outcome: str, seconds: float) -> None:
-        self._completion_of[outcome].observe(seconds)
+        self._completion_of[outcome,].observe(seconds)
         self._completions.add(seconds)
 
     def observe_decision(self, seconds: float) -> None:
@@ -161,7 +180,7 @@ class Metrics:
         self._commit.observe(seconds)
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        self._requests.labels(method, route, str(status)).observe(seconds)
+        self._request_of[method, route, status].observe(seconds)
 
     def percentiles(self) -> dict[str, dict[str, float | int | None]]:
         """Of the latest observations, in seconds."""
@@ -210,6 +229,11 @@ class Metrics:
             self._device_allocated,
             self._device_busy,
             self._device_memory,
+            self._device_healthy,
+            self._device_foreign,
+            self._device_heat,
+            self._device_power,
+            self._device_errors,
         )
 
     def _fill_node(self, view: NodeView) -> None:
@@ -227,8 +251,18 @@ class Metrics:
             self._used.labels(name, "cpu").set(view.used_cpu_milli / MILLI)
         if view.used_memory_mib is not None:
             self._used.labels(name, "memory_mib").set(view.used_memory_mib)
+        for known in capacity.devices:
+            self._device_healthy.labels(name, str(known.index)).set(known.healthy)
+            self._device_foreign.labels(name, str(known.index)).set(len(known.foreign))
         for device in view.devices:
             index = str(device.index)
+            for gauge, sign in (
+                (self._device_heat, device.signs.temperature_c),
+                (self._device_power, device.signs.power_w),
+                (self._device_errors, device.signs.ecc_uncorrected),
+            ):
+                if sign is not None:
+                    gauge.labels(name, index).set(sign)
             self._device_allocated.labels(name, index).set(device.allocated_milli / MILLI)
             if device.busy_percent is not None:
                 self._device_busy.labels(name, index).set(device.busy_percent / 100)

@@ -9,9 +9,22 @@ from enum import StrEnum
 
 import msgspec
 
+from tgpu.domain.container import Container
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.domain.node import Capacity
+from tgpu.domain.node import Capacity, DeviceSigns
+from tgpu.domain.priority import PriorityClass
+from tgpu.protocol.gangs import GangPlace, Go, Spot
+from tgpu.protocol.shells import (
+    CloseShell,
+    OpenShell,
+    ResizeShell,
+    ShellInput,
+    ShellOpened,
+    ShellOutput,
+    ShellOver,
+    Taken,
+)
 
 PROTOCOL = 2
 
@@ -20,6 +33,8 @@ class Phase(StrEnum):
     """Where an attempt stands, seen from its node."""
 
     STARTING = "starting"
+    READY = "ready"
+    """Of a gang: prepared, and started once all of it is."""
     RUNNING = "running"
     ENDED = "ended"
 
@@ -31,6 +46,12 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     started_ms: int | None = None
     exit: Exit | None = None
+    note: str = ""
+    """Of one that is starting: what it is about."""
+    spot: Spot | None = None
+    """Of a gang, once it is prepared: where the others reach it."""
+    master: Spot | None = None
+    """Of a gang, once it was told to go: where they meet."""
 
 
 class NodeUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +62,7 @@ class NodeUse(msgspec.Struct, frozen=True, kw_only=True):
     gpu_percent: tuple[int | None, ...] = ()
     """Of each device that is offered; None of one that does not tell."""
     gpu_memory_mib: tuple[int | None, ...] = ()
+    gpu_signs: tuple[DeviceSigns, ...] = ()
 
 
 # Agent → server
@@ -63,6 +85,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """What this node was given when it joined; not needed on the server's own machine."""
     clock_ms: int = 0
     """What the node's clock says now: the times in its reports are read by it."""
+    shells: bool = False
+    """Whether it knows of shells: an older agent would take the word for a broken stream."""
+    gangs: bool = False
+    """Whether it only prepares the tasks of gangs: an older agent would start them at once."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
@@ -81,6 +107,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
     """On the agent's own clock; comes back in `Heard`."""
     capacity: Capacity | None = None
     """Said only when it changed (a device fell ill, say)."""
+    labels: Mapping[str, str] | None = None
+    """Said only when they changed (its container engine is back, say)."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
@@ -97,6 +125,18 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True, tag="log-chunk"):
     at_end: bool
     """Nothing follows, and nothing will: the attempt has ended and this was the last of it."""
     error: str = ""
+
+
+class ImageResolved(msgspec.Struct, frozen=True, kw_only=True, tag="image-resolved"):
+    """An answer to ResolveImage."""
+
+    request: int
+    pinned: str = ""
+    """`NAME@sha256:…`, which every node can fetch; empty if no registry knows it."""
+    here: str = ""
+    """The id of the image that this node itself has under that name; empty: none."""
+    missing: str = ""
+    """Why there is no such image, by the registry's own word; empty if it was not asked or did not answer."""
 
 
 # Server → agent
@@ -146,9 +186,20 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: int
     once: bool = False
     """It lives at most once: frozen while no server is heard."""
+    pty: bool = False
+    """It gets a terminal of its own."""
     secret_env: Mapping[str, str] = {}
     """Variables whose values the node finds: `file:PATH`. With any other word before the colon there is no
     such secret, and the task cannot start."""
+    cpu_limit_milli: int = 0
+    """What it may use at most; 0: no limit."""
+    memory_limit_mib: int = 0
+    priority_class: PriorityClass = PriorityClass.DEFAULT
+    burst: bool = False
+    """It runs beyond its tenant's quota, and gives way before others of its class."""
+    container: Container | None = None
+    gang: GangPlace | None = None
+    """It is one of a gang: it is only prepared, and started by `Orders.go`."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +218,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, tag="orders"):
     stops: tuple[Stop, ...] = ()
     forget: tuple[str, ...] = ()
     """Attempts the server has no use for: stop them if they live, then drop their records."""
+    go: tuple[Go, ...] = ()
 
 
 class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, tag="acknowledge"):
@@ -188,11 +240,45 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True, tag="read-log"):
     """How long the node may wait for something new before it answers with nothing."""
 
 
+class ResolveImage(msgspec.Struct, frozen=True, kw_only=True, tag="resolve-image"):
+    """What the name of an image means now."""
+
+    request: int
+    image: str
+    local: bool = False
+    """Only whether the node itself has it."""
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     """The server will not have this agent; the sentence says why."""
 
     why: str
 
 
-FromAgent = Hello | KnowsNewer | Heartbeat | Report | LogChunk
-FromServer = Greeting | Elsewhere | Heard | Orders | Acknowledge | ReadLog | Refused
+FromAgent = (
+    Hello
+    | KnowsNewer
+    | Heartbeat
+    | Report
+    | LogChunk
+    | ImageResolved
+    | ShellOpened
+    | ShellOutput
+    | Taken
+    | ShellOver
+)
+FromServer = (
+    Greeting
+    | Elsewhere
+    | Heard
+    | Orders
+    | Acknowledge
+    | ReadLog
+    | ResolveImage
+    | Refused
+    | OpenShell
+    | ShellInput
+    | ResizeShell
+    | Taken
+    | CloseShell
+)

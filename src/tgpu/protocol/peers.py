@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True, tag="introduction"):
@@ -42,6 +44,13 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     at_end: bool
 
 
+class ShellAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A shell's number; or why there is none, which asking again would not change."""
+
+    shell: int = 0
+    refusal: str = ""
+
+
 class Method(msgspec.Struct, frozen=True):
     arguments: Any
     value: Any
@@ -53,9 +62,14 @@ METHODS = {
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
     "alerts": Method(tuple[()], list[Alert]),
+    "resolve_image": Method(tuple[str, bool], ImageMeaning),
+    "starting_note": Method(tuple[int], str),
     "never_fits": Method(tuple[list[Request]], list[str | None]),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
+    "open_shell": Method(tuple[str, OpenShell], ShellAnswer),
+    "say_to_shell": Method(tuple[ToShell], None),
+    "hear_shell": Method(tuple[int, float], list[FromShell]),
 }
 
 ToPeer = Introduction | Question

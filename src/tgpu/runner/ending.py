@@ -72,13 +72,9 @@ class Ending:
         if self._in_cgroup and self._place.cgroups is not None:
             self._place.cgroups.thaw(self._order.attempt)
 
-    def gather(self) -> None:
-        if self._place.cgroups is not None:
-            self._in_cgroup = self._place.cgroups.gather(self._order.attempt, self._pid)
-
-    def remove_cgroup(self) -> None:
-        if self._in_cgroup and self._place.cgroups is not None:
-            self._place.cgroups.remove(self._order.attempt)
+    def use_cgroup(self) -> None:
+        """The task has groups of its name."""
+        self._in_cgroup = True
 
     def heed(self, signals: set[int], *, main_ended: bool) -> None:
         """Does what is due now; `signals` are those caught since it was last called."""

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.port import (
+    HAD_BEFORE,
+    AttemptEnded,
+    AttemptStarted,
+    CouldNotPrepareError,
+    LaunchSpec,
+    LogPart,
+    RunnerEvent,
+)
+from tgpu.runner.shell_port import Shell, ShellOrder, ShellRefusedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ class FakeMachine:
         self.outputs: dict[str, bytes] = {}
         self.heard: tuple[int, float] | None = None
         """Nothing is frozen here: that it was told is all."""
+        self.unprepared: dict[str, str] = {}
+        """Attempts that cannot be prepared, and why."""
         self._claimed: set[str] = set()
         self._behave = behave
         self._now_ms = now_ms
@@ -157,6 +168,10 @@ class FakeRunner:
     async def close(self) -> None:
         self._machine.listener = None
 
+    async def prepare(self, spec: LaunchSpec) -> None:
+        if spec.attempt in self._machine.unprepared:
+            raise CouldNotPrepareError(self._machine.unprepared[spec.attempt])
+
     def launch(self, spec: LaunchSpec) -> None:
         self._machine.start(spec)
 
@@ -176,3 +191,6 @@ class FakeRunner:
         data = output if stream == "stdout" else b""
         begin = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
         return LogPart(begin, data[begin : begin + max_bytes])
+
+    async def open_shell(self, order: ShellOrder) -> Shell:
+        raise ShellRefusedError(f"{order.attempt} is a run on paper: nobody can be inside it")

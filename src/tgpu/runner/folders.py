@@ -2,15 +2,16 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from tgpu.domain.ids import AttemptId
-from tgpu.runner import records
-from tgpu.runner.cgroup import Cgroups
+from tgpu.runner import private_tmp, records
+from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
 STRAY_ROUNDS = 100
@@ -37,6 +38,7 @@ class Folders:
     def __init__(self, folder: Path) -> None:
         self._claims = folder / records.CLAIMS
         self._stops = folder / records.STOPS
+        self._tmp = folder / private_tmp.FOLDER
         for path in (self._claims, self._stops):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -54,6 +56,16 @@ class Folders:
         when = records.AT_ONCE if at_once else ""
         draft.write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}{when}", "utf-8", errors="replace")
         draft.rename(self._stops / attempt)
+
+    def drop_tmp(self, attempts: Iterable[str]) -> None:
+        for attempt in attempts:
+            shutil.rmtree(self._tmp / attempt, ignore_errors=True)
+
+    def clear_tmp(self, keep: Container[str]) -> None:
+        """Removes what tasks left in a /tmp of their own, if their supervisors could not."""
+        for path in self._tmp.iterdir() if self._tmp.is_dir() else ():
+            if path.name not in keep:
+                shutil.rmtree(path, ignore_errors=True)
 
     def drop(self, attempts: Iterable[str]) -> None:
         """From now on they could be run again."""

@@ -22,6 +22,8 @@ class Tracked:
     """A cause, a detail and whether at once: not yet written down for the supervisor to read."""
     started: bool = False
     ended: bool = False
+    reserved_mib: int = 0
+    """Memory; 0 also of one that was here before this agent."""
 
 
 @dataclass(slots=True)
@@ -82,6 +84,11 @@ class Known:
             for attempt, tracked in self.attempts.items()
             if tracked.claim is not None and not tracked.ended
         }
+
+    def supervisor_of(self, attempt: str) -> Claim | None:
+        """Of one that runs."""
+        tracked = self.attempts.get(attempt)
+        return None if tracked is None or not tracked.started or tracked.ended else tracked.claim
 
     def unheard(self, before: float) -> list[str]:
         """Whose order was sent before then, and nothing has come of it."""

@@ -33,6 +33,8 @@ class Stream:
             data = os.read(self.pipe, CHUNK)
         except BlockingIOError:
             return True
+        except OSError:  # of a terminal: its last user is gone
+            return False
         if data:
             self._keep(data)
         return bool(data)
@@ -49,7 +51,7 @@ class Stream:
         while taken < PIPE_MAX:
             try:
                 data = os.read(self.pipe, CHUNK)
-            except BlockingIOError:
+            except OSError:  # nothing is there now; or, of a terminal, nobody is
                 return
             if not data:
                 return

@@ -7,7 +7,11 @@ from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_DGRAM, SOL_SOCKET  # `socket` loa
 from _socket import socket as raw_socket
 
 from tgpu.runner import records, task
-from tgpu.runner.cgroup import Cgroups
+from tgpu.runner.cgroups.bounds import Bounds
+from tgpu.runner.cgroups.enclosure import Enclosure, Scores
+from tgpu.runner.cgroups.groups import Cgroups
+from tgpu.runner.cgroups.legacy import Legacy
+from tgpu.runner.cgroups.unified import Unified
 
 PLACE, JOURNAL, LAUNCH = b"P", b"J", b"L"
 _HEAD = 5  # length and kind, in front of each message
@@ -18,8 +22,8 @@ class Order:
     """One attempt to run."""
 
     __slots__ = (
-        "argv", "attempt", "cwd", "env", "grace_s", "log_cap_bytes", "once", "secret_env", "time_limit_s",
-        "user",
+        "argv", "attempt", "bounds", "cwd", "env", "grace_s", "log_cap_bytes", "once", "pty", "secret_env",
+        "time_limit_s", "user",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -34,6 +38,8 @@ class Order:
         log_cap_bytes: int,
         once: int,
         secret_env: dict[str, str],
+        pty: int,
+        bounds: "Packed",
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -45,6 +51,8 @@ class Order:
         self.log_cap_bytes = log_cap_bytes
         self.once = bool(once)
         self.secret_env = secret_env
+        self.pty = bool(pty)
+        self.bounds = Bounds(*bounds)
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -54,13 +62,26 @@ class Order:
 class Place:
     """The working directory is the folder of the records, so names are short."""
 
-    def __init__(self, folder: str, logs: str, cluster_id: str, cgroup_base: str) -> None:
+    def __init__(  # noqa: PLR0917  as they come over the pipe
+        self,
+        folder: str,
+        logs: str,
+        cluster_id: str,
+        cgroup_version: int,
+        cgroup_bases: dict[str, str],
+        cgroup_homes: dict[str, str],
+        private_tmp: int,
+    ) -> None:
         os.chdir(folder)
         self.folder = os.open(".", os.O_PATH)
         self.logs = logs
         self.cluster_id = cluster_id
-        self.cgroups = Cgroups(cgroup_base) if cgroup_base else None
+        self.cgroups = Cgroups(cgroup_version, cgroup_bases, cgroup_homes) if cgroup_bases else None
+        if self.cgroups is not None:
+            self.cgroups.open_ways_home()
+        self.private_tmp = bool(private_tmp)
         self.own = task.own_account()
+        self.scores = Scores()
         self.journal = -1
         self.generation = -1
         self._socket = raw_socket(AF_UNIX, SOCK_DGRAM)
@@ -70,6 +91,13 @@ class Place:
     @classmethod
     def of(cls, message: bytes) -> "Place":
         return cls(*marshal.loads(message[_HEAD:]))  # noqa: S302  only the agent writes these
+
+    def enclosure(self) -> Enclosure:
+        """For the tasks of one supervisor."""
+        if self.cgroups is None:
+            return Enclosure(self.scores)
+        kind = Legacy if self.cgroups.version == 1 else Unified
+        return kind(self.cgroups, self.scores)
 
     def use_journal(self, message: bytes) -> None:
         if self.journal >= 0:
@@ -86,7 +114,12 @@ class Place:
         return True
 
 
-def frame(kind: bytes, *content: str | int | list[str] | dict[str, str] | None) -> bytes:
+Packed = tuple[int, int, int, int, list[str] | None, str, int | None]
+"""A task's limits, in the order of `Bounds`."""
+Content = str | int | None | list[str] | dict[str, str] | Packed
+
+
+def frame(kind: bytes, *content: Content) -> bytes:
     """One message from the agent. Both ends are the same interpreter, so `marshal` is exact."""
     body = marshal.dumps(content)
     return len(body).to_bytes(4, "big") + kind + body

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tgpu.domain.container import Container
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.limits import NO_LIMITS, Limits
+from tgpu.runner.shell_port import Shell, ShellOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,15 @@ class LaunchSpec:
     """The most that each of stdout and stderr may keep on disk; the oldest goes first."""
     once: bool = False
     """It lives at most once: it runs only while `heard` moves."""
+    pty: bool = False
+    """It has a terminal of its own, in place of a stdin from /dev/null."""
     secret_env: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values are read when it starts, as its user: `file:PATH`."""
+    container: Container | None = None
+    """What it runs in; None: as a process of this node."""
+    gpus: tuple[str, ...] = ()
+    """Its devices, by UUID: what its container is to see."""
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,15 @@ class AttemptEnded:
     exit: Exit
 
 
-RunnerEvent = AttemptStarted | AttemptEnded
+@dataclass(frozen=True, slots=True)
+class AttemptNoted:
+    """How far an attempt is that takes long to start: its image is being fetched, say."""
+
+    attempt: str
+    note: str
+
+
+RunnerEvent = AttemptStarted | AttemptEnded | AttemptNoted
 
 HAD_BEFORE = Exit(
     Cause.NODE_LOST, detail="the node has had an attempt of this name before, which is over and forgotten"
@@ -57,6 +75,10 @@ class LogPart:
     data: bytes
 
 
+class CouldNotPrepareError(Exception):
+    """The task cannot start here; the text says why."""
+
+
 class Runner(Protocol):
     """Launching the same attempt twice runs it once, across restarts too."""
 
@@ -67,6 +89,12 @@ class Runner(Protocol):
 
     async def close(self) -> None:
         """Lets go of everything; what runs, runs on."""
+        ...
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        """Whatever takes long and can be done before it starts, such as fetching its image: all tasks of a
+        gang are prepared before any is launched. Nothing is claimed, and it may never be launched. Raises
+        CouldNotPrepareError."""
         ...
 
     def launch(self, spec: LaunchSpec) -> None:
@@ -90,4 +118,9 @@ class Runner(Protocol):
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
         """None if there is no such output here; a negative offset counts from the end."""
+        ...
+
+    async def open_shell(self, order: ShellOrder) -> Shell:
+        """A program inside a running attempt, within what that was given; or the attempt's own terminal.
+        Raises ShellRefusedError."""
         ...

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,12 +14,18 @@ import msgspec
 from tgpu.domain.lifecycle import Cause
 from tgpu.observe.logs import logger
 from tgpu.runner import logs, records, warm
-from tgpu.runner.cgroup import detect
+from tgpu.runner.abilities import Ability
+from tgpu.runner.burden import Burden, burden_of
+from tgpu.runner.devices import DEV
+from tgpu.runner.entering import Entrances
 from tgpu.runner.folders import Folders, forget_other_boots, is_attempt, renew_lease
+from tgpu.runner.isolation import Isolation
 from tgpu.runner.journal import Journals, Message, decode
 from tgpu.runner.known import Known, Tracked
+from tgpu.runner.limits import Limits
 from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, frame
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.shell_port import Shell, ShellOrder, ShellRefusedError
 from tgpu.runner.survey import Surveyor
 from tgpu.runner.upkeep import Upkeep
 
@@ -42,12 +48,17 @@ class ProcessRunner:
         cluster_id: str,
         *,
         cgroups: bool,
+        private_tmp: bool = False,
+        complete: Callable[[Limits], Limits] = lambda limits: limits,
+        devices_dir: Path = DEV,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._folder = records_dir
         self._logs = logs_dir
         self._cluster_id = cluster_id
-        self._use_cgroups = cgroups
+        self._isolation = Isolation(
+            cluster_id, cgroups=cgroups, private_tmp=private_tmp, complete=complete, devices_dir=devices_dir
+        )
         self._now_ms = now_ms
         self._boot = _boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,16 +70,19 @@ class ProcessRunner:
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
         # 1. Whoever ends from now on can tell us.
         self._loop = asyncio.get_running_loop()
-        self._cgroups = detect(self._cluster_id) if self._use_cgroups else None
+        self._isolation.prepare()
+        self._cgroups = self._isolation.cgroups
         for folder in (self._folder, self._logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known = Known(on_event)
         self._folders = Folders(self._folder)
         self._journals = Journals(self._folder)
+        self._entrances = Entrances(self._folder, self._known.supervisor_of)
         self._socket = _bind(self._folder)
         forget_other_boots(self._folder)
         # 2. Nothing is claimed from here on that the survey does not see.
         lock = await warm.take_lock(self._folder)
+        self._isolation.tidy()
         self._journals.begin(self._boot)
         surveyor = Surveyor(
             self._folders, self._journals, self._boot, self._cluster_id, self._cgroups, self._now_ms
@@ -102,8 +116,10 @@ class ProcessRunner:
         if self._spawner is not None:
             await self._spawner.close()
         self._journals.close()
-        if self._cgroups is not None:
-            self._cgroups.close()
+        self._isolation.close()
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        """A process needs nothing before it starts."""
 
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._known or not is_attempt(spec.attempt):
@@ -121,8 +137,11 @@ class ProcessRunner:
             spec.log_cap_bytes,
             spec.once,
             dict(spec.secret_env),
+            spec.pty,
+            self._isolation.packed(spec.limits),
         )
-        tracked = self._known.attempts[spec.attempt] = Tracked(set(), order)
+        tracked = Tracked(set(), order, reserved_mib=spec.limits.memory_mib)
+        self._known.attempts[spec.attempt] = tracked
         self._send_again(tracked)
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
@@ -156,11 +175,28 @@ class ProcessRunner:
             return None
         return logs.read(folder, stream, offset, max_bytes)
 
-    async def sweep_logs(self, older_than_days: float) -> int:
-        """Removes the output of attempts that ended before then; returns of how many."""
+    async def open_shell(self, order: ShellOrder) -> Shell:
+        if self._closed or self._known.supervisor_of(order.attempt) is None:
+            raise ShellRefusedError(f"{order.attempt} does not run on its node")
+        return await self._entrances.open(order)
+
+    async def sweep_logs(self, older_than_days: float, others: Iterable[str] = ()) -> int:
+        """Removes the output of attempts that ended before then; returns of how many. `others` run, too."""
         before_s = self._now_ms() / 1000 - older_than_days * logs.DAY_S
         running = {attempt for attempt, tracked in self._known.attempts.items() if not tracked.ended}
+        running.update(others)
         return await asyncio.to_thread(logs.sweep, self._logs, before_s, running)
+
+    def burdens(self) -> list[Burden]:
+        """How heavily what runs here weighs on this node's memory. May be called from any thread."""
+        attempts = self._known.attempts
+        return [
+            burden_of(attempt, claim, attempts[attempt].reserved_mib, self._cgroups)
+            for attempt, claim in self._known.running().items()
+        ]
+
+    def abilities(self) -> list[Ability]:
+        return self._isolation.abilities()
 
     def _order_stop(self, attempt: str) -> None:
         """The stop is written first and the claim looked for afterwards; a supervisor does it the other
@@ -207,9 +243,9 @@ class ProcessRunner:
     async def _start_spawner(self, lock: int) -> None:
         """Also gives every order again of which nothing has been heard: none can run twice."""
         self._spawner = spawner = await warm.Spawner.start(self._folder, lock, self._on_spawner_death)
-        base = "" if self._cgroups is None else self._cgroups.base
         folder, logs_dir = str(self._folder.absolute()), str(self._logs.absolute())
-        spawner.send(frame(PLACE, folder, logs_dir, self._cluster_id, base))
+        place = (folder, logs_dir, self._cluster_id, *self._isolation.packed_place())
+        spawner.send(frame(PLACE, *place))
         spawner.send(frame(JOURNAL, self._journals.current))
         for tracked in self._known.attempts.values():
             if tracked.order:

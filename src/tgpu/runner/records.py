@@ -74,6 +74,7 @@ def exit_line(
     ended_ms: int,
     cpu_ms: int,
     peak_memory_mib: int,
+    memory_limit_mib: int | None,
 ) -> bytes:
     def number(value: int | None) -> str:
         return "null" if value is None else str(value)
@@ -82,5 +83,5 @@ def exit_line(
         f'{{"attempt":"{attempt}","exit":{{"cause":"{cause}","exit_code":{number(exit_code)}'
         f',"signal":{number(signal)},"detail":{encode_basestring_ascii(detail[:DETAIL_MAX])}'
         f',"started_ms":{number(started_ms)},"ended_ms":{ended_ms},"cpu_ms":{cpu_ms}'
-        f',"peak_memory_mib":{peak_memory_mib}}}}}'
+        f',"peak_memory_mib":{peak_memory_mib},"memory_limit_mib":{number(memory_limit_mib)}}}}}'
     ).encode("ascii")

@@ -10,12 +10,16 @@ import select
 import signal
 import time
 
-from tgpu.runner import records, task
+from tgpu.runner import memory_words, private_tmp, records, task
+from tgpu.runner.cgroups.enclosure import Enclosure
+from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
 from tgpu.runner.ending import Ending
 from tgpu.runner.lease import Lease
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
+from tgpu.runner.private_tmp import PrivateTmp
+from tgpu.runner.terminal import Terminal
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
@@ -29,20 +33,29 @@ def serve(place: Place, desk: Desk, message: bytes | None) -> None:
     os.setsid()
     task.adopt_orphans()
     birth = records.birth_of(os.getpid()) or 0
+    enclosure = place.enclosure()
+    tmp = private_tmp.PrivateTmp() if place.private_tmp else None
     while message is not None:
-        supervisor = Supervisor(place, desk, Order.of(message))
+        supervisor = Supervisor(place, desk, Order.of(message), enclosure, tmp)
         if supervisor.claim(birth):
             supervisor.run()
             supervisor.record()
         else:
             desk.say_free()
         message = desk.next_order()
+    enclosure.close()
+    if tmp is not None:
+        tmp.close()
 
 
 class Supervisor:
     """What is true of one task now."""
 
-    def __init__(self, place: Place, desk: Desk, order: Order) -> None:
+    def __init__(
+        self, place: Place, desk: Desk, order: Order, enclosure: Enclosure, tmp: PrivateTmp | None
+    ) -> None:
+        self.enclosure = enclosure
+        self.tmp = tmp if tmp is not None and private_tmp.is_for(order.cwd) else None
         self.place = place
         self.desk = desk
         self.order = order
@@ -55,6 +68,8 @@ class Supervisor:
         self.peak_kib = 0
         self.alone = True
         """No process of the tree is left."""
+        self.ran_on = False
+        """It outlived its first moments."""
         self.refusals = -1
         """Where a forked task says why it could not become the user's program."""
         self.refusal = ""
@@ -63,6 +78,8 @@ class Supervisor:
         self.ending = Ending(place, order)
         self.lease = Lease(order)
         self.streams: list[Stream] = []
+        self.terminal: Terminal | None = None
+        self.companions: Companions | None = None
 
     def claim(self, birth: int) -> bool:
         """From here on nobody else will run this attempt. False: somebody else has, or the disk is full;
@@ -95,25 +112,27 @@ class Supervisor:
             self.refusal = f"cannot start a process: {error.strerror}"
         if not self.alone and not self._is_over_at_once():
             self.desk.leave()
+            self.ran_on = True
             self._watch()
         if self.refusals >= 0:
             self._read_refusal()
         for stream in self.streams:
             stream.close()
+        if self.companions is not None:
+            self.companions.close()
 
     def _start(self) -> None:
         order, place = self.order, self.place
         order.env["TGPU_ATTEMPT_KEY"] = f"{place.cluster_id}:{order.attempt}"
-        folder = f"{place.logs}/{order.attempt}"
-        ends = []
-        for name in ("stdout", "stderr"):
-            pipe, end = os.pipe()
-            os.set_blocking(pipe, False)
-            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes))
-            ends.append(end)
+        self.enclosure.prepare(order.attempt, order.bounds)
+        self._prepare_tmp()
+        ends = self._open_streams(f"{place.logs}/{order.attempt}")
         self.started_ms = _now_ms()
         try:
-            if place.own is not None and place.own.name == order.user and not order.once:
+            self.enclosure.enter()
+            if self.tmp is not None:
+                self.tmp.enter()
+            if place.own is not None and place.own.name == order.user and not self._must_fork():
                 place.own.complete(order.env)
                 task.reveal(order.env, order.secret_env)
                 self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
@@ -121,23 +140,60 @@ class Supervisor:
                 self.main = self._fork(*ends)
             self.alone = False
         finally:
+            if self.tmp is not None:
+                self.tmp.leave()
+            self.enclosure.leave()
             os.chdir(place.folder)
-            for end in ends:
+            for end in set(ends):
                 os.close(end)
+
+    def _prepare_tmp(self) -> None:
+        if self.tmp is None:
+            return
+        try:
+            self.tmp.prepare(self.order.attempt, self.order.bounds.memory_limit_mib)
+        except OSError as error:  # it runs without; this stands in the spawner's log
+            os.write(2, f"{self.order.attempt} has no /tmp of its own: {error.strerror}\n".encode())
+            self.tmp = None
+        os.chdir(self.place.folder)
+
+    def _must_fork(self) -> bool:
+        order = self.order
+        return order.once or order.pty or self.enclosure.by_fork
+
+    def _open_streams(self, folder: str) -> tuple[int, int]:
+        """The task's ends of stdout and stderr: of a terminal, both are the same."""
+        order, ends = self.order, []
+        if order.pty:
+            order.env.setdefault("TERM", TERM)
+            self.terminal = Terminal(folder, order.log_cap_bytes)
+            self.streams.append(self.terminal)
+            return self.terminal.slave, self.terminal.slave
+        for name in ("stdout", "stderr"):
+            pipe, end = os.pipe()
+            os.set_blocking(pipe, False)
+            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes))
+            ends.append(end)
+        return ends[0], ends[1]
 
     def _fork(self, out_end: int, err_end: int) -> int:
         order = self.order
         self.refusals, refuse = os.pipe()
-        child = os.fork()
+        child = self.enclosure.fork()
         if child:
             os.close(refuse)
             return child
         try:
+            own = self.place.own
+            account = own if own is not None and own.name == order.user else task.Account(order.user)
+            if order.pty:
+                os.dup2(out_end, 0)
             os.dup2(out_end, 1)
             os.dup2(err_end, 2)
-            account = task.Account(order.user)
             account.complete(order.env)
-            task.become(order.argv, order.env, order.cwd, account, self.pid, order.secret_env)
+            task.become(
+                order.argv, order.env, order.cwd, account, self.pid, order.secret_env, terminal=order.pty
+            )
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])
@@ -162,14 +218,8 @@ class Supervisor:
         """The loop for a task that lives on."""
         wake = self._catch_signals()
         poller = select.poll()
-        poller.register(wake, select.POLLIN)
+        companions = self._open(poller, wake)
         pipes = {stream.pipe: stream for stream in self.streams}
-        for pipe in pipes:
-            poller.register(pipe, select.POLLIN)
-        if self.refusals >= 0:
-            poller.register(self.refusals, select.POLLIN)
-        else:
-            self._executed()
         while True:
             self._reap()
             if self.alone or self.ending.gave_up:
@@ -177,20 +227,46 @@ class Supervisor:
             main_ended = self.status is not None
             self.lease.heed(self.ending)
             self.ending.heed(self.signals, main_ended=main_ended)
+            if signal.SIGUSR1 in self.signals:
+                companions.called(self._why_none_may_enter(main_ended=main_ended))
             self.signals.clear()
-            for fd, _ in poller.poll(self._until_next_ms(main_ended=main_ended)):
+            for fd, event in poller.poll(self._until_next_ms(main_ended=main_ended)):
                 if fd == wake:
                     self.signals.update(os.read(wake, 512))
                 elif fd == self.refusals:
                     poller.unregister(fd)
                     self._read_refusal()
                     self._executed()
+                elif fd not in pipes:
+                    companions.heed(fd, event)
                 elif not pipes[fd].pump():
                     poller.unregister(fd)
 
+    def _open(self, poller: select.poll, wake: int) -> Companions:
+        """Lets the poller watch all that this task can bring about."""
+        companions = self.companions = Companions(self.place, self.order, self.main, poller, self.enclosure)
+        poller.register(wake, select.POLLIN)
+        for stream in self.streams:
+            poller.register(stream.pipe, select.POLLIN)
+        if self.terminal is not None:
+            companions.terminal = self.terminal
+            self.terminal.watch(poller)
+        if self.refusals >= 0:
+            poller.register(self.refusals, select.POLLIN)
+        else:
+            self._executed()
+        return companions
+
+    def _why_none_may_enter(self, *, main_ended: bool) -> str:
+        if main_ended or self.ending.reason is not None:
+            return "it is coming to its end"
+        return "it is frozen, because its node is cut off from all servers" if self.lease.is_over else ""
+
     def _until_next_ms(self, *, main_ended: bool) -> float | None:
         """How long nothing is due; None: for ever."""
-        due = (self.ending.until_next_ms(main_ended=main_ended), self.lease.until_next_ms())
+        due = [self.ending.until_next_ms(main_ended=main_ended), self.lease.until_next_ms()]
+        if self.companions is not None:
+            due.append(self.companions.until_next_ms())
         return min((ms for ms in due if ms is not None), default=None)
 
     def _catch_signals(self) -> int:
@@ -211,7 +287,8 @@ class Supervisor:
         if self.refusal:
             return
         self.place.tell(self.claim_line)
-        self.ending.gather()
+        if self.enclosure.keep():
+            self.ending.use_cgroup()
 
     def _reap(self) -> None:
         while True:
@@ -226,6 +303,8 @@ class Supervisor:
             self.peak_kib = max(self.peak_kib, used.ru_maxrss)
             if pid == self.main:
                 self.status = status
+            elif self.companions is not None:
+                self.companions.reaped(pid, status)
 
     def record(self) -> None:
         """On disk first, and however long that takes; then the agent is told, if there is one."""
@@ -239,10 +318,15 @@ class Supervisor:
             except OSError:
                 self.desk.leave()  # nobody may wait for us as long as this takes
                 time.sleep(next(waits, RETRY_S[-1]))
-        self.ending.remove_cgroup()
+        self.enclosure.release()
+        left_files = self.tmp is not None and not self.tmp.release(lasted=self.ran_on)
+        if left_files:
+            self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
         if not self.place.tell(line) and self.place.cgroups is not None:
             self.place.cgroups.close()  # the agent went before its last task: nobody else cleans up
+        if left_files and self.tmp is not None:
+            self.tmp.clear()
 
     def _exit_line(self) -> bytes:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
@@ -254,6 +338,11 @@ class Supervisor:
             cause, detail = "could-not-start", self.refusal
         else:
             cause, detail = "exited" if number is None else "signalled", ""
+        peak_mib, limit_mib = self._peak_mib(), self.order.bounds.memory_limit_mib
+        if code != 0 or self.ran_on:
+            kills, at_limit = self.enclosure.oom_kills(), self.enclosure.was_at_limit()
+            cause, killed = memory_words.verdict(cause, number, kills, at_limit, peak_mib, limit_mib)
+            detail = detail or killed
         lost = sum(stream.lost for stream in self.streams)
         notes = [
             detail,
@@ -269,8 +358,14 @@ class Supervisor:
             started_ms=None if self.refusal else self.started_ms,
             ended_ms=_now_ms(),
             cpu_ms=round(self.cpu_s * 1000),
-            peak_memory_mib=self.peak_kib // 1024,
+            peak_memory_mib=peak_mib,
+            memory_limit_mib=limit_mib or None,
         )
+
+    def _peak_mib(self) -> int:
+        """Of a task that lasted, what its group held; of any other, its largest process."""
+        held = self.enclosure.peak_bytes() if self.ran_on else 0
+        return max(self.peak_kib // 1024, -(-held // memory_words.MIB))
 
 
 def _now_ms() -> int:

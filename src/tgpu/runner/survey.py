@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.cgroup import Cgroups
+from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.folders import Folders, end_strays
 from tgpu.runner.journal import Claim, Contents, Journals, Message
 
@@ -47,6 +47,7 @@ class Surveyor:
             )
             for name in claimed.keys() - forgotten
         }
+        self.folders.clear_tmp({name for name, about in found.items() if about.exit is None})
         return found, forgotten
 
     def bury(self, lost: dict[str, Claim | None], here: set[str]) -> dict[str, Exit]:
@@ -56,6 +57,7 @@ class Surveyor:
         """
         if here:
             end_strays(self.cluster_id, here, self.cgroups)
+            self.folders.drop_tmp(here)
         exits: dict[str, Exit] = {}
         for attempt, claim in lost.items():
             cause, detail = (

@@ -15,6 +15,8 @@ _CHILD_SUBREAPER = 36
 _prctl = CDLL(None).prctl
 ROOT = 0
 _SECRET_MAX = 64 * 1024
+NOT_FOUND = ("no such file", "command not found")
+"""How a refusal ends if there is no such program."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 IGNORED = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
@@ -104,9 +106,14 @@ def become(  # noqa: PLR0917  as an order has it
     account: Account,
     supervisor: int,
     secret_env: dict[str, str],
+    *,
+    terminal: bool = False,
 ) -> None:
-    """Turns this freshly forked process into the other user's program; returns only by a Refusal."""
+    """Turns this freshly forked process into the other user's program; returns only by a Refusal.
+    `terminal`: its stdin is one, and is to be its own."""
     os.setsid()
+    if terminal:
+        _own_terminal(account)
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -124,6 +131,15 @@ def become(  # noqa: PLR0917  as an order has it
         except (OSError, ValueError) as error:
             reason = why(error, path) or reason
     raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
+
+
+def _own_terminal(account: Account) -> None:
+    import fcntl  # noqa: PLC0415  only who has a terminal needs it
+    import termios  # noqa: PLC0415
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if account.uid != os.getuid():
+        os.fchown(0, account.uid, -1)  # programs open it by its name, too
 
 
 def reveal(env: dict[str, str], secret_env: dict[str, str]) -> None:
@@ -172,7 +188,7 @@ def candidates(argv: list[str], env: dict[str, str]) -> list[str]:
 
 
 def not_found(argv: list[str]) -> str:
-    return "no such file" if "/" in argv[0] else "command not found"
+    return NOT_FOUND[0] if "/" in argv[0] else NOT_FOUND[1]
 
 
 def why(error: OSError | ValueError, path: str) -> str:

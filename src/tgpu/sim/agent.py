@@ -5,7 +5,8 @@ from collections.abc import Callable
 from random import Random
 
 from tgpu.agent.channel import Channel, Listener
-from tgpu.agent.shell import Agent, NodeIdentity
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.shell import Agent
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import NodeUse
 from tgpu.sim.facts import Facts

@@ -68,6 +68,8 @@ class Facts:
         self.runs: dict[str, list[Run]] = {}
         self.live: dict[str, Run] = {}
         self.acknowledged: dict[int, None] = {}
+        self.prepared: set[str] = set()
+        """Attempts of gangs that could start at once."""
         self.epoch = 0
         """The newest one that was claimed, and by which server."""
         self.leader = ""

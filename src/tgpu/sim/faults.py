@@ -36,6 +36,7 @@ class Faults:
             self._flaky_store,
             self._lose_supervisor,
             self._device_falls_ill,
+            self._device_falls_ill,
         ]
 
     async def storm(self, for_s: float) -> None:
@@ -68,6 +69,7 @@ class Faults:
         for agent in world.agents.values():
             agent.incarnation.fuse = None
         for machine in world.machines:
+            machine.is_fragile = False
             machine.recover()
             world.start_agent(machine)
         world.ensure_servers()
@@ -215,7 +217,9 @@ class Faults:
         self._machine().lose_supervisor()
 
     def _device_falls_ill(self) -> None:
+        """And one more under the next task that gets one: others are missed by nobody."""
         machine = self._machine()
         if machine.capacity.devices:
             machine.fall_ill(self._random.randrange(len(machine.capacity.devices)))
+            machine.is_fragile = True
             self._soon(10, machine.recover)

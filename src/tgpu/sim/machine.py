@@ -58,6 +58,8 @@ class Machine:
         self.awaited: dict[str, LaunchSpec] = {}
         """Claimed by a supervisor that does not start its task before the leader is heard."""
         self._lease_s = 0.0
+        self.is_fragile = False
+        """A device fails under the next task that gets one."""
         self.tell: Callable[[RunnerEvent], None] | None = None
         self.boot = self._new_boot()
 
@@ -73,6 +75,10 @@ class Machine:
     def order(self, spec: LaunchSpec) -> None:
         self.ordered[spec.attempt] = spec
         self._later(self._random.uniform(0, 0.3), self._claim, spec)
+
+    def prepared(self, attempt: str) -> None:
+        """In the agent's memory alone."""
+        self._facts.prepared.add(attempt)
 
     def order_stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool) -> None:
         self.stops.setdefault(attempt, (cause, detail))
@@ -130,7 +136,7 @@ class Machine:
 
     def fall_ill(self, position: int) -> None:
         sick = [
-            replace(device, healthy=device.healthy and at != position)
+            replace(device, healthy=False, lost=True) if at == position else device
             for at, device in enumerate(self.capacity.devices)
         ]
         self.capacity = replace(self.capacity, devices=tuple(sick))
@@ -174,6 +180,9 @@ class Machine:
         self.live[spec.attempt] = process
         self._facts.started(run)
         self._say(AttemptStarted(spec.attempt, now_ms))
+        if devices and self.is_fragile:
+            self.is_fragile = False
+            self.fall_ill(devices[0])
         self._later(behaviour.runs_ms / 1000, self._exits, process)
         if spec.once:
             self._later(POLL_S, self._look, process)

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from random import Random
 
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.port import HAD_BEFORE, AttemptEnded, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, CouldNotPrepareError, LaunchSpec, LogPart, RunnerEvent
+from tgpu.runner.shell_port import Shell, ShellOrder, ShellRefusedError
+from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.machine import Machine
 
@@ -39,6 +41,13 @@ class SimRunner:
     async def close(self) -> None:
         self._machine.tell = None
 
+    async def prepare(self, spec: LaunchSpec) -> None:
+        """Now and then it takes a while, or cannot be done."""
+        await asyncio.sleep(self._random.uniform(0, self._random.choice(OPENING_S)))
+        if not happens(self._random, 0.98):
+            raise CouldNotPrepareError(f"simulated: {spec.attempt} could not be prepared")
+        self._machine.prepared(spec.attempt)
+
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._machine.forgotten:
             assert self._on_event is not None
@@ -60,6 +69,9 @@ class SimRunner:
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:  # noqa: ARG002  simulated programs say nothing
         return LogPart(0, b"") if attempt in self._known else None
+
+    async def open_shell(self, order: ShellOrder) -> Shell:
+        raise ShellRefusedError(f"{order.attempt} is simulated: nobody can be inside it")
 
     def _tell(self, event: RunnerEvent) -> None:
         self._loop.call_later(self._random.uniform(0, 0.05), self._hear, event, context=self._owner.context)

@@ -25,9 +25,10 @@ def in_words(message: FromAgent | FromServer) -> str:
             text = f"report {seq}: {_attempts(attempts)}"
         case Heartbeat(capacity=capacity):
             text = "heartbeat" if capacity is None else "heartbeat with another capacity"
-        case Orders(launches=launches, stops=stops, forget=forget):
+        case Orders(launches=launches, stops=stops, forget=forget, go=go):
             launched, stopped = [launch.attempt for launch in launches], [stop.attempt for stop in stops]
             text = f"orders: launch {launched} stop {stopped} forget {list(forget)}"
+            text += f" go {[each.attempt for each in go]}" if go else ""
         case Elsewhere(leader=leader):
             text = f"elsewhere: {leader or 'nobody leads'}"
         case Heard(sent=sent):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from tgpu.domain.job import Group, JobSpec, OnReturn, Request
+from tgpu.domain.job import Gang, Group, JobSpec, OnReturn, Request
 from tgpu.domain.node import Capacity
 from tgpu.domain.priority import PriorityClass
 from tgpu.sim.behaviour import Behaviour
@@ -75,9 +75,17 @@ class User:
 
 def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSpec:
     """Anything that at least one of the machines could run."""
+    does = behaviour(random).argv
+    groups: tuple[Group, ...] = (Group(does, request(random, random.choice(capacities))),)
+    own = Random(" ".join(does))  # noqa: S311  chance of its own: who is no gang does what it always did
+    gang = None
+    if happens(own, 0.12):
+        groups, gang = gang_of(own, capacities)
     return JobSpec(
         user=user,
-        groups=(Group(behaviour(random).argv, request(random, random.choice(capacities))),),
+        groups=groups,
+        gang=gang,
+        fail_together=happens(own, 0.7),
         tenant_id=random.choice(TENANTS),
         priority_class=random.choice(list(PriorityClass)),
         priority=random.randint(-3, 3),
@@ -88,6 +96,24 @@ def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSp
         on_return=random.choice((OnReturn.LONGEST, OnReturn.LONGEST, OnReturn.REPLACEMENT)),
         once=happens(random, 0.4),
     )
+
+
+def gang_of(random: Random, capacities: Sequence[Capacity]) -> tuple[tuple[Group, ...], Gang]:
+    """Tasks so small that all find room together, even if a machine is gone; mostly of one kind."""
+    sizes = random.choice(((2,), (2,), (3,), (4,), (1, 2)))
+    alike = Behaviour(random.randint(500, 20_000), 0, 100, starts=True)
+    few, with_gpus = sum(sizes) < len(capacities), sum(bool(capacity.devices) for capacity in capacities) > 1
+    per_node = random.choice((None, 1)) if few else None
+    gpu_milli = random.choice((0, 250)) if with_gpus and per_node is None else 0
+    groups = tuple(
+        Group(
+            (alike if happens(random, 0.7) else behaviour(random)).argv,
+            Request(cpu_milli=random.choice((250, 500)), gpu_milli=gpu_milli),
+            tasks=size,
+        )
+        for size in sizes
+    )
+    return groups, Gang(sum(sizes), per_node=per_node)
 
 
 def behaviour(random: Random) -> Behaviour:

@@ -21,8 +21,21 @@ class MisplacedTenantError(StoreError):
     """It cannot have that name, or stand in that place; the text says why."""
 
 
+class NameKeptError(StoreError):
+    """Ended jobs are still kept under the name: whoever gets it could read them."""
+
+    def __init__(self, tenant_id: str, removed_ms: int | None) -> None:
+        super().__init__(f"ended jobs are kept under the name {tenant_id!r}")
+        self.tenant_id, self.removed_ms = tenant_id, removed_ms
+        """Whose they are, and when that tenant was removed, as far as the audit log knows."""
+
+
 class NoSuchMemberError(StoreError):
     pass
+
+
+class TokenRevokedError(StoreError):
+    """The token was revoked meanwhile: nothing more is made with it."""
 
 
 class TokenSpentError(StoreError):
@@ -51,6 +64,8 @@ class Token:
     gpu_ms_left: int | None = None
     """Thousandths of a GPU times seconds that jobs may still ask for by their time limits; what they leave
     unused is given back when they end."""
+    parent_id: int | None = None
+    """The token that it was made with: whoever revokes that revokes this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +97,11 @@ class AccessStore(Protocol):
 
     async def tenant(self, tenant_id: str) -> Tenant | None: ...
 
-    async def create_tenant(self, tenant: Tenant, actor: Actor, at_ms: int) -> Tenant:
-        """Raises TenantExistsError, or UnknownTenantError if its parent is missing."""
+    async def create_tenant(
+        self, tenant: Tenant, actor: Actor, at_ms: int, *, take_over: bool = False
+    ) -> Tenant:
+        """Raises TenantExistsError, UnknownTenantError if its parent is missing, or, unless it is to
+        `take_over`, NameKeptError if ended jobs are kept under its name, or below it."""
         ...
 
     async def update_tenant(
@@ -109,14 +127,15 @@ class AccessStore(Protocol):
         have room, and released from the old ones; what was used of GPU-hours stays where it was used. Jobs
         that are over follow some at a time, if need be after this has returned or at the next start. Raises
         UnknownTenantError, TenantExistsError, StaleVersionError, MisplacedTenantError if it would be below
-        itself or too deep, or TenantInUseError for `default`."""
+        itself or too deep, TenantInUseError for `default`, or NameKeptError as `create_tenant` does."""
         ...
 
     async def remove_tenant(
         self, tenant_id: str, actor: Actor, at_ms: int, if_version: int | None = None
     ) -> bool:
         """Its ended jobs stay, under its name; its members go, and tokens that are good only there are
-        revoked. False if there is none. Raises TenantInUseError, StaleVersionError."""
+        revoked, with those made with them. False if there is none. Raises TenantInUseError,
+        StaleVersionError."""
         ...
 
     async def members(self) -> list[Member]: ...
@@ -130,14 +149,21 @@ class AccessStore(Protocol):
         ...
 
     async def create_token(self, token: Token, actor: Actor, at_ms: int) -> Token:
-        """Gives it the next id. Raises UnknownTenantError for one that is good only where nobody is."""
+        """Gives it the next id. Raises UnknownTenantError for one that is good only where nobody is, and
+        TokenRevokedError if its parent is."""
         ...
 
     async def tokens(self) -> list[Token]: ...
 
     async def token_by_digest(self, digest: str) -> Token | None: ...
 
-    async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool: ...
+    async def token_makers(self, token: Token) -> frozenset[str]:
+        """The users of the token that it was made with, of the one that that was made with, and so on."""
+        ...
+
+    async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
+        """With all that were made with it, a line in the audit log each. False if there is nothing to do."""
+        ...
 
     async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:
         """The audit log gets its name only."""

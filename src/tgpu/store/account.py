@@ -108,8 +108,8 @@ class Account:
                 return name
         return None
 
-    def may_wait(self) -> bool:
-        return self.waiting_limit is None or self.waiting < self.waiting_limit
+    def may_wait(self, tasks: int = 1) -> bool:
+        return self.waiting_limit is None or self.waiting + tasks <= self.waiting_limit
 
     def may_start(self, gpu_ms: int) -> bool:
         return (self.running_limit is None or self.running < self.running_limit) and (

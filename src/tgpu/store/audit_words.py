@@ -120,6 +120,7 @@ def _token_facts(token: Token) -> Facts:
         "highest_class": None if token.highest_class is None else token.highest_class.value,
         "jobs_left": token.jobs_left,
         "gpu_ms_left": token.gpu_ms_left,
+        "made_with": token.parent_id,
     }
 
 

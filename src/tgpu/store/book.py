@@ -4,7 +4,7 @@ A task that waits holds a place among those that wait, and, unless it is held, w
 that has a node counts as running, and has reserved what it may take of its tenants' GPU-hours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tgpu.domain.charges import charged_gpu_milli
@@ -13,8 +13,9 @@ from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.domain.quota import Admission, OverQuota, Standing
 from tgpu.domain.tenant import lineage
 from tgpu.store.account import Account, Charge, add, add_request
-from tgpu.store.demand import Run, charge_of, within_limits
+from tgpu.store.demand import Demand, Run, charge_of, charge_of_all, within_limits
 from tgpu.store.port import ArchivedTenantError, UnknownTenantError
+from tgpu.store.quota_port import NoBurst
 
 WAITING = "waiting"
 
@@ -22,10 +23,12 @@ WAITING = "waiting"
 class NoRoomError(Exception):
     """A tenant's limit refuses a task."""
 
-    def __init__(self, account: Account, dimension: str, alone: int | None = None) -> None:
+    def __init__(
+        self, account: Account, dimension: str, alone: int | None = None, no_burst: NoBurst | None = None
+    ) -> None:
         super().__init__(account.tenant_id, dimension)
-        self.account, self.dimension, self.alone = account, dimension, alone
-        """`alone`: what this one task asks, if that is more than the whole limit."""
+        self.account, self.dimension, self.alone, self.no_burst = account, dimension, alone, no_burst
+        """`alone`: what this one job asks, if that is more than the whole limit."""
 
 
 class Charged(NamedTuple):
@@ -69,14 +72,17 @@ class Lineage:
         """The request as its task's row has it."""
         return within_limits(request, self.names) if self.names else request
 
-    def accept(self, request: Request, priority_class: PriorityClass) -> Standing:
-        """A task that is submitted. Raises NoRoomError or ArchivedTenantError, and changes nothing then."""
+    def accept(self, asked: Sequence[Demand], priority_class: PriorityClass) -> Standing:
+        """The tasks of a job that is submitted, all of them alike. Raises NoRoomError or ArchivedTenantError,
+        and changes nothing then."""
+        tasks = sum(number for _, number in asked)
         if self._is_open:
             for account in self.levels:
-                account.waiting += 1
-                add_request(account, request, 1)
+                account.waiting += tasks
+                for request, number in asked:
+                    add_request(account, request, number)
             return Standing.CHARGED
-        charges = self._charges(request)
+        charges = [(account, charge_of_all(asked, account.names)) for account in self.levels]
         for account, charge in charges:
             if account.terms.archived:
                 raise ArchivedTenantError(
@@ -85,11 +91,11 @@ class Lineage:
                 )
             if (dimension := account.beyond_limit(charge)) is not None:
                 raise NoRoomError(account, dimension, charge[dimension])
-            if not account.may_wait():
+            if not account.may_wait(tasks):
                 raise NoRoomError(account, WAITING)
         standing = self._standing(charges, priority_class)
         for account, charge in charges:
-            account.waiting += 1
+            account.waiting += tasks
             account.guards.waiting = True
             if standing is Standing.CHARGED:
                 add(account.used, charge)
@@ -101,15 +107,18 @@ class Lineage:
             return Standing.HELD
         for account, charge in charges:
             if (dimension := account.without_room(charge)) is not None:
-                may_burst = self._may_burst and TERMS[priority_class].may_burst
-                if may_burst and not any(level.beyond_burst(asked) for level, asked in charges):
+                no_burst = _no_burst(charges, priority_class)
+                if self._may_burst and no_burst is None:
                     return Standing.HELD
-                raise NoRoomError(account, dimension)
+                raise NoRoomError(account, dimension, no_burst=no_burst if self._may_burst else None)
         return Standing.CHARGED
 
-    def withdraw(self, request: Request, standing: Standing) -> None:
+    def withdraw(self, asked: Sequence[Demand], standing: Standing) -> None:
         """Takes back `accept`."""
-        self.close(Charged(request, standing))
+        for request, number in asked:
+            for account in self.levels:
+                account.waiting -= number
+            self._release(request, standing, number)
 
     def assign(self, task: Charged, admission: Admission, reserve_gpu_ms: int) -> Standing | None:
         """A task that waits gets a node: how it stands then, or None if a limit refuses it."""
@@ -128,6 +137,16 @@ class Lineage:
             account.guards.running = True
             account.guards.gpu_ms |= reserve_gpu_ms > 0
         return standing
+
+    def unassign(self, task: Charged, standing: Standing, reserve_gpu_ms: int) -> None:
+        """Takes back `assign`, by which it stood like this: others of its gang were refused."""
+        for account in self.levels:
+            account.waiting += 1
+            account.running -= 1
+            account.gpu_ms -= reserve_gpu_ms
+        if task.standing is Standing.HELD:
+            for account, charge in self._charges(task.request):
+                add(account.burst if standing is Standing.BURST else account.used, charge, -1)
 
     def _admitted(self, request: Request, admission: Admission) -> Standing | None:
         """Charges what was held, if there is room in the way that was decided."""
@@ -186,10 +205,10 @@ class Lineage:
             if counted is not None:
                 account.gpu_ms -= counted.gpu_ms(request, account.period_from_ms)
 
-    def _release(self, request: Request, standing: Standing) -> None:
+    def _release(self, request: Request, standing: Standing, tasks: int = 1) -> None:
         if standing is Standing.CHARGED:
             for account in self.levels:
-                add_request(account, request, -1)
+                add_request(account, request, -tasks)
 
     def _charges(self, request: Request) -> list[tuple[Account, Charge]]:
         if self.names:
@@ -217,3 +236,13 @@ class Book:
         if account is None:
             raise UnknownTenantError(tenant_id)
         return account
+
+
+def _no_burst(charges: list[tuple[Account, Charge]], priority_class: PriorityClass) -> NoBurst | None:
+    """Why a job could never run on the burst, if it could not."""
+    if not TERMS[priority_class].may_burst:
+        return NoBurst()
+    for account, charge in charges:
+        if (dimension := account.beyond_burst(charge)) is not None:
+            return NoBurst(account.tenant_id, dimension)
+    return None

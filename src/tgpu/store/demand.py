@@ -1,5 +1,6 @@
-"""What a job's task asks of its tenants' quotas."""
+"""What a job's tasks ask of their tenants' quotas."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,11 +9,13 @@ from tgpu.domain.job import JobSpec, Request
 from tgpu.domain.priority import PriorityClass, grace_s
 from tgpu.domain.quota import GPU_MODEL, Amounts
 
+Demand = tuple[Request, int]
+"""What one task reserves, and how many tasks are alike."""
 
-def the_request(spec: JobSpec) -> Request:
-    """What the one task of a job reserves; jobs of several tasks are not admitted yet."""
-    (group,) = spec.groups
-    return group.request
+
+def demands(spec: JobSpec) -> list[Demand]:
+    """Of a job, group by group."""
+    return [(group.request, group.tasks) for group in spec.groups]
 
 
 def charge_of(request: Request, names: tuple[str, ...] = ()) -> dict[str, int]:
@@ -27,6 +30,17 @@ def charge_of(request: Request, names: tuple[str, ...] = ()) -> dict[str, int]:
     for name in names:
         charge[name] = charged_of(request, name)
     return {dimension: amount for dimension, amount in charge.items() if amount}
+
+
+def charge_of_all(asked: Sequence[Demand], names: tuple[str, ...] = ()) -> dict[str, int]:
+    """Of several tasks together."""
+    if len(asked) == 1 and asked[0][1] == 1:
+        return charge_of(asked[0][0], names)
+    total: dict[str, int] = {}
+    for request, number in asked:
+        for dimension, amount in charge_of(request, names).items():
+            total[dimension] = total.get(dimension, 0) + number * amount
+    return total
 
 
 def amounts_of(charges: dict[str, int]) -> Amounts:

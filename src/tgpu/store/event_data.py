@@ -1,9 +1,12 @@
 """What each event tells a person, whichever store writes it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit, JobSpec
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
-from tgpu.store.port import Assigned, AttemptEnded, StopOrdered, TaskClosed
+from tgpu.store.port import Assigned, AttemptEnded, CancelAsked, StopOrdered, TaskClosed
 
 CANCEL_REQUESTED = "cancel-requested"
 
@@ -14,8 +17,15 @@ def on_submitted(spec: JobSpec) -> Data:
     return {"name": spec.name} if spec.name else {}
 
 
-def on_cancel_requested(by: str, *, now: bool) -> Data:
-    return {"by": by, "now": True} if now else {"by": by}
+def on_cancel_requested(by: str, tasks: int, *, now: bool) -> Data:
+    """`tasks`: how many the job has."""
+    data: Data = {"by": by, "now": True} if now else {"by": by}
+    return data if tasks == 1 else data | {"tasks": tasks}
+
+
+def cancel_asked(job_id: int, data: Mapping[str, Any]) -> CancelAsked:
+    """What such an event tells the loop."""
+    return CancelAsked(job_id, str(data["by"]), bool(data.get("now")), int(data.get("tasks", 1)))
 
 
 def on_assigned(change: Assigned) -> Data:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import Attempt, Event, Job, JobSpec
+from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.node import Node
 from tgpu.store.lost import Origin
 from tgpu.store.memory_access import MemoryAccess
@@ -32,6 +32,7 @@ from tgpu.store.port import (
     Submitted,
     World,
 )
+from tgpu.store.task_paging import TaskPaging
 
 T = TypeVar("T")
 
@@ -86,7 +87,10 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
         return await self._once(page)
 
     async def attempts(self, job_id: int) -> list[Attempt]:
-        return await self._once(lambda: list(self._state.attempts.get(job_id, ())))
+        return await self._once(lambda: self._state.attempts_of(job_id))
+
+    async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
+        return await self._once(lambda: self._state.page_of_tasks(job_id, paging))
 
     async def attempt(self, attempt_id: AttemptId) -> Attempt | None:
         return await self._once(lambda: self._state.attempt(attempt_id))
@@ -146,11 +150,10 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
 
     async def load(self) -> World:
         def everything() -> World:
-            live = [self._state.jobs[job_id] for job_id in sorted(self._state.live)]
             return World(
                 seq=self._state.last_seq,
                 nodes=self._nodes(),
-                tasks=[self._state.brief(job) for job in live],
+                tasks=[self._state.brief(task_id) for task_id in sorted(self._state.live)],
                 attempts=list(self._state.live_attempts()),
                 tenants=self._state.terms(),
                 windows=[window for window in self._state.windows.values() if not window.cancelled],

@@ -8,7 +8,7 @@ from typing import TypeVar
 from tgpu.domain.access import EVERYWHERE, Actor, AuditEntry, Member
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store import audit_words
-from tgpu.store.access_port import AccessBook, AuditFilter, NoSuchMemberError, Token
+from tgpu.store.access_port import AccessBook, AuditFilter, NoSuchMemberError, Token, TokenRevokedError
 from tgpu.store.memory_state import State
 from tgpu.store.memory_tree import Tree
 from tgpu.store.port import UnknownTenantError
@@ -32,7 +32,7 @@ class MemoryAccess(ABC):
     def __init__(self, state: State) -> None:
         self._state = state
         self._access = AccessState()
-        self._tree = Tree(state, self._access.members)
+        self._tree = Tree(state, self._access.members, self._access.audit)
 
     @abstractmethod
     async def _once(self, effect: Callable[[], T], *, wakes: bool = False) -> T:
@@ -47,9 +47,11 @@ class MemoryAccess(ABC):
     async def tenant(self, tenant_id: str) -> Tenant | None:
         return await self._once(lambda: self._state.tenants.get(tenant_id))
 
-    async def create_tenant(self, tenant: Tenant, actor: Actor, at_ms: int) -> Tenant:
+    async def create_tenant(
+        self, tenant: Tenant, actor: Actor, at_ms: int, *, take_over: bool = False
+    ) -> Tenant:
         def create() -> Tenant:
-            made = self._tree.create(tenant, at_ms)
+            made = self._tree.create(tenant, at_ms, take_over=take_over)
             self._access.write(actor, at_ms, audit_words.tenant_created(made))
             return made
 
@@ -91,6 +93,9 @@ class MemoryAccess(ABC):
             gone = [member for member in self._all_members() if member.tenant_id == tenant_id]
             for member in gone:
                 del self._access.members[member.user, tenant_id]
+            for token in list(self._state.tokens.values()):
+                if token.tenant_id == tenant_id:
+                    self._revoke(token.token_id, actor, at_ms)
             self._access.write(actor, at_ms, audit_words.tenant_removed(removed, gone))
             return True
 
@@ -128,6 +133,11 @@ class MemoryAccess(ABC):
         def create() -> Token:
             if token.tenant_id is not None and token.tenant_id not in self._state.tenants:
                 raise UnknownTenantError(token.tenant_id)
+            parent = token.parent_id
+            if parent is not None and (
+                parent not in self._state.tokens or self._state.tokens[parent].revoked
+            ):
+                raise TokenRevokedError(f"token {parent} was revoked: nothing more is made with it")
             made = replace(token, token_id=len(self._state.tokens) + 1)
             self._state.tokens[made.token_id] = made
             self._access.write(actor, at_ms, audit_words.token_created(made))
@@ -143,16 +153,30 @@ class MemoryAccess(ABC):
             lambda: next((token for token in self._state.tokens.values() if token.digest == digest), None)
         )
 
-    async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
-        def revoke() -> bool:
-            token = self._state.tokens.get(token_id)
-            if token is None or token.revoked:
-                return False
-            self._state.tokens[token_id] = replace(token, revoked=True)
-            self._access.write(actor, at_ms, audit_words.token_revoked(token))
-            return True
+    async def token_makers(self, token: Token) -> frozenset[str]:
+        def makers() -> frozenset[str]:
+            found, parent_id = set(), token.parent_id
+            while parent_id is not None:
+                parent = self._state.tokens[parent_id]
+                found.add(parent.user)
+                parent_id = parent.parent_id
+            return frozenset(found)
 
-        return await self._once(revoke, wakes=True)
+        return await self._once(makers)
+
+    async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
+        return await self._once(lambda: self._revoke(token_id, actor, at_ms), wakes=True)
+
+    def _revoke(self, token_id: int, actor: Actor, at_ms: int) -> bool:
+        token = self._state.tokens.get(token_id)
+        if token is None or token.revoked:
+            return False
+        self._state.tokens[token_id] = replace(token, revoked=True)
+        self._access.write(actor, at_ms, audit_words.token_revoked(token))
+        for other in list(self._state.tokens.values()):
+            if other.parent_id == token_id:
+                self._revoke(other.token_id, actor, at_ms)
+        return True
 
     async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:
         def put() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tgpu.domain.job import Request
+from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant
 from tgpu.store.access_port import Token
@@ -18,9 +19,13 @@ class MemoryTask:
     request: Request
     standing: Standing
     waiting_since_ms: int
+    status: Status = Status.PENDING
+    attempts: int = 0
     reserved_gpu_ms: int = 0
     token_id: int | None = None
-    cancel_now: bool = False
+    cause: Cause | None = None
+    """Why it was closed without having run."""
+    detail: str = ""
 
     @property
     def charged(self) -> Charged:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from tgpu.domain.ids import TaskId
 from tgpu.domain.periods import period_from_ms
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store.account import account_of
@@ -35,6 +36,16 @@ class MemoryQuota(ABC):
 
         return await self._once(recount)
 
+    async def reserved_gpu_ms(self) -> dict[str, int]:
+        def reserved() -> dict[str, int]:
+            found: dict[str, int] = {}
+            for task_id in self._state.live:
+                owner = self._state.jobs[task_id.job_id].spec.tenant_id
+                found[owner] = found.get(owner, 0) + self._state.tasks[task_id].reserved_gpu_ms
+            return {owner: gpu_ms for owner, gpu_ms in found.items() if gpu_ms}
+
+        return await self._once(reserved)
+
     async def roll_periods(self, epoch: int, at_ms: int) -> list[Tenant]:
         def roll() -> list[Tenant]:
             self._check(epoch)
@@ -49,19 +60,19 @@ class MemoryQuota(ABC):
 
     def _begin(self, tenant: Tenant, begun_ms: int) -> Tenant:
         reserved = sum(
-            self._state.tasks[job_id].reserved_gpu_ms
-            for job_id in self._state.live
-            if is_within(self._state.jobs[job_id].spec.tenant_id, tenant.tenant_id)
+            self._state.tasks[task_id].reserved_gpu_ms
+            for task_id in self._state.live
+            if is_within(self._state.jobs[task_id.job_id].spec.tenant_id, tenant.tenant_id)
         )
         use = replace(tenant.job_use, gpu_ms=reserved, period_from_ms=begun_ms)
         begun = self._state.tenants[tenant.tenant_id] = replace(tenant, job_use=use)
         return begun
 
-    def _alike(self, job_id: int) -> Alike:
-        job, task = self._state.jobs[job_id], self._state.tasks[job_id]
+    def _alike(self, task_id: TaskId) -> Alike:
+        job, task = self._state.jobs[task_id.job_id], self._state.tasks[task_id]
         return Alike(
             job.spec.tenant_id,
-            job.status.waits,
+            task.status.waits,
             task.standing,
             task.request,
             1,

@@ -5,8 +5,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief
+from tgpu.domain import job_status
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief, TaskView
 from tgpu.domain.lifecycle import Happening, Status, task_after
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
@@ -15,10 +16,11 @@ from tgpu.domain.usage import Usage
 from tgpu.store import event_data
 from tgpu.store.acceptance import accept
 from tgpu.store.access_port import Token
+from tgpu.store.attempt_shown import shown
 from tgpu.store.cluster_port import WindowRow
+from tgpu.store.job_sum import Tally, new_tally
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.port import (
-    CancelAsked,
     Changes,
     IdempotencyConflictError,
     IdempotencyKey,
@@ -27,6 +29,7 @@ from tgpu.store.port import (
     Paging,
     Submitted,
 )
+from tgpu.store.task_paging import TaskPaging
 from tgpu.store.tenancy import without_use
 
 # As SQLite's lower(): letters beyond ASCII are left as they are.
@@ -38,11 +41,14 @@ class State:
     epoch: int = 0
     restored: bool = False
     jobs: dict[int, Job] = field(default_factory=dict)
-    tasks: dict[int, MemoryTask] = field(default_factory=dict)
-    """By job, the rest of its one task."""
-    live: set[int] = field(default_factory=set)
-    attempts: dict[int, list[Attempt]] = field(default_factory=dict)
-    """By job, the attempt with number n at index n - 1."""
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    """Of jobs of several tasks."""
+    cancel_now: set[int] = field(default_factory=set)
+    """Jobs that are to be cancelled without their grace."""
+    tasks: dict[TaskId, MemoryTask] = field(default_factory=dict)
+    live: set[TaskId] = field(default_factory=set)
+    attempts: dict[TaskId, list[Attempt]] = field(default_factory=dict)
+    """By task, the attempt with number n at index n - 1."""
     holding: set[AttemptId] = field(default_factory=set)
     """The attempts that are live."""
     usage: dict[AttemptId, Usage] = field(default_factory=dict)
@@ -83,12 +89,18 @@ class State:
         jobs = accept(ledger.book, specs, ledger.cap(token_id), ledger.shown)
         ledger.write()
         job_ids = list(range(len(self.jobs) + 1, len(self.jobs) + 1 + len(specs)))
-        for job_id, (spec, request, standing) in zip(job_ids, jobs, strict=True):
-            job = Job(job_id, spec, task_after(None, Happening.SUBMITTED), at_ms)
+        for job_id, (spec, requests, standing) in zip(job_ids, jobs, strict=True):
+            status, number = task_after(None, Happening.SUBMITTED), spec.task_count
+            job = Job(job_id, spec, status, at_ms)
+            if number > 1:
+                self.tallies[job_id] = new_tally(number, status)
+                job = replace(job, counts=self.tallies[job_id].counts)
             self.jobs[job_id] = job
-            self.tasks[job_id] = MemoryTask(request, standing, at_ms, token_id=token_id)
-            self.live.add(job_id)
-            self.record(at_ms, Happening.SUBMITTED.value, job, 0, event_data.on_submitted(spec))
+            for index in range(number):
+                request = requests[spec.group_index_of(index)]
+                self.tasks[TaskId(job_id, index)] = MemoryTask(request, standing, at_ms, token_id=token_id)
+                self.live.add(TaskId(job_id, index))
+                self.record(at_ms, Happening.SUBMITTED.value, job, index, event_data.on_submitted(spec))
         if key is not None:
             self.answers[key.user, key.key] = (key.body_digest, list(job_ids))
         return Submitted(job_ids, held=self._held(job_ids))
@@ -110,11 +122,41 @@ class State:
         return replace(job, held=True) if self._held([job.job_id]) and job.status.waits else job
 
     def _held(self, job_ids: Sequence[int]) -> frozenset[int]:
+        firsts = (TaskId(job_id, 0) for job_id in job_ids)
         return frozenset(
-            job_id
-            for job_id in job_ids
-            if job_id in self.live and self.tasks[job_id].standing is Standing.HELD
+            first.job_id
+            for first in firsts
+            if first in self.live and self.tasks[first].standing is Standing.HELD
         )
+
+    def tasks_of(self, job_id: int) -> list[tuple[TaskId, MemoryTask]]:
+        names = (TaskId(job_id, index) for index in range(self.jobs[job_id].spec.task_count))
+        return [(task_id, self.tasks[task_id]) for task_id in names]
+
+    def attempts_of(self, job_id: int) -> list[Attempt]:
+        if job_id not in self.jobs:
+            return []
+        names = (TaskId(job_id, index) for index in range(self.jobs[job_id].spec.task_count))
+        return [attempt for task_id in names for attempt in self.attempts.get(task_id, ())]
+
+    def page_of_tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
+        if job_id not in self.jobs:
+            return []
+        spec = self.jobs[job_id].spec
+        wanted = [
+            TaskView(
+                task_id,
+                spec.group_of(task_id.task_index).name,
+                task.status,
+                task.attempts,
+                shown(self.attempts.get(task_id, [])),
+                task.cause,
+                task.detail,
+            )
+            for task_id, task in self.tasks_of(job_id)
+            if task_id.task_index > paging.after and (not paging.statuses or task.status in paging.statuses)
+        ]
+        return wanted[: paging.limit]
 
     def ledger(self) -> MemoryBook:
         return MemoryBook(self.tenants, self.tokens)
@@ -122,36 +164,37 @@ class State:
     def request_cancel(self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool) -> list[Job | None]:
         before = [self.job(job_id) for job_id in job_ids]
         for job_id in job_ids:
-            if job_id not in self.live:
+            if job_id not in self.jobs or self.jobs[job_id].status.is_final:
                 continue
-            job, task = self.jobs[job_id], self.tasks[job_id]
-            if job.cancel_by is None or (now and not task.cancel_now):
+            job = self.jobs[job_id]
+            if job.cancel_by is None or (now and job_id not in self.cancel_now):
                 job = self.jobs[job_id] = replace(job, cancel_by=job.cancel_by or by)
-                self.tasks[job_id] = replace(task, cancel_now=now)
-                data = event_data.on_cancel_requested(by, now=now)
+                if now:
+                    self.cancel_now.add(job_id)
+                data = event_data.on_cancel_requested(by, job.spec.task_count, now=now)
                 self.record(at_ms, event_data.CANCEL_REQUESTED, job, None, data)
         return before
 
     def live_summary(self, up_to_job_id: int) -> LiveSummary:
         sums: dict[Status, tuple[int, int]] = {}
-        for job_id in self.live:
-            if job_id <= up_to_job_id:
-                number, total = sums.get(self.jobs[job_id].status, (0, 0))
-                sums[self.jobs[job_id].status] = (number + 1, total + job_id)
+        for task_id in self.live:
+            if task_id.job_id <= up_to_job_id:
+                status = self.tasks[task_id].status
+                number, total = sums.get(status, (0, 0))
+                sums[status] = (number + 1, total + task_id.job_id)
         return LiveSummary(sums, {(attempt.attempt_id, attempt.node_id) for attempt in self.live_attempts()})
 
     def live_attempts(self) -> Iterator[Attempt]:
         for attempt_id in sorted(self.holding):
-            yield self.attempts[attempt_id.job_id][attempt_id.number - 1]
+            yield self.attempts[attempt_id.task_id][attempt_id.number - 1]
 
     def attempt(self, attempt_id: AttemptId) -> Attempt | None:
-        job_id, task_index, number = attempt_id
-        tries = self.attempts.get(job_id, []) if task_index == 0 else []
-        return tries[number - 1] if 1 <= number <= len(tries) else None
+        tries = self.attempts.get(attempt_id.task_id, [])
+        return tries[attempt_id.number - 1] if 1 <= attempt_id.number <= len(tries) else None
 
     def put_attempt(self, attempt: Attempt) -> None:
-        """The next one of its job, or one that is known."""
-        tries = self.attempts.setdefault(attempt.attempt_id.job_id, [])
+        """The next one of its task, or one that is known."""
+        tries = self.attempts.setdefault(attempt.attempt_id.task_id, [])
         tries[attempt.attempt_id.number - 1 : attempt.attempt_id.number] = [attempt]
         if attempt.state.is_live:
             self.holding.add(attempt.attempt_id)
@@ -160,12 +203,16 @@ class State:
 
     def changes(self, after_seq: int, limit: int) -> Changes:
         scanned = self.events_after(after_seq, limit)
-        fresh = [self.jobs[event.job_id] for event in scanned if event.kind == Happening.SUBMITTED]
+        fresh = [
+            TaskId(event.job_id, event.task_index or 0)
+            for event in scanned
+            if event.kind == Happening.SUBMITTED
+        ]
         return Changes(
             seq=scanned[-1].seq if scanned else after_seq,
-            submitted=[self.brief(job) for job in fresh if job.status.waits],
+            submitted=[self.brief(task_id) for task_id in fresh if self.tasks[task_id].status.waits],
             cancels=[
-                CancelAsked(event.job_id, str(event.data["by"]), bool(event.data.get("now")))
+                event_data.cancel_asked(event.job_id, event.data)
                 for event in scanned
                 if event.kind == event_data.CANCEL_REQUESTED
             ],
@@ -179,11 +226,12 @@ class State:
             rearranged=self.rearranged_seq > after_seq,
         )
 
-    def brief(self, job: Job) -> TaskBrief:
-        spec, task = job.spec, self.tasks[job.job_id]
+    def brief(self, task_id: TaskId) -> TaskBrief:
+        job, task = self.jobs[task_id.job_id], self.tasks[task_id]
+        spec = job.spec
         return TaskBrief(
-            job.task_id,
-            job.status,
+            task_id,
+            task.status,
             task.request,
             spec.user,
             spec.tenant_id,
@@ -191,12 +239,13 @@ class State:
             spec.priority_class,
             spec.priority,
             job.submitted_ms,
-            job.attempts,
+            task.attempts,
             spec.time_limit_s,
             spec.max_wait_s,
             spec.requeue,
-            0 if task.cancel_now else spec.grace_s,
+            0 if job.job_id in self.cancel_now else spec.grace_s,
             job.cancel_by,
+            spec.gang_now(job_status.over(job.task_counts)),
             held=task.standing is not Standing.CHARGED,
             burst=task.standing is Standing.BURST,
         )

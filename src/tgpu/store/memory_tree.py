@@ -1,15 +1,15 @@
 """The tree of tenants in a memory store: created, changed, moved and removed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tgpu.domain.access import Member
-from tgpu.domain.job import Job
+from tgpu.domain.access import AuditEntry, Member
+from tgpu.domain.ids import TaskId
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.domain.usage import Usage
 from tgpu.store import tenancy
-from tgpu.store.access_port import Token
+from tgpu.store.access_port import NameKeptError, Token
 from tgpu.store.cluster_port import WindowRow
 from tgpu.store.memory_ledger import MemoryTask
 from tgpu.store.memory_state import State
@@ -21,15 +21,19 @@ _Row = TypeVar("_Row", Token, WindowRow, Usage)
 
 
 class Tree:
-    def __init__(self, state: State, members: dict[tuple[str, str], Member]) -> None:
-        self._state, self._members = state, members
+    def __init__(
+        self, state: State, members: dict[tuple[str, str], Member], audit: Sequence[AuditEntry]
+    ) -> None:
+        self._state, self._members, self._audit = state, members, audit
 
-    def create(self, asked: Tenant, at_ms: int) -> Tenant:
+    def create(self, asked: Tenant, at_ms: int, *, take_over: bool) -> Tenant:
         tenants = self._state.tenants
         if asked.parent_id is not None and asked.parent_id not in tenants:
             raise UnknownTenantError(asked.parent_id)
         if asked.tenant_id in tenants:
             raise TenantExistsError(f"there is a tenant {asked.tenant_id!r} already")
+        if not take_over:
+            self._check_unused(asked.tenant_id)
         made = tenants[asked.tenant_id] = tenancy.created(asked, at_ms)
         self._mark_changed(made.tenant_id)
         return made
@@ -51,6 +55,7 @@ class Tree:
     def move(self, tenant_id: str, to_id: str, if_version: int | None) -> Tenant:
         moved, tenants = self._the_one(tenant_id, if_version), self._state.tenants
         names = tenancy.new_names(tenants, tenant_id, to_id)
+        self._check_unused(to_id)
         for above in tenancy.with_new_parents(tenants, moved, to_id, self._living(tenant_id)):
             tenants[above.tenant_id] = above
         for name, new_name in names.items():
@@ -65,14 +70,20 @@ class Tree:
     def remove(self, tenant_id: str, if_version: int | None) -> Tenant:
         tenant, tenants = self._the_one(tenant_id, if_version), self._state.tenants
         below = [name for name in sorted(tenants) if is_within(name, tenant_id) and name != tenant_id]
-        live = sum(self._state.jobs[job_id].spec.tenant_id == tenant_id for job_id in self._state.live)
+        live_jobs = {task_id.job_id for task_id in self._state.live}
+        live = sum(self._state.jobs[job_id].spec.tenant_id == tenant_id for job_id in live_jobs)
         tenancy.check_unused(tenant_id, below, live)
         del tenants[tenant_id], self._state.tenant_changes[tenant_id]
-        for token in self._state.tokens.values():
-            if token.tenant_id == tenant_id:
-                self._state.tokens[token.token_id] = replace(token, revoked=True)
         self._mark_rearranged()
         return tenant
+
+    def _check_unused(self, tenant_id: str) -> None:
+        owners = {job.spec.tenant_id for job in self._state.jobs.values()}
+        owner = min((name for name in owners if is_within(name, tenant_id)), default=None)
+        if owner is not None:
+            gone = ("tenant.remove", owner)
+            removed = [line.at_ms for line in self._audit if (line.action, line.target) == gone]
+            raise NameKeptError(owner, max(removed, default=None))
 
     def _the_one(self, tenant_id: str, if_version: int | None) -> Tenant:
         tenant = self._state.tenants.get(tenant_id)
@@ -83,19 +94,19 @@ class Tree:
         return tenant
 
     def _living(self, tenant_id: str) -> list[Living]:
-        jobs = (self._state.jobs[job_id] for job_id in sorted(self._state.live))
+        owners = ((task_id, self._state.jobs[task_id.job_id].spec) for task_id in sorted(self._state.live))
         return [
-            _living(job, self._state.tasks[job.job_id])
-            for job in jobs
-            if is_within(job.spec.tenant_id, tenant_id)
+            _living(task_id, spec.tenant_id, self._state.tasks[task_id])
+            for task_id, spec in owners
+            if is_within(spec.tenant_id, tenant_id)
         ]
 
     def _change_requests(self, tenant_id: str) -> bool:
         """Whether some had to be."""
         others = tenancy.with_other_requests(self._living(tenant_id), self._state.tenants)
         for task_id, request in others:
-            task = self._state.tasks[task_id.job_id]
-            self._state.tasks[task_id.job_id] = replace(task, request=request)
+            task = self._state.tasks[task_id]
+            self._state.tasks[task_id] = replace(task, request=request)
         return bool(others)
 
     def _rename_others(self, tenant_id: str, to_id: str) -> None:
@@ -133,5 +144,5 @@ class Tree:
         self._state.rearranged_seq = self._state.last_seq
 
 
-def _living(job: Job, task: MemoryTask) -> Living:
-    return Living(job.task_id, job.spec.tenant_id, task.request, task.standing, task.reserved_gpu_ms)
+def _living(task_id: TaskId, tenant_id: str, task: MemoryTask) -> Living:
+    return Living(task_id, tenant_id, task.request, task.standing, task.reserved_gpu_ms)

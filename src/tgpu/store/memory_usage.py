@@ -9,7 +9,6 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Exit
 from tgpu.domain.tenant import is_within
 from tgpu.domain.usage import Owner, Times, Usage, cut_of, models_of, usage_of
-from tgpu.store.demand import the_request
 from tgpu.store.left import Left, tells_less, was_thrown_away
 from tgpu.store.memory_state import State
 from tgpu.store.usage_port import GroupBy, ReportFilter, ReportRow
@@ -67,7 +66,8 @@ def _used(state: State, attempt: Attempt, ended_ms: int, end: Exit | None) -> Us
         waiting_since_ms = attempt.assigned_ms if before is None else before.ended_ms
     node = state.nodes.get(attempt.node_id)
     place = (attempt.node_id, "" if node is None else node.pool, models_of(node, attempt.devices))
-    owner = Owner(job.spec.user, job.spec.tenant_id, job.spec.priority_class, the_request(job.spec))
+    request = job.spec.group_of(task_index).request
+    owner = Owner(job.spec.user, job.spec.tenant_id, job.spec.priority_class, request)
     return usage_of(
         attempt.attempt_id, owner, place, Times(waiting_since_ms, attempt.started_ms, ended_ms), end
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief, TaskView
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Admission
@@ -21,6 +21,7 @@ from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, S
 from tgpu.store.quota_port import QuotaStore
 from tgpu.store.ran import Ran
 from tgpu.store.refusals import StoreError
+from tgpu.store.task_paging import TaskPaging
 from tgpu.store.usage_port import UsageStore
 
 
@@ -152,8 +153,8 @@ class LiveSummary:
 class CancelAsked(NamedTuple):
     job_id: int
     by: str
-    now: bool = False
-    """Without its grace."""
+    now: bool = False  # without their grace
+    tasks: int = 1  # of the job, which are all meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +343,8 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
     async def job(self, job_id: int) -> Job | None: ...
 
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]: ...
+
+    async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]: ...
 
     async def attempts(self, job_id: int) -> list[Attempt]: ...
 

@@ -1,13 +1,13 @@
 """A session on PostgreSQL: what concerns many rows is one statement, and one round trip."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from tgpu.store.postgres_connection import BoundedConnection
 from tgpu.store.sql.many import GIVEN, as_given, text_for_many, without_nul
-from tgpu.store.sql.session import Query, Row, Session, Values
+from tgpu.store.sql.session import Cursor, Query, Row, Session, Values
 
 DIALECT = PGDialect_psycopg(paramstyle="pyformat")  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it so
 
@@ -20,18 +20,6 @@ class PostgresSession(Session):
 
     def __init__(self, connection: BoundedConnection) -> None:
         super().__init__(connection, DIALECT, _texts)
-
-    def change(self, query: Query, **values: object) -> int:
-        return super().change(query, **without_nul(values))
-
-    def row(self, query: Query, **values: object) -> Row | None:
-        return super().row(query, **without_nul(values))
-
-    def rows(self, query: Query, **values: object) -> list[Row]:
-        return super().rows(query, **without_nul(values))
-
-    def stream(self, query: Query, **values: object) -> Iterator[Row]:
-        return super().stream(query, **without_nul(values))
 
     def change_many(self, query: Query, rows: Sequence[Values]) -> None:
         self._run_for_many(query, rows)
@@ -63,6 +51,9 @@ class PostgresSession(Session):
             return []
         self._run_for_many(query, rows)
         return self._cursor.fetchall()
+
+    def _run(self, cursor: Cursor, query: Query, values: Values) -> None:
+        super()._run(cursor, query, without_nul(values))
 
     def _run_for_many(self, query: Query, rows: Sequence[Values]) -> None:
         text = _many_texts.get(query)

@@ -1,17 +1,30 @@
 """The ledger of quotas: what is charged when, and how it is looked over."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tgpu.domain.tenant import Tenant
 from tgpu.store.refusals import StoreError
+
+
+class NoBurst(NamedTuple):
+    """Why a job without room in its quota may not run on the burst, where its tenants allow that."""
+
+    tenant_id: str | None = None
+    """The limit of which it alone is more than half; None: its class may not."""
+    dimension: str = ""
 
 
 class QuotaExceededError(StoreError):
     """The whole submission is refused, with the numbers that say why."""
 
     def __init__(
-        self, tenant: Tenant, dimension: str, asked: int, longest_limit_s: int | None = None
+        self,
+        tenant: Tenant,
+        dimension: str,
+        asked: int,
+        longest_limit_s: int | None = None,
+        no_burst: NoBurst | None = None,
     ) -> None:
         super().__init__(f"tenant {tenant.tenant_id} would exceed its quota of {dimension}")
         self.tenant, self.dimension, self.asked = tenant, dimension, asked
@@ -20,6 +33,8 @@ class QuotaExceededError(StoreError):
         self.longest_limit_s = longest_limit_s
         """The time limit with which one that asks for too many GPU-hours would take all there are in a
         period; not positive: there is none."""
+        self.no_burst = no_burst
+        """None where there is no burst to speak of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,10 @@ class QuotaStore(Protocol):
         """Adds up, in one transaction, what every live task is charged for, and compares: used, burst,
         running, waiting, and what is reserved of GPU-hours. What differs is put right, and returned: there
         should be nothing, ever. Raises DeposedError."""
+        ...
+
+    async def reserved_gpu_ms(self) -> dict[str, int]:
+        """What running tasks may still take of GPU-hours, by their tenant: it counts as used by now."""
         ...
 
     async def roll_periods(self, epoch: int, at_ms: int) -> list[Tenant]:

@@ -42,9 +42,12 @@ class SqlAccess(ABC):
     async def tenant(self, tenant_id: str) -> Tenant | None:
         return await self._read(lambda session: tenants.one(session, tenant_id))
 
-    async def create_tenant(self, tenant: Tenant, actor: Actor, at_ms: int) -> Tenant:
+    async def create_tenant(
+        self, tenant: Tenant, actor: Actor, at_ms: int, *, take_over: bool = False
+    ) -> Tenant:
         return await self._write(
-            lambda session: tenant_changes.create(session, tenant, Deed(actor, at_ms)), wakes=True
+            lambda session: tenant_changes.create(session, tenant, Deed(actor, at_ms), take_over=take_over),
+            wakes=True,
         )
 
     async def update_tenant(
@@ -117,6 +120,9 @@ class SqlAccess(ABC):
 
     async def token_by_digest(self, digest: str) -> Token | None:
         return await self._read(lambda session: tokens.by_digest(session, digest))
+
+    async def token_makers(self, token: Token) -> frozenset[str]:
+        return await self._read(lambda session: tokens.makers(session, token))
 
     async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
         return await self._write(

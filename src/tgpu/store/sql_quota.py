@@ -25,5 +25,8 @@ class SqlQuota(ABC):
             return []
         return await self._write(lambda session: recount.mend(session, epoch))
 
+    async def reserved_gpu_ms(self) -> dict[str, int]:
+        return await self._read(periods.reserved)
+
     async def roll_periods(self, epoch: int, at_ms: int) -> list[Tenant]:
         return await self._write(lambda session: periods.roll(session, epoch, at_ms))

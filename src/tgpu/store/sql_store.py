@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import Attempt, Event, Job, JobSpec
+from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.node import Node
 from tgpu.store.group_commit import GroupCommit
 from tgpu.store.lost import Origin
@@ -28,12 +28,13 @@ from tgpu.store.port import (
     World,
 )
 from tgpu.store.reader_pool import ReaderPool
-from tgpu.store.sql import cluster, feed, jobs, progress, submission, world
+from tgpu.store.sql import cluster, feed, job_tasks, jobs, progress, submission, world
 from tgpu.store.sql.session import Session
 from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
 from tgpu.store.sql_quota import SqlQuota
 from tgpu.store.sql_usage import SqlUsage
+from tgpu.store.task_paging import TaskPaging
 
 T = TypeVar("T")
 
@@ -92,6 +93,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage):
 
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
         return await self._read(lambda session: jobs.page(session, where, paging))
+
+    async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
+        return await self._read(lambda session: job_tasks.page(session, job_id, paging))
 
     async def attempts(self, job_id: int) -> list[Attempt]:
         return await self._read(lambda session: jobs.attempts_of(session, job_id))

@@ -19,8 +19,8 @@ from tgpu.store.sqlite_file import (
     connect_to_read,
     connect_to_write,
     create_private,
-    session_on,
 )
+from tgpu.store.sqlite_session import SqliteSession
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -123,7 +123,7 @@ def _before(file: Path) -> tuple[str, GivenOut] | None:
         return None
     try:
         with contextlib.closing(connect_to_write(file)) as connection:
-            session = session_on(connection)
+            session = SqliteSession(connection)
             (cluster_id,) = connection.execute("SELECT cluster_id FROM meta").fetchone()
             found = restoring.given_out(session)
             session.close()
@@ -144,7 +144,7 @@ def _prepare(
                 " --other-cluster if it is to take their place"
             )
         connection.execute("BEGIN IMMEDIATE")
-        session = session_on(connection)
+        session = SqliteSession(connection)
         replaced = before[1] if before is not None and before[0] == cluster_id else None
         restoring.mark(session, at_ms, restoring.newest_event_ms(session), replaced)
         found = restoring.given_out(session)

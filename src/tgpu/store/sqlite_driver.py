@@ -8,7 +8,8 @@ from typing import TypeVar
 from tgpu.store.port import StoreUnavailableError
 from tgpu.store.sql.session import Session
 from tgpu.store.sqlite_errors import advice, unavailable
-from tgpu.store.sqlite_file import connect_to_read, session_on
+from tgpu.store.sqlite_file import connect_to_read
+from tgpu.store.sqlite_session import SqliteSession
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class SqliteDriver:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection, self._path = connection, path
         self.savepoints = SqliteSavepoints(connection)
-        self._session = session_on(connection)
+        self._session = SqliteSession(connection)
 
     def begin(self) -> Session:
         self.connection.execute("BEGIN IMMEDIATE")
@@ -69,7 +70,7 @@ class SqliteReader:
             self._connection = connect_to_read(path)
         except sqlite3.Error as error:
             raise unavailable(error, path) from error
-        self._session = session_on(self._connection)
+        self._session = SqliteSession(self._connection)
 
     def read(self, work: Callable[[Session], T]) -> T:
         try:

@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy.dialects import sqlite
-
 from tgpu.store.port import StoreUnusableError
 from tgpu.store.revision import must_be_upgraded
 from tgpu.store.sql import founding
-from tgpu.store.sql.session import Query, Session
 from tgpu.store.sqlite_errors import damaged, unusable
+from tgpu.store.sqlite_session import SqliteSession
 
 _BUSY_TIMEOUT_S = 10.0
 _CACHE_KIB = 32_768
 _WAL_KEPT_BYTES = 64 * 1024 * 1024
 _CHECKED_BYTES = 64 * 1024 * 1024  # looked through in about a tenth of a second
-
-DIALECT = sqlite.dialect(paramstyle="named")
-_texts: dict[Query, str] = {}
 
 
 @dataclass(slots=True)
@@ -85,10 +80,6 @@ def check_not_moved(source: sqlite3.Connection, file: Path) -> None:
             f'{file} was promoted to {moved_to}: start the server with store = "{moved_to}" in tgpu.toml, or'
             f" --store; if the promotion was interrupted, run `tgpu promote --to {moved_to}` again"
         )
-
-
-def session_on(connection: sqlite3.Connection) -> Session:
-    return Session(connection, DIALECT, _texts)
 
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
@@ -166,7 +157,7 @@ def _is_behind(connection: sqlite3.Connection, path: Path) -> bool:
 
 def _found(connection: sqlite3.Connection, cluster_id: str) -> str:
     connection.execute("BEGIN IMMEDIATE")
-    session = session_on(connection)
+    session = SqliteSession(connection)
     founded = founding.found(session, cluster_id)
     session.close()
     connection.execute("COMMIT")

@@ -27,6 +27,7 @@ _BigKey = BigInteger().with_variant(Integer, "sqlite")
 # Sorted by code, as Python and SQLite do, whatever the language of the database.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 _ZERO = text("0")
+_ONE = text("1")
 _EMPTY = text("''")
 _NO_DEVICES = text("'[]'")
 _CHARGED = text(f"'{Standing.CHARGED.value}'")
@@ -120,6 +121,9 @@ jobs = Table(
     Column("spec", Text, nullable=False),  # behind what is listed: a scan for that need not pass it
     Column("token_id", Integer),  # the token it was submitted with
     Column("cancel_now", Boolean, nullable=False, server_default=_FALSE),  # without its grace
+    Column("tasks", Integer, nullable=False, server_default=_ONE),  # how many it has
+    Column("gang", Text),  # what they have in common, if they start together
+    Column("tally", Text),  # of several tasks: how many are in each status, and how those ended that are over
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),
@@ -138,6 +142,9 @@ tasks = Table(
     Column("standing", Text, nullable=False, server_default=_CHARGED),  # with its tenant's quota
     Column("reserved_gpu_ms", BigInteger, nullable=False, server_default=_ZERO),  # of its tenant's GPU-hours
     Column("waiting_since_ms", BigInteger, nullable=False, server_default=_ZERO),
+    Column("cause", Text),  # why it was closed without having run
+    Column("detail", Text),
+    Column("checkpoint_ms", BigInteger),  # when it last saved its work, if it said so
     ForeignKeyConstraint(["job_id"], ["jobs.job_id"]),
     sqlite_with_rowid=False,
 )
@@ -335,6 +342,8 @@ tokens = Table(
     Column("highest_class", Text),
     Column("jobs_left", BigInteger),
     Column("gpu_ms_left", BigInteger),
+    Column("parent_id", Integer),  # the token it was made with, and ends with
+    Index("tokens_by_parent", "parent_id"),
     sqlite_autoincrement=True,
 )
 

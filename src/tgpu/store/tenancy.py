@@ -95,7 +95,9 @@ def _use_after(now: Tenant, after: Tenant, at_ms: int, living: Callable[[], Sequ
     if not (is_other or is_over):
         return now.job_use
     reserved = sum(task.reserved_gpu_ms for task in living())
-    return replace(now.job_use, gpu_ms=reserved, period_from_ms=begun_ms)
+    # By another period it is counted from now on: what was counted before must not be taken off again when
+    # an attempt that was lost returns.
+    return replace(now.job_use, gpu_ms=reserved, period_from_ms=at_ms if is_other else begun_ms)
 
 
 def has_other_models(now: Tenant, after: Tenant) -> bool:
@@ -160,9 +162,9 @@ def check_unused(tenant_id: str, below: Sequence[str], live_jobs: int) -> None:
             f"tenant {tenant_id} has {len(below)} below it ({below[0]} first): remove or move those before it"
         )
     if live_jobs:
+        jobs = "1 job that has" if live_jobs == 1 else f"{live_jobs} jobs that have"
         raise TenantInUseError(
-            f"tenant {tenant_id} has {live_jobs} jobs that have not ended: archive it, then cancel them or"
-            " wait"
+            f"tenant {tenant_id} has {jobs} not ended: archive it, then cancel what there is or wait"
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tgpu.domain.job import JobSpec, Request
 from tgpu.store.access_port import TokenSpentError
-from tgpu.store.demand import Run, longest_of, the_request, whole_run_gpu_ms
+from tgpu.store.demand import Run, demands, longest_of, whole_run_gpu_ms
 
 _GPU_HOUR = 3_600_000
 
@@ -44,16 +44,19 @@ class TokenCap:
 
 
 def _asked(spec: JobSpec) -> int:
-    asked = whole_run_gpu_ms(the_request(spec), longest_of(spec))
-    if asked is None:
-        raise TokenSpentError(
-            "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
-        )
-    return asked
+    longest_s, total = longest_of(spec), 0
+    for request, tasks in demands(spec):
+        asked = whole_run_gpu_ms(request, longest_s)
+        if asked is None:
+            raise TokenSpentError(
+                "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
+            )
+        total += tasks * asked
+    return total
 
 
 def unused(request: Request, longest_s: int | None, run: Run) -> int:
-    """What a job that is over gives back: its last attempt counts, for the others were not its doing."""
+    """What a task that is over gives back: its last attempt counts, for the others were not its doing."""
     return max(0, (whole_run_gpu_ms(request, longest_s) or 0) - run.gpu_ms(request))
 
 

@@ -8,22 +8,31 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
-from tgpu.agent.inventory import Inventory
-from tgpu.agent.shell import Agent, AgentRefusedError, NodeIdentity
+from tgpu.agent import pressure
+from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.inventory import Inventory, Owners, host
+from tgpu.agent.restraint import Restraint
+from tgpu.agent.shell import Agent, AgentRefusedError
+from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.node import NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
+from tgpu.runner.both import BothRunners
+from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
 from tgpu.wiring import agent_status, home, pidfile
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
+from tgpu.wiring.node_address import node_address
+from tgpu.wiring.node_containers import NodeContainers
 
 
 def main(settings: Settings, join: str | None = None) -> int:
@@ -77,15 +86,33 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
 
     runners: list[ProcessRunner] = []
 
-    def runner_for(cluster_id: str) -> ProcessRunner:
+    restraint = Restraint(
+        pids=settings.task_pids,
+        pin_cpus=settings.pin_cpus == "auto",
+        devices=lambda: () if agent.capacity is None else agent.capacity.devices,
+    )
+
+    def completed(spec: LaunchSpec) -> LaunchSpec:
+        found = {device.index: device.uuid for device in restraint.devices()}
+        gpus = tuple(found.get(index, "") for index in spec.limits.devices or ())
+        return replace(spec, limits=restraint.completed(spec.limits), gpus=gpus)
+
+    containers = NodeContainers(settings, completed)
+    swept: list[BothRunners] = []
+
+    def runner_for(cluster_id: str) -> BothRunners:
+        inventory.owners = Owners(cluster_id)
         runner = ProcessRunner(
             records_dir=settings.agent_dir / cluster_id,
             logs_dir=settings.logs_dir / cluster_id,
             cluster_id=cluster_id,
             cgroups=settings.cgroups == "auto",
+            private_tmp=settings.private_tmp == "auto",
+            complete=restraint.completed,
         )
         runners.append(runner)
-        return runner
+        swept.append(containers.with_containers(runner, cluster_id))
+        return swept[-1]
 
     agent = Agent(
         identity=identity_of(settings, member),
@@ -94,8 +121,11 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         spread_s=member.spread_s,
         clock_ms=lambda: time.time_ns() // 1_000_000,
         runner_for=runner_for,
+        containers=containers,
         discover=lambda: asyncio.to_thread(inventory.capacity),
         measure=lambda: asyncio.to_thread(inventory.measure),
+        gpu_failure=inventory.gpu_failure,
+        spots=NodeSpots(lambda: node_address(settings, member.dial.called), settings.run_dir / "gangs"),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,
@@ -103,9 +133,14 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
     )
     working = asyncio.create_task(agent.run())
     beside = [
-        asyncio.create_task(sweep_for_ever(runners, settings.log_keep_days)),
         asyncio.create_task(
-            agent_status.keep_written(settings, member.node_id, agent, lambda: member.dial.called)
+            pressure.watch_for_ever(runners, host.memory_left_mib, _memory_reserve(settings))
+        ),
+        asyncio.create_task(sweep_for_ever(swept, settings.log_keep_days)),
+        asyncio.create_task(
+            agent_status.keep_written(
+                settings, member.node_id, agent, lambda: member.dial.called, lambda: _abilities(runners)
+            )
         ),
     ]
     loop = asyncio.get_running_loop()
@@ -122,3 +157,14 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
     finally:
         for task in beside:
             task.cancel()
+
+
+def _memory_reserve(settings: Settings) -> int:
+    if settings.memory_reserve == "auto":
+        return pressure.reserve_of(host.memory_mib())
+    return mib("memory_reserve", settings.memory_reserve)
+
+
+def _abilities(runners: list[ProcessRunner]) -> dict[str, str]:
+    """Of the cluster that was met last; an agent meets only one."""
+    return {ability.name: ability.why_not for runner in runners for ability in runner.abilities()}

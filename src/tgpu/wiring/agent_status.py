@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -39,6 +39,8 @@ class AgentStatus:
     simulated: bool = False
     cpu_milli: int = 0
     memory_mib: int = 0
+    abilities: dict[str, str] = field(default_factory=dict)
+    """What this node holds its tasks to; by name, why it cannot, or nothing if it can."""
 
     @property
     def is_connected(self) -> bool:
@@ -62,11 +64,17 @@ def write(settings: Settings, status: AgentStatus) -> None:
     write_private(_path(settings), json.dumps(asdict(status)), outlives_power_loss=False)
 
 
-async def keep_written(settings: Settings, node_id: str, agent: Agent, called: Callable[[], str]) -> None:
+async def keep_written(
+    settings: Settings,
+    node_id: str,
+    agent: Agent,
+    called: Callable[[], str],
+    abilities: Callable[[], dict[str, str]],
+) -> None:
     """Until cancelled."""
     before: AgentStatus | None = None
     while True:
-        now = status_of(settings, node_id, agent, called())
+        now = replace(status_of(settings, node_id, agent, called()), abilities=abilities())
         if now != before:
             await asyncio.to_thread(write, settings, now)
             before = now

@@ -4,19 +4,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
+from tgpu.api import ports
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.control.hub import Hub, NodeAwayError
+from tgpu.control.shells import ShellRefusedError
+from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
-from tgpu.protocol.peers import Span
+from tgpu.protocol.peers import ShellAnswer, Span
+from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.wiring.peers import Asking, UnansweredError
 
 T = TypeVar("T")
 _FITS_FOR_S = 5.0
 """How long a server that follows believes that a kind of request can run somewhere."""
 _MOST_KEPT = 4096
+_SHELL_S = 15.0
+"""Longer than the leader waits for a node."""
 
 
 class OwnDesk:
@@ -43,6 +49,12 @@ class OwnDesk:
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
 
+    async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        return await self._hub.images.meaning(image, local=local)
+
+    async def starting_note(self, job_id: int) -> str:
+        return self._hub.notes.of_job(job_id)
+
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         return await _or_unanswered(self._answers.order_nodes(order))
 
@@ -54,6 +66,19 @@ class OwnDesk:
             raise UnansweredError(chunk.error)
         return Span(offset=chunk.offset, data=chunk.data, at_end=chunk.at_end)
 
+    async def open_shell(self, node_id: str, order: OpenShell) -> ShellAnswer:
+        try:
+            return ShellAnswer(shell=await _or_unanswered(self._hub.open_shell(node_id, order)))
+        except ShellRefusedError as error:
+            return ShellAnswer(refusal=str(error))
+
+    async def say_to_shell(self, message: ToShell) -> None:
+        """Without a pause, so that what is said in turn arrives in turn."""
+        self._hub.shells.say(message)
+
+    async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
+        return await self._hub.shells.hear(shell, wait_s)
+
 
 async def _or_unanswered(answer: Awaitable[T]) -> T:
     try:
@@ -63,7 +88,7 @@ async def _or_unanswered(answer: Awaitable[T]) -> T:
 
 
 class LiveAnswers:
-    """The API's `Live` and `LogReader`."""
+    """The API's `Live`, `LogReader` and `ShellDesk`."""
 
     def __init__(
         self, own: OwnDesk, asking: Asking, leads: Callable[[], bool], store: Callable[[], Awaitable[object]]
@@ -94,6 +119,14 @@ class LiveAnswers:
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         answer: NodesOrdered = await self._answer("order_nodes", order)
+        return answer
+
+    async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        answer: ImageMeaning = await self._answer("resolve_image", image, local)
+        return answer
+
+    async def starting_note(self, job_id: int) -> str:
+        answer: str = await self._answer("starting_note", job_id)
         return answer
 
     async def alerts(self) -> Sequence[Alert]:
@@ -131,10 +164,25 @@ class LiveAnswers:
             raise LogUnavailableError(str(error)) from error
         return span.offset, span.data, span.at_end
 
-    async def _answer(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  as METHODS says
+    async def open_shell(self, node_id: str, order: OpenShell) -> int:
+        answer: ShellAnswer = await self._answer("open_shell", node_id, order, patience_s=_SHELL_S)
+        if answer.refusal:
+            raise ports.ShellRefusedError(answer.refusal)
+        return answer.shell
+
+    async def say_to_shell(self, message: ToShell) -> None:
+        await self._answer("say_to_shell", message)
+
+    async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
+        said: Sequence[FromShell] = await self._answer(
+            "hear_shell", shell, wait_s, patience_s=wait_s + _SHELL_S
+        )
+        return said
+
+    async def _answer(self, method: str, *arguments: object, patience_s: float = 10.0) -> Any:  # noqa: ANN401  as METHODS says
         if self._leads():
             return await self._or_no_leader(getattr(self._own, method)(*arguments))
-        return await self._or_no_leader(self._asking.ask(method, *arguments))
+        return await self._or_no_leader(self._asking.ask(method, *arguments, patience_s=patience_s))
 
     async def _or_no_leader(self, answer: Awaitable[T]) -> T:
         """Nobody can lead while the store is away: then that is said, and not that nobody leads."""

@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from tgpu.observe.logs import logger
-from tgpu.runner.process import ProcessRunner
 
 EVERY_S = 3600.0
 
 
-async def sweep_for_ever(runners: Sequence[ProcessRunner], keep_days: float) -> None:
+class Swept(Protocol):
+    async def sweep_logs(self, older_than_days: float) -> int:
+        """Of how many attempts the output was removed."""
+        ...
+
+
+async def sweep_for_ever(runners: Sequence[Swept], keep_days: float) -> None:
     log = logger("log-sweeper")
     while True:
         await asyncio.sleep(EVERY_S)

@@ -9,8 +9,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from tgpu.config.bounds import MOST_OVERCOMMIT_MILLI
-from tgpu.config.settings import PoolSettings, Settings
-from tgpu.core.policy import ORDERS, SCORERS, Policy, PoolPolicy, UnknownPolicyError
+from tgpu.config.pools import PoolSettings
+from tgpu.config.settings import Settings
+from tgpu.core.policy import ORDERS, SCORERS, OnGpuFailure, Policy, PoolPolicy, UnknownPolicyError
 from tgpu.core.rules import RULES
 from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import milli, seconds
@@ -32,6 +33,7 @@ def policy_of(settings: Settings) -> Policy:
         min_run_s=seconds("min_run", settings.min_run),
         backoff_s=seconds("preemption_backoff", settings.preemption_backoff),
         half_life_s=seconds("fair_half_life", settings.fair_half_life),
+        on_gpu_failure=OnGpuFailure(settings.on_gpu_failure),
         cluster_generic=dict(generic_pairs("cluster_generic", settings.cluster_generic)),
         outside_rules=_plug_ins("tgpu.rules", RULES),
         outside_orders=orders,

@@ -17,6 +17,7 @@ from tgpu import __version__
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
+from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
 from tgpu.config.settings import Settings
 from tgpu.control.alerts import SETTINGS_DIFFER
 from tgpu.control.answers import Answers
@@ -72,7 +73,11 @@ class Server:
             inbox=self._inbox,
             hub=self._hub,
             policy=self._policy,
-            timers=Timers(self._settings.node_silent_s, self._settings.reconcile_s),
+            timers=Timers(
+                self._settings.node_silent_s,
+                self._settings.reconcile_s,
+                gang_start_s=self._settings.gang_start_s,
+            ),
             now_ms=wall_clock_ms,
             observer=self._metrics,
             publish=self._publish,
@@ -208,6 +213,7 @@ class Server:
                 store=self._store,
                 live=live,
                 logs=live,
+                shells=live,
                 settings=self._settings,
                 metrics=self._metrics,
                 feed=self._feed,
@@ -224,7 +230,9 @@ def _http(app: Litestar, protocol: type[asyncio.Protocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol,
-        ws="none",
+        ws=PeerCredWebSocket,
+        ws_max_size=LONGEST_MESSAGE,
+        ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,

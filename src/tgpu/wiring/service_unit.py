@@ -34,6 +34,8 @@ _RUNS_TASKS = """\
 # Only the main process is stopped: the tasks' supervisors live on.
 KillMode=process
 Delegate=yes
+# The agent itself stands in a leaf, so that its tasks' groups can have limits (systemd 254).
+DelegateSubgroup=tgpu-agent
 TasksMax=infinity
 """
 _UNIT = """\

@@ -1,25 +1,33 @@
 """What quotas allow: summed up from everybody who lives, every time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from tests.core.reference.order import Unit
+from tests.core.reference.order import Unit, kind_of
 from tests.core.reference.world import World
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.priority import TERMS
 from tgpu.domain.tenant import Tenant, lineage
 
+RUNNING, GPU_HOURS = "running", "gpu hours"
+
 
 def allows(world: World, unit: Unit) -> bool:
     """Whether it may be tried at all."""
-    return may_begin(world, unit) and admits(world, unit, burst=False)
+    if is_short(world, unit):
+        return False
+    return not lacking(world, unit) if unit.held else may_begin(world, unit)
+
+
+def is_short(world: World, unit: Unit) -> bool:
+    """Whether one of its tenant who takes as much, or less, may not begin."""
+    takes = sum(gpu_ms(world, task) for task in unit.tasks)
+    return takes >= world.short.get(unit.head.tenant_id, takes + 1)
 
 
 def may_begin(world: World, unit: Unit) -> bool:
     """Whether nobody from root to leaf would run too many tasks, or use too many GPU-hours. If not, others of
     its tenant who take as much of these are passed over, too; if it is too many tasks, all others are."""
     tenant_id, takes = unit.head.tenant_id, sum(gpu_ms(world, task) for task in unit.tasks)
-    if takes >= world.short.get(tenant_id, takes + 1):
-        return False
     limits = [world.picture.tenants[name].job_limits for name in lineage(tenant_id)]
     for name, limit in zip(lineage(tenant_id), limits, strict=True):
         if limit.running is not None and running(world, name) + len(unit.tasks) > limit.running:
@@ -52,22 +60,86 @@ def gpu_ms(world: World, task: TaskBrief) -> int:
     return charged_gpu(task.request) * (world.duration_ms(task) // 1000 + grace_s)
 
 
-def admits(world: World, unit: Unit, *, burst: bool) -> bool:
-    """Whether every quota from root to leaf has room for a held unit."""
-    if not unit.held:
-        return True
+def is_like_one_refused(world: World, unit: Unit) -> bool:
+    return unit.held and (unit.head.tenant_id, kind_of(world, unit)) in world.shut
+
+
+def refuse(world: World, unit: Unit) -> None:
+    """What a held unit asks for is kept for it: from its own tenant at all levels, from everybody up to the
+    highest level that has no room whatever its own tenant keeps. Nothing is for who alone is more than a
+    limit."""
+    lacks, levels = lacking(world, unit), lineage(unit.head.tenant_id)
+    assert lacks, "only who lacks something is refused"
+    if any(is_for_all(world, unit, *each) for each in lacks):
+        world.shut.add((unit.head.tenant_id, kind_of(world, unit)))
+    limits = [limit for name in levels for limit in all_limits(world, name).items()]
+    if all(asked(world, unit.tasks, dimension) <= limit for dimension, limit in limits):
+        without_own = [name for name, _ in lacking(world, unit, own=False)]
+        highest = min(map(levels.index, without_own), default=len(levels))
+        world.line.append((unit.tasks, tuple(levels[highest:])))
+
+
+def is_for_all(world: World, unit: Unit, name: str, dimension: str) -> bool:
+    """Whether others of its tenant and kind lack the same, however short they run."""
+    left = (
+        all_limits(world, name)[dimension] - used(world, name, dimension) - kept(world, unit, name, dimension)
+    )
+    return dimension != GPU_HOURS or left <= 0
+
+
+def lacking(world: World, unit: Unit, *, own: bool = True) -> list[tuple[str, str]]:
+    """The limits from root to leaf that have no room for a held unit beside what is kept for others; not
+    `own`: beside what is kept from everybody."""
+    found = []
+    for name in lineage(unit.head.tenant_id) if unit.held else ():
+        for dimension, limit in all_limits(world, name).items():
+            needs = asked(world, unit.tasks, dimension)
+            of_others = kept(world, unit, name, dimension, own=own)
+            if needs and used(world, name, dimension) + of_others + needs > limit:
+                found.append((name, dimension))
+    return found
+
+
+def kept(world: World, unit: Unit, name: str, dimension: str, *, own: bool = True) -> int:
+    """The most that one asks for who was refused before it."""
+    others = [
+        tasks
+        for tasks, levels in world.line
+        if name in levels or (own and tasks[0].tenant_id == unit.head.tenant_id)
+    ]
+    return max((asked(world, tasks, dimension) for tasks in others), default=0)
+
+
+def all_limits(world: World, name: str) -> dict[str, int]:
+    tenant = world.picture.tenants[name]
+    jobs = {RUNNING: tenant.job_limits.running, GPU_HOURS: tenant.job_limits.gpu_ms}
+    return limits_of(tenant) | {which: limit for which, limit in jobs.items() if limit is not None}
+
+
+def asked(world: World, tasks: Sequence[TaskBrief], dimension: str) -> int:
+    if dimension == RUNNING:
+        return len(tasks)
+    if dimension == GPU_HOURS:
+        return sum(gpu_ms(world, task) for task in tasks)
+    return _sum(tasks, dimension)
+
+
+def used(world: World, name: str, dimension: str) -> int:
+    if dimension == RUNNING:
+        return running(world, name)
+    if dimension == GPU_HOURS:
+        return gpu_ms_used(world, name)
+    return _sum([task for task in charged_tasks(world) if name in lineage(task.tenant_id)], dimension)
+
+
+def burst_has_room(world: World, unit: Unit) -> bool:
+    """Half as much as each limit."""
     for name in lineage(unit.head.tenant_id):
-        tenant = world.picture.tenants[name]
-        charged = [task for task in charged_tasks(world) if name in lineage(task.tenant_id)]
         bursting = [holder.task for holder in world.holders.values() if holder.burst]
         bursting = [task for task in bursting if name in lineage(task.tenant_id)]
-        for dimension, limit in limits_of(tenant).items():
-            asked, has = _sum(unit.tasks, dimension), _sum(charged, dimension)
-            if not asked:
-                continue
-            if burst and _sum(bursting, dimension) + asked > limit / 2:
-                return False
-            if not burst and has + asked > limit:
+        for dimension, limit in limits_of(world.picture.tenants[name]).items():
+            needs = _sum(unit.tasks, dimension)
+            if needs and _sum(bursting, dimension) + needs > limit / 2:
                 return False
     return True
 

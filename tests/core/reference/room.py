@@ -45,7 +45,7 @@ def devices_wanted(request: Request) -> int:
 
 def part_of(device: Device, request: Request) -> int:
     """Thousandths that the request would take of this device; 0: it does not suit."""
-    if not device.healthy or device.memory_mib < request.gpu_memory_mib:
+    if not device.is_usable or device.memory_mib < request.gpu_memory_mib:
         return 0
     if request.gpu_type is not None and request.gpu_type.lower() not in device.model.lower():
         return 0

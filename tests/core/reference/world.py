@@ -74,6 +74,11 @@ class World:
     """Who has a reservation, or keeps licences: its quotas count it as if it had started."""
     short: dict[str, int] = field(default_factory=dict)
     """By tenant: who takes so much of the GPU-hours, or more, does not begin."""
+    line: list[tuple[tuple[TaskBrief, ...], tuple[str, ...]]] = field(default_factory=list)
+    """The tasks of every held unit that its quotas refused, and the tenants in whose quotas what it asks for
+    is kept for it from everybody; from its own tenant it is kept in all."""
+    shut: set[tuple[str, object]] = field(default_factory=set)
+    """Tenant and kind of those who were refused for more than how long they run."""
     blocked: dict[object, int] = field(default_factory=dict)
     """The shortest duration of each kind that had no room."""
     slots_taken: list[tuple[int, str | None]] = field(default_factory=list)
@@ -178,7 +183,7 @@ def taken_of_each(node: Node, indices: tuple[int, ...], request: Request) -> int
     if request.gpu_milli or not indices:
         return min(request.gpu_milli, WHOLE)
     devices = [device for device in node.capacity.devices if device.index == indices[0]]
-    healthy = [replace(device, healthy=True) for device in devices if device.memory_mib]
+    healthy = [replace(device, healthy=True, avoided=False) for device in devices if device.memory_mib]
     return part_of(healthy[0], request) if healthy else WHOLE
 
 

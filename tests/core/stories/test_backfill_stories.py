@@ -178,3 +178,16 @@ def test_who_joins_the_queue_with_a_higher_priority_takes_over_the_reservation()
     picture.add_waiting(task(3, asks(2), priority=5))
     carry_out(picture, plan(picture, PRIORITY))
     assert [each.task_ids for each in picture.reservations] == [(TaskId(3, 0),)]
+
+
+def test_a_plan_that_ends_early_leaves_the_second_reservation_to_who_is_second_in_line() -> None:
+    """Also if that one asks for the same as the first: it has not been asked yet."""
+    policy = Policy(PoolPolicy("priority", reserve=2))
+    waiting = [HEAD, task(2, asks(cpus=1), time_limit_s=10), task(3, HEAD.request), task(4, asks(2, cpus=2))]
+    also_busy = (task(8, asks(gpus=1), time_limit_s=2000), "n2", (0,))
+    picture = picture_of([node(gpus=2), node("n2", gpus=2)], waiting, [BUSY, also_busy], policy)
+    made = plan(picture, policy, most_starts=1)
+    assert made.more
+    carry_out(picture, made)
+    carry_out(picture, plan(picture, policy, most_starts=1))
+    assert [each.task_ids[0].job_id for each in picture.reservations] == [1, 3]

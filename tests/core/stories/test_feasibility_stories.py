@@ -16,13 +16,14 @@ from tests.core.core_story import (
     start,
     task,
 )
+from tgpu.core.never import never_fits
 from tgpu.core.picture import Window
 from tgpu.core.plan import Fault
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
 from tgpu.domain.job import LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Node
+from tgpu.domain.node import ForeignUse, Node
 from tgpu.domain.views import Reason
 
 
@@ -212,3 +213,13 @@ def test_a_rule_from_outside_may_object_and_one_that_fails_does() -> None:
     made = plan(picture_of([node("n1")], [task(1)], policy=fails), fails)
     assert made.starts == ()
     assert made.faults == (Fault("broken", "rule broken failed on n1: RuntimeError: no idea of n1"),)
+
+
+def test_a_device_that_others_use_is_given_to_nobody_until_they_have_gone() -> None:
+    bob = ForeignUse(4711, "bob", "python", 12288)
+    held = node(gpus=[device(0, foreign=(bob,)), device(1)])
+    picture = picture_of([held], [task(1, asks(gpus=1)), task(2, asks(gpus=0.1)), task(3, asks(gpus=2))])
+    assert plan(picture, PRIORITY).starts == (start(1, "n1", 1),)
+    assert never_fits(asks(gpus=2), picture) is None, "it is there, and comes back"
+    picture.set_node(node(gpus=[device(0), device(1)]))
+    assert {each.task_id.job_id for each in plan(picture, PRIORITY).starts} == {1, 2}

@@ -74,14 +74,9 @@ def test_every_quota_from_root_to_leaf_must_have_room() -> None:
     assert plan(picture, PRIORITY).starts == ()
 
 
-def test_the_first_held_task_that_is_not_admitted_stops_those_behind_it() -> None:
+def test_nobody_behind_gets_what_a_refused_task_waits_for() -> None:
     made = plan(four_cpus(held(1, 3), held(2, 3), held(3, 1), task(4, tenant_id="a")), PRIORITY)
     assert made.starts == (start(1, admission=NOW), start(4))
-
-
-def test_it_stops_only_those_of_its_own_queue() -> None:
-    picture = four_cpus(held(1, 5), held(2, 1, tenant_id="b"), policy=DRF)
-    assert plan(picture, DRF).starts == (start(2, admission=NOW),)
 
 
 def test_a_gang_is_admitted_whole_or_not_at_all() -> None:

@@ -5,6 +5,7 @@ import time
 
 from tests.end_to_end.cluster.submitting import Submitting
 from tests.end_to_end.cluster.whole_cluster import SILENT_S, Cluster
+from tests.end_to_end.whole_tgpu import after
 from tests.postgres_server import PostgresServer
 
 LEADS_WITHIN_S = 10.0
@@ -13,8 +14,8 @@ RUNS_ELSEWHERE_WITHIN_S = 2 * SILENT_S + LEADS_WITHIN_S
 
 def test_the_leader_is_killed(cluster: Cluster) -> None:
     leader, others = cluster.leader(), cluster.others()
-    mark = cluster.files / "starts"
-    job = cluster.submit("--", "sh", "-c", f"echo x >> {mark}; sleep 9; exit 5", at=others[0])
+    mark, gate = cluster.files / "starts", cluster.files / "gate"
+    job = cluster.submit(*after(gate, "exit 5", first=f"echo x >> {mark}"), at=others[0])
     cluster.wait_status(job, "running", at=others[0])
     with Submitting(cluster, others) as submitting:
         cluster.servers[leader].kill()
@@ -29,6 +30,7 @@ def test_the_leader_is_killed(cluster: Cluster) -> None:
             LEADS_WITHIN_S + 10 - (time.monotonic() - began),
         )
     assert submitting.failures == []
+    gate.touch()
     ended = cluster.wait_status(job, "failed", at=others[0])
     assert (ended["exit_code"], len(ended["attempts"])) == (5, 1)
     assert mark.read_text() == "x\n", "it noticed nothing"
@@ -38,7 +40,7 @@ def test_the_leader_is_killed(cluster: Cluster) -> None:
 
 def test_a_deposed_leader_writes_nothing(cluster: Cluster) -> None:
     leader, others = cluster.leader(), cluster.others()
-    job = cluster.submit("--", "sleep", "20", at=others[0])
+    job = cluster.submit("--", "sleep", "300", at=others[0])
     cluster.wait_status(job, "running", at=others[0])
     cluster.servers[leader].signal(signal.SIGSTOP)
     try:

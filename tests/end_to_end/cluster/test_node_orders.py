@@ -6,17 +6,21 @@ import subprocess
 import pytest
 
 from tests.end_to_end.cluster.whole_cluster import TGPU, Cluster
+from tests.end_to_end.whole_tgpu import after
+from tgpu.client import TgpuError
 
 
 def node(cluster: Cluster, name: str, at: int = 0) -> dict[str, object]:
-    found: dict[str, object] = next(n for n in cluster.json("nodes", at=at) if n["node_id"] == name)
-    return found
+    with cluster.client(at) as client:
+        return next(node for node in client.nodes() if node["node_id"] == name)
 
 
 @pytest.mark.timeout(240)
-def test_a_node_is_drained_waited_for_and_removed(cluster: Cluster) -> None:
+def test_a_node_is_drained_waited_for_and_removed(own_cluster: Cluster) -> None:
     """Asked at each server in turn: two of them have to ask the leader."""
-    jobs = [cluster.submit("--gpus", "2", "--", "sleep", "8") for _ in range(3)]
+    cluster = own_cluster
+    gate = cluster.files / "gate"
+    jobs = [cluster.submit("--gpus", "2", *after(gate, "sleep 1")) for _ in range(3)]
     on = {cluster.wait_status(job, "running")["assigned_node_id"]: job for job in jobs}
     for name, at in (("node-1", 0), ("node-2", 1), ("node-3", 2)):
         cluster.tgpu("nodes", "drain", name, "--reason", f"asked at {at}", at=at)
@@ -29,6 +33,7 @@ def test_a_node_is_drained_waited_for_and_removed(cluster: Cluster) -> None:
     assert again.returncode == 6
     assert "node-1 is draining already, ordered by" in again.stderr
     cluster.tgpu("nodes", "undrain", "node-1", "node-3", at=1)
+    gate.touch()
     cluster.tgpu("nodes", "drain", "node-1", "--wait", at=1)
     assert cluster.show(on["node-1"])["status"] == "completed"
     assert cluster.wait_status(waiting, "completed")["assigned_node_id"] == "node-3"
@@ -61,7 +66,7 @@ def test_a_drain_survives_the_leader_the_node_and_its_silence(cluster: Cluster) 
     def drains() -> bool:
         try:
             return node(cluster, "node-2", other)["status"] == "draining"
-        except (AssertionError, subprocess.TimeoutExpired):
+        except TgpuError:
             return False  # nobody leads for a moment
 
     cluster.wait_until(drains, "it drains again", 40)
@@ -83,9 +88,11 @@ def test_a_window_keeps_nodes_for_a_tenant_and_why_names_it(cluster: Cluster) ->
     assert cluster.show(kept)["status"] == "pending"
     cluster.tgpu("windows", "cancel", made, at=2)
     cluster.wait_status(kept, "completed")
-    cluster.tgpu("windows", "create", *names, "--for", "1h", "--for-tenant", "default")
+    window = ("windows", "create", "-q", *names, "--for", "1h", "--for-tenant", "default")
+    made = cluster.tgpu(*window).stdout.strip()
     guest = cluster.submit("--gpus", "1", "--", "true")
     cluster.wait_status(guest, "completed")
+    cluster.tgpu("windows", "cancel", made)
 
 
 @pytest.mark.timeout(120)

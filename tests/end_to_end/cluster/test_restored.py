@@ -80,7 +80,8 @@ def test_a_dump_can_be_put_back_again_and_again(
     start(small)
 
     def alerts() -> dict[str, str]:
-        return {alert["name"]: alert["text"] for alert in small.json("stats")["alerts"]}
+        with small.client() as client:
+            return {alert["name"]: alert["text"] for alert in client.stats()["alerts"]}
 
     small.wait_until(lambda: "store-behind" in alerts(), "the server says what is wrong", 60)
     assert "node-1. The database was put back from a copy" in alerts()["store-behind"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.end_to_end.cluster.proxy import Proxy
 from tests.end_to_end.whole_tgpu import Installation, send, strays
+from tgpu.client import Client, TgpuError
 
 TGPU = str(Path(sys.executable).with_name("tgpu"))
 HEARTBEAT_S = 1.0
@@ -94,6 +95,26 @@ class Cluster:
             self.join(f"node-{number}", cpus=cpus, gpus=gpus)
         self.wait_until(lambda: self.ready() == self._agent_count, "all nodes are ready", 60)
 
+    def mend(self) -> None:
+        """As it was at first: everybody is there and takes tasks, and nothing runs or waits."""
+        for part in (*self.servers, *self.agents):
+            if part.process is None:
+                part.start()
+        for server in self.servers:
+            self.wait_until(lambda server=server: self.answers(server), f"{server.name} answers", 60)
+        with self.client() as client:
+            live = [job["job_id"] for job in client.jobs(status="pending,scheduled,running,preempted")]
+            if live:
+                client.cancel_many(live, now=True)
+                client.wait(live, timeout=60)
+            drained = [node["node_id"] for node in client.nodes() if node["drain"]]
+            if drained:
+                client.undrain_nodes(drained)
+        for at in range(len(self.servers)):
+            self.wait_until(lambda at=at: self.ready(at) == self._agent_count, "all nodes are ready", 60)
+        for path in self.files.iterdir():
+            path.unlink()
+
     def join(self, name: str, *, cpus: int = 4, gpus: int = 2, **settings: str) -> Part:
         token = self.tgpu("nodes", "join-token").stdout.split()[-1]
         urls = ",".join(proxy.url for proxy in self.proxies)
@@ -123,6 +144,9 @@ class Cluster:
     def json(self, *words: str, at: int = 0) -> Any:
         return json.loads(self.tgpu(words[0], "--json", *words[1:], at=at).stdout)
 
+    def client(self, at: int = 0) -> Client:
+        return Client(f"unix://{self.servers[at].home}/run/tgpu.sock")
+
     def raw(self, request: bytes, at: int = 0) -> str:
         """The head of the answer to an HTTP request through the socket of server `at`."""
         with socket.socket(socket.AF_UNIX) as connection:
@@ -138,7 +162,9 @@ class Cluster:
         return int(self.json("submit", *words, at=at)["job_id"])
 
     def show(self, job_id: int, at: int = 0) -> Any:
-        return self.json("show", str(job_id), at=at)
+        """What `tgpu show --json` prints, asked without a process of its own: who waits asks often."""
+        with self.client(at) as client:
+            return client.job(job_id)
 
     def wait_status(self, job_id: int, *wanted: str, within_s: float = 30, at: int = 0) -> Any:
         self.wait_until(
@@ -149,14 +175,20 @@ class Cluster:
     # What is where
 
     def answers(self, server: Part) -> bool:
-        done = self.tgpu("list", at=self.servers.index(server), check=False)
-        return done.returncode == 0
+        try:
+            with self.client(self.servers.index(server)) as client:
+                next(client.jobs(limit=1), None)
+        except TgpuError:
+            return False
+        return True
 
     def ready(self, at: int = 0) -> int:
-        done = self.tgpu("nodes", "--json", at=at, check=False)
-        if done.returncode:
+        try:
+            with self.client(at) as client:
+                nodes = client.nodes()
+        except TgpuError:
             return 0
-        return sum(node["status"] == "ready" for node in json.loads(done.stdout))
+        return sum(node["status"] == "ready" for node in nodes)
 
     def leader(self) -> int:
         """The number of the server that won the newest epoch."""

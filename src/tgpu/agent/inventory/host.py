@@ -8,6 +8,8 @@ from pathlib import Path
 MIB = 1 << 20
 CGROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
+MEMINFO = Path("/proc/meminfo")
+NO_LIMIT = 1 << 62
 
 
 def cpu_milli(cgroups: Path = CGROUPS, own: Path = OWN) -> int:
@@ -23,6 +25,27 @@ def memory_mib(cgroups: Path = CGROUPS, own: Path = OWN) -> int:
     limits = [_number(folder / "memory.max") for folder in _unified(cgroups, own)]
     limits += [_number(folder / "memory.limit_in_bytes") for folder in _legacy("memory", cgroups, own)]
     return min([total, *(limit for limit in limits if limit is not None)]) // MIB
+
+
+def memory_left_mib(cgroups: Path = CGROUPS, own: Path = OWN, meminfo: Path = MEMINFO) -> int:
+    """What could be had without anybody's losing something: of the machine, and of groups with a limit."""
+    lines = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
+    left = [int(lines["MemAvailable"].split()[0]) * 1024]
+    left += [_left(folder, "memory.max", "memory.current") for folder in _unified(cgroups, own)]
+    names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    left += [_left(folder, *names) for folder in _legacy("memory", cgroups, own)]
+    return min(left) // MIB
+
+
+def _left(folder: Path, limit_file: str, used_file: str) -> int:
+    limit, used = _number(folder / limit_file), _number(folder / used_file)
+    if limit is None or used is None:
+        return NO_LIMIT
+    stat = dict(line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
+    cached = [stat.get(name, "0") for name in ("total_inactive_file", "total_active_file")]
+    if not any(map(int, cached)):
+        cached = [stat.get(name, "0") for name in ("inactive_file", "active_file")]
+    return limit - used + sum(map(int, cached))
 
 
 def disk_mib(home: Path) -> int:

@@ -1,58 +1,122 @@
 """What of this node is offered, as the settings say, and how much of that is in use."""
 
+import threading
+import time
+from collections.abc import Callable, Sequence
+
 import psutil
 
 from tgpu.agent.inventory import host
-from tgpu.agent.inventory.gpus import Gpus, UnseenGpus, find_gpus, simulated
-from tgpu.agent.inventory.stated import is_statement, stated
+from tgpu.agent.inventory.faults import Faults
+from tgpu.agent.inventory.foreign import ForeignUsers
+from tgpu.agent.inventory.gpus import Sight
+from tgpu.agent.inventory.health import Health, Limits
+from tgpu.agent.inventory.owners import Owners
+from tgpu.agent.inventory.sources import source_of
+from tgpu.agent.inventory.stated import is_statement
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain import node_terms, quantities
-from tgpu.domain.node import Capacity, Device
+from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse
 from tgpu.protocol.messages import NodeUse
 
 SIMULATED_CPU_MILLI = 4000
 """A machine with so many GPUs would have CPUs to match: without, jobs would wait for those instead."""
+GONE = "it is not there any more"
 
 
 class Inventory:
     """Asked again and again: a device that falls ill, or recovers, shows in the next answer."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
-        self._gpus = _source(settings)
+        self._clock = clock
+        self._gpus = source_of(settings)
         self._disk_mib = self._size("node_disk", settings.node_disk) or host.disk_mib(settings.home)
-        self._offered = tuple(device.index for device in self._chosen(self._gpus.devices()))
+        present = [sight.device for sight in self._gpus.look()]
+        self._offered = {device.index: device for device in self._chosen(present)}
+        """As they were seen last."""
+        self._judging = threading.Lock()
+        self._health = Health(
+            Limits(
+                recovery_s=quantities.seconds("gpu_recovery", settings.gpu_recovery),
+                too_hot_c=settings.gpu_too_hot,
+                ecc_errors=settings.gpu_ecc_errors,
+            ),
+            Faults(settings.agent_dir),
+        )
+        self._foreign = ForeignUsers(
+            self._size("foreign_gpu_floor", settings.foreign_gpu_floor),
+            avoid=settings.foreign_gpu_use == "avoid",
+        )
+        self.owners: Owners | None = None
+        """Who can tell this cluster's tasks from others; nobody, before the node has met its cluster."""
         psutil.cpu_percent(interval=None)  # it measures from one call to the next
 
     def capacity(self) -> Capacity:
         settings = self._settings
         cpus = quantities.milli("node_cpus", settings.node_cpus, quantities.MAX_CPU_MILLI)
-        present = {device.index: device for device in self._gpus.devices()}
         return Capacity(
             cpu_milli=cpus or max(host.cpu_milli(), SIMULATED_CPU_MILLI * settings.simulate_gpus),
             memory_mib=self._size("node_memory", settings.node_memory) or host.memory_mib(),
             disk_mib=self._disk_mib,
-            devices=tuple(present.get(index) or _vanished(index) for index in self._offered),
+            devices=self._devices(),
             generic=dict(node_terms.generic_pairs("node_generic", settings.node_generic)),
         )
 
     def measure(self) -> NodeUse:
         memory = psutil.virtual_memory()
-        gpus = self._gpus.use(self._offered)
+        gpus = self._gpus.use(tuple(self._offered))
         return NodeUse(
             cpu_milli=round(psutil.cpu_percent(interval=None) * 10 * (psutil.cpu_count() or 1)),
             memory_mib=(memory.total - memory.available) // host.MIB,
             gpu_percent=tuple(None if use is None else use.percent for use in gpus),
             gpu_memory_mib=tuple(None if use is None else use.memory_mib for use in gpus),
+            gpu_signs=tuple(DeviceSigns() if use is None else use.signs for use in gpus),
         )
+
+    def gpu_failure(self, indices: Sequence[int]) -> str | None:
+        """What is wrong with the first of these GPUs that failed, or did so just now; at once."""
+        with self._judging:
+            self._take_reports()
+            for index in indices:
+                device = self._offered.get(index)
+                words = None if device is None else self._health.blamed(device.uuid, self._clock())
+                if words is not None:
+                    return f"GPU {index}: {words}"
+        return None
+
+    def _devices(self) -> tuple[Device, ...]:
+        seen = {sight.device.index: sight for sight in self._gpus.look()}
+        sights = [
+            seen.get(index) or Sight(known, GONE, is_lost=True) for index, known in self._offered.items()
+        ]
+        with self._judging:
+            self._take_reports()
+            devices = [self._health.judged(sight, self._clock()) for sight in sights]
+        self._offered |= {sight.device.index: sight.device for sight in sights if not sight.trouble}
+        return tuple(
+            self._foreign.marked(device, self._foreign_on(sight))
+            for device, sight in zip(devices, sights, strict=True)
+        )
+
+    def _foreign_on(self, sight: Sight) -> list[ForeignUse]:
+        owners = self.owners
+        if owners is None or self._settings.foreign_gpu_use == "ignore":
+            return []
+        uses = [owners.foreign(process.pid, process.memory_mib) for process in sight.processes]
+        return [use for use in uses if use is not None]
+
+    def _take_reports(self) -> None:
+        for report in self._gpus.reported():
+            self._health.reported(report, self._clock())
 
     def _size(self, name: str, text: str) -> int:
         return quantities.mib(name, text) if text else 0
 
-    def _chosen(self, present: tuple[Device, ...]) -> list[Device]:
+    def _chosen(self, present: list[Device]) -> list[Device]:
         said = self._settings.node_gpus.strip().lower()
         if said == "all" or is_statement(said):
-            return list(present)
+            return present
         if said == "none":
             return []
         words = [word.strip() for word in said.split(",")]
@@ -69,15 +133,3 @@ class Inventory:
                 f"node_gpus names GPU {', '.join(missing)}, which this node does not have; it has: {there}"
             )
         return [by_index[index] for index in sorted({int(word) for word in words})]
-
-
-def _source(settings: Settings) -> Gpus:
-    if settings.simulate_gpus:
-        return simulated(settings.simulate_gpus, settings.simulate_gpu_model)
-    if is_statement(settings.node_gpus):
-        return UnseenGpus(stated(settings.node_gpus))
-    return UnseenGpus(()) if settings.node_gpus.strip().lower() == "none" else find_gpus()
-
-
-def _vanished(index: int) -> Device:
-    return Device(index, "", "unknown", 0, healthy=False, note="it is not there any more")

@@ -63,18 +63,19 @@ async def cancel_one(call: Call) -> Response[Any]:
             f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
             extras={"job_status": before.status, "cause": before.cause},
         )
-    await _note(call, [job])
+    await _note(call, [job], now=now)
     after = before if before.cancel_by else replace(before, cancel_by=caller.user)
     sight = sight_of(job.spec.user, job.spec.tenant_id, caller, services.settings)
     return json_reply(job_out(after, sight), 202)
 
 
-async def _note(call: Call, jobs: Sequence[Job]) -> None:
+async def _note(call: Call, jobs: Sequence[Job], *, now: bool) -> None:
     """What one does with one's own jobs is told by their events."""
+    how = {"now": True} if now else {}
     for user in sorted({job.spec.user for job in jobs} - {call.caller.user}):
         ids = sorted(job.job_id for job in jobs if job.spec.user == user)
         target = f"job/{ids[0]}" if len(ids) == 1 else f"jobs/{ids[0]}-{ids[-1]}"
-        await note(call, "job.cancel", target, after={"user": user, "job_ids": ids})
+        await note(call, "job.cancel", target, after={"user": user, "job_ids": ids, **how})
 
 
 async def cancel_many(call: Call) -> Response[Any]:
@@ -92,7 +93,7 @@ async def cancel_many(call: Call) -> Response[Any]:
         at_ms = services.now_ms()
         before = await services.store.request_cancel(mine, caller.user, at_ms, now=asked.now)
     ended = {job.job_id for job in before if job is not None and job.status.is_final}
-    await _note(call, [found[job_id] for job_id in mine if job_id not in ended])
+    await _note(call, [found[job_id] for job_id in mine if job_id not in ended], now=asked.now)
     allowed = set(mine)
     return json_reply(
         Cancelled(

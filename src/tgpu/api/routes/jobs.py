@@ -1,5 +1,6 @@
 """Looking at jobs: the list, one of them, and why it waits."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,10 +19,13 @@ from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
 from tgpu.store.port import Paging
+from tgpu.store.task_paging import TaskPaging
 
 _DEFAULT_PAGE = 100
 _MAX_PAGE = 1000
 _MAX_EVENTS = 10_000
+_MAX_TASKS = 1000
+_MAX_ATTEMPTS = 10_000
 _HOLDS = frozenset({Status.SCHEDULED, Status.RUNNING})
 
 
@@ -80,7 +84,22 @@ async def show_job(call: Call) -> Response[Any]:
     attempts = await store.attempts(job.job_id)
     events = await store.events(limit=_MAX_EVENTS, job_id=job.job_id)
     used = await store.usage(job.job_id)
-    return json_reply(whole_job_out(job, attempts, events, _sight(job, call), used))
+    several = job.spec.task_count > 1
+    tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS)) if several else []
+    shown = attempts[:_MAX_ATTEMPTS]
+    out = whole_job_out(job, shown, events, _sight(job, call), used, tasks)
+    out.starting_note = await _starting_note(call) or None
+    return json_reply(out)
+
+
+async def _starting_note(call: Call) -> str:
+    """How far it is, to those who may know; nothing, while no scheduler can tell."""
+    if call.job.status is not Status.SCHEDULED or _sight(call.job, call) is Sight.OUTLINE:
+        return ""
+    try:
+        return await call.services.live.starting_note(call.job.job_id)
+    except NoLeaderError:
+        return ""
 
 
 async def why(call: Call) -> Response[Any]:
@@ -89,6 +108,8 @@ async def why(call: Call) -> Response[Any]:
     if answer is None:
         whole = _sight(job, call) is not Sight.OUTLINE
         return json_reply(why_of_a_job_that_is_not_live(job, whole=whole))
+    if note := await _starting_note(call):
+        answer = replace(answer, summary=f"{answer.summary}: {note}")
     named = {holder.job_id for holder in answer.holders} | jobs_named(answer.reasons)
     known = await known_jobs(call, named)
     return json_reply(why_out(answer, known))
@@ -121,7 +142,7 @@ ENDPOINTS = (
         LOOK_AT_JOB,
         "jobs",
         "Show a job",
-        "The whole job, with every attempt and event.",
+        "The whole job, with its attempts and events, and of a job of several tasks the first 1000 of these.",
         {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "attempts": [], "events": [EVENT_EXAMPLE]})},
         errors=(404,),
         params=(JOB_ID,),

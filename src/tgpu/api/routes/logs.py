@@ -12,8 +12,9 @@ from tgpu.api.needs import READ_OUTPUT
 from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request, not_found
 from tgpu.api.routes.params import JOB_ID
-from tgpu.domain.ids import MAX_JOB_ID
+from tgpu.domain.ids import MAX_JOB_ID, TaskId
 from tgpu.domain.job import Attempt
+from tgpu.domain.quantities import MAX_TASKS
 
 _MAX_LINES = 1_000_000
 
@@ -24,13 +25,18 @@ async def read_log(call: Call) -> Response[Any]:
     offset, tail = query.whole("offset", 0, MAX_JOB_ID), query.whole("tail", 0, _MAX_LINES)
     if offset is not None and tail is not None:
         raise bad_request("offset and tail exclude each other: give one of them")
+    index = query.whole("task", 0, MAX_TASKS) or 0
+    task_id = TaskId(job.job_id, index)
+    if index >= job.spec.task_count:
+        raise not_found(f"job {job.job_id} has no task {index}; it has {job.spec.task_count}, from 0 on")
     stream = LogStream(
         services,
-        job.job_id,
+        task_id,
         query.choice("stream", ("stdout", "stderr"), "stdout"),
         follow=query.flag("follow"),
     )
-    attempt = _chosen(await services.store.attempts(job.job_id), number, job.job_id)
+    attempts = await services.store.attempts(job.job_id)
+    attempt = _chosen([one for one in attempts if one.attempt_id.task_index == index], number, task_id)
     if attempt is None:
         first = Chunk(0, b"", at_end=False)
     elif tail is not None:
@@ -52,14 +58,15 @@ async def _while_admitted(call: Call, chunks: AsyncIterator[bytes]) -> AsyncIter
         yield data
 
 
-def _chosen(attempts: list[Attempt], number: int | None, job_id: int) -> Attempt | None:
+def _chosen(attempts: list[Attempt], number: int | None, task_id: TaskId) -> Attempt | None:
     """The one asked for, or the latest; None if there is none yet."""
     if number is None:
         return attempts[-1] if attempts else None
     for attempt in attempts:
         if attempt.attempt_id.number == number:
             return attempt
-    raise not_found(f"job {job_id} has no attempt {number}; it has had {len(attempts)}")
+    name = task_id if task_id.task_index else task_id.job_id
+    raise not_found(f"job {name} has no attempt {number}; it has had {len(attempts)}")
 
 
 ENDPOINTS = (
@@ -85,6 +92,7 @@ ENDPOINTS = (
         params=(
             JOB_ID,
             Param("stream", "Which output.", {"type": "string", "enum": ["stdout", "stderr"]}, "stdout"),
+            Param("task", "Of which task.", {"type": "integer", "minimum": 0}, 0),
             Param("attempt", "Which attempt; by default the latest.", {"type": "integer", "minimum": 1}, 1),
             Param("offset", "Where to begin, in bytes.", {"type": "integer", "minimum": 0}, 0),
             Param("tail", "Only so many lines from the end.", {"type": "integer", "minimum": 0}, 100),

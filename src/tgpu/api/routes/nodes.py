@@ -14,7 +14,7 @@ from tgpu.api.problems import not_found
 from tgpu.api.reply import json_reply
 from tgpu.api.window_nodes import OpenWindow, is_open, open_on
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Device, Drain
+from tgpu.domain.node import Device, DeviceSigns, Drain
 from tgpu.domain.views import DeviceView, NodeView
 from tgpu.store.cluster_port import WindowRow
 
@@ -24,6 +24,15 @@ class HolderOut(msgspec.Struct, kw_only=True):
 
     job_id: int
     user_id: str
+
+
+class ForeignOut(msgspec.Struct, kw_only=True):
+    """A process on a GPU that belongs to no job."""
+
+    pid: int
+    user: str
+    program: str
+    memory_mb: int | None
 
 
 class DeviceOut(msgspec.Struct, kw_only=True):
@@ -38,9 +47,24 @@ class DeviceOut(msgspec.Struct, kw_only=True):
     island: int | None
     note: str
     allocated: int | float
+    taken: bool
+    """Whether a job has it or a part of it, also one that the caller may not know of."""
     holders: list[HolderOut]
     busy_percent: int | None
     memory_used_mb: int | None
+    usable: bool
+    """Whether something new may be put there: it is healthy, and not avoided for others who use it."""
+    foreign: list[ForeignOut]
+    temperature_c: int | None
+    power_w: int | None
+    throttled: str
+    """Why it runs slower than it could, if it does."""
+    ecc_uncorrected: int | None
+    """Memory errors that could not be corrected since its driver was loaded, and (the next) ever."""
+    ecc_uncorrected_ever: int | None
+    minor: int | None
+    """`/dev/nvidiaN`"""
+    pci: str
 
 
 class DrainOut(msgspec.Struct, kw_only=True):
@@ -87,6 +111,7 @@ class NodeList(msgspec.Struct, kw_only=True):
 
 
 def device_out(device: Device, view: DeviceView | None, known: Collection[int]) -> DeviceOut:
+    signs = view.signs if view else DeviceSigns()
     return DeviceOut(
         index=device.index,
         uuid=device.uuid,
@@ -97,6 +122,7 @@ def device_out(device: Device, view: DeviceView | None, known: Collection[int]) 
         island=device.island,
         note=device.note,
         allocated=decimal(view.allocated_milli) if view else 0,
+        taken=view is not None and bool(view.holders or view.allocated_milli),
         holders=[
             HolderOut(job_id=job_id, user_id=user)
             for job_id, user in (view.holders if view else ())
@@ -104,6 +130,18 @@ def device_out(device: Device, view: DeviceView | None, known: Collection[int]) 
         ],
         busy_percent=view.busy_percent if view else None,
         memory_used_mb=view.memory_used_mib if view else None,
+        usable=device.is_usable,
+        foreign=[
+            ForeignOut(pid=use.pid, user=use.user, program=use.program, memory_mb=use.memory_mib or None)
+            for use in device.foreign
+        ],
+        temperature_c=signs.temperature_c,
+        power_w=signs.power_w,
+        throttled=signs.throttled,
+        ecc_uncorrected=signs.ecc_uncorrected,
+        ecc_uncorrected_ever=signs.ecc_uncorrected_ever,
+        minor=device.minor,
+        pci=device.pci,
     )
 
 
@@ -198,9 +236,19 @@ _NODE_EXAMPLE: dict[str, object] = {
             "island": 0,
             "note": "",
             "allocated": 0.5,
+            "taken": True,
             "holders": [{"job_id": 42, "user_id": "alice"}],
             "busy_percent": 80,
             "memory_used_mb": 30000,
+            "usable": False,
+            "foreign": [{"pid": 4711, "user": "bob", "program": "python", "memory_mb": 12288}],
+            "temperature_c": 61,
+            "power_w": 250,
+            "throttled": "",
+            "ecc_uncorrected": 0,
+            "ecc_uncorrected_ever": 2,
+            "minor": 0,
+            "pci": "0000:1b:00.0",
         }
     ],
     "labels": {"zone": "a"},

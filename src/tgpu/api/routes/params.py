@@ -21,6 +21,12 @@ IF_MATCH = Param(
     where="header",
 )
 FORCE = Param("force", "Whether to limit also what no node has now.", {"type": "boolean"}, False)
+TAKE_OVER = Param(
+    "take_over",
+    "Whether it may have a name under which ended jobs are kept, and those with it: for administrators.",
+    {"type": "boolean"},
+    False,
+)
 USER_ID = Param("user_id", "The user's name.", {"type": "string"}, "alice", where="path", required=True)
 
 QUOTA_EXAMPLE: dict[str, object] = {
@@ -45,10 +51,13 @@ QUOTA_EXAMPLE: dict[str, object] = {
     "running_jobs_used": 1,
     "waiting_jobs_used": 0,
     "gpu_hours_used": 12.5,
+    "gpu_hours_reserved": 4,
     "cpu_burst": 0,
     "mem_burst_mb": 0,
     "disk_burst_mb": 0,
     "gpu_burst": 0,
+    "gpu_type_burst": {"a100": 0},
+    "generic_burst": {"licence": 0},
     "version": 3,
 }
 TENANT_EXAMPLE: dict[str, object] = {
@@ -123,6 +132,12 @@ JOB_EXAMPLE: dict[str, object] = {
     "max_wait_s": None,
     "requeue": True,
     "once": False,
+    "tasks": 1,
+    "tasks_per_node": None,
+    "topology": None,
+    "gang": False,
+    "fail_together": True,
+    "task_counts": {"pending": 1},
     "on_return": "longest",
     "grace_s": None,
     "status": "pending",
@@ -138,6 +153,20 @@ JOB_EXAMPLE: dict[str, object] = {
     "ended_at": None,
     "giving_way": False,
     "held": False,
+}
+TASK_EXAMPLE: dict[str, object] = {
+    "task_id": "42.3",
+    "task_index": 3,
+    "group": "main",
+    "status": "running",
+    "node_id": "n2",
+    "devices": [0],
+    "attempt_count": 1,
+    "started_at": "2030-01-31T12:00:01.000Z",
+    "ended_at": None,
+    "cause": None,
+    "reason": None,
+    "exit_code": None,
 }
 EVENT_EXAMPLE: dict[str, object] = {
     "seq": 7,

@@ -14,6 +14,7 @@ from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import FORCE, IF_MATCH, QUOTA_EXAMPLE, TENANT_ID
 from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
 from tgpu.domain.node_terms import generic_pairs
+from tgpu.domain.tenant import Tenant
 from tgpu.store.port import UnknownTenantError
 
 _patch = msgspec.json.Decoder(QuotaPatch)
@@ -27,9 +28,13 @@ async def check_quota(call: Call, patch: QuotaPatch) -> None:
     check_there_is(patch, await call.services.store.nodes(), licences.keys())
 
 
+async def _shown(call: Call, tenant: Tenant) -> QuotaOut:
+    return quota_out(tenant, await call.services.store.reserved_gpu_ms())
+
+
 async def show_quota(call: Call) -> Response[Any]:
     tenant = await tenant_or_404(call)
-    return json_reply(quota_out(tenant), headers=etag(tenant))
+    return json_reply(await _shown(call, tenant), headers=etag(tenant))
 
 
 async def change_quota(call: Call) -> Response[Any]:
@@ -44,7 +49,7 @@ async def change_quota(call: Call) -> Response[Any]:
     except UnknownTenantError:
         raise no_tenant(tenant.tenant_id) from None
     await call.identity.changed()
-    return json_reply(quota_out(tenant), headers=etag(tenant))
+    return json_reply(await _shown(call, tenant), headers=etag(tenant))
 
 
 _TAG = {"ETag": '"3"'}

@@ -135,6 +135,7 @@ _EXAMPLE = {
     "rows": [{"keys": {"user": "alice"}, "figures": _FIGURES}],
     "total": _FIGURES,
 }
+_EXAMPLE_CSV = f"user,{','.join(_FIGURES)}\nalice,{','.join(map(str, _FIGURES.values()))}\n"
 ENDPOINTS = (
     Endpoint(
         "GET",
@@ -146,7 +147,14 @@ ENDPOINTS = (
         "What attempts were given and what they used, added up. Attempts are cut at the edges of the time "
         "asked for, and what runs counts up to now. Everybody sees their own use, and that of tenants of "
         "which they are a member; `covers` says it.",
-        {200: Answer("The report; with `format=csv` one line per row.", ReportOut, _EXAMPLE)},
+        {
+            200: Answer(
+                "The report; with `format=csv` one line per row.",
+                ReportOut,
+                _EXAMPLE,
+                as_text={"text/csv": _EXAMPLE_CSV},
+            )
+        },
         params=(
             Param("by", f"Any of {', '.join(GroupBy)}; at most one time.", _TEXT, "user"),
             Param("since", "A time, or how long ago; from the beginning unless said.", _TEXT, "30d"),

@@ -9,18 +9,21 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET
 
+from tgpu.api import image_rules
 from tgpu.api.access import Sight, sight_of
+from tgpu.api.accounts import Account
 from tgpu.api.audit_note import note
 from tgpu.api.cwd_reach import CwdReach, kept_on, remark
 from tgpu.api.decode import MIB, check_single, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
+from tgpu.api.image_rules import pinned_down
 from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
-from tgpu.api.job_rules import Defaults, inside, spec_of
+from tgpu.api.job_rules import Defaults, spec_of
 from tgpu.api.job_terms import default_class, terms_for, under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.ports import NoLeaderError
-from tgpu.api.problems import ProblemError, bad_request, forbidden, unprocessable
+from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
 from tgpu.api.secret_rules import names_in_store
@@ -28,11 +31,12 @@ from tgpu.api.services import Services
 from tgpu.api.workdir import Workdirs
 from tgpu.domain.job import Job, JobSpec
 from tgpu.domain.lifecycle import Status
-from tgpu.store.demand import the_request, within_limits
+from tgpu.store.demand import within_limits
 from tgpu.store.port import IdempotencyKey
 
 _MAX_BODY = 64 * MIB
 _MAX_KEY = 200
+_MOST_TASKS = 50_000  # of all jobs that are submitted at once
 _SLICE = 200  # jobs of a bulk that are judged before others get a turn
 _submission = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(ManyRaw)
@@ -60,7 +64,12 @@ class Submitter:
         else:
             check_single(raw)
             specs = [await self._judge(call, asked)]
-        await self._check_fit(call, specs, many=asked.jobs is not UNSET)
+        many = asked.jobs is not UNSET
+        if self._services.settings.pin_images == "on" and any(
+            group.container for spec in specs for group in spec.groups
+        ):
+            specs = await pinned_down(specs, self._services.live, many=many)
+        await self._check_fit(call, specs, many=many)
         at_ms = self._services.now_ms()
         submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), _capped_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
@@ -72,7 +81,9 @@ class Submitter:
             return json_reply({"job_ids": submitted.job_ids}, status, headers)
         job_id = submitted.job_ids[0]
         headers["Location"] = f"/jobs/{job_id}"
-        job = Job(job_id, specs[0], Status.PENDING, at_ms, held=job_id in submitted.held)
+        count = specs[0].task_count
+        counts = None if count == 1 else {Status.PENDING: count}
+        job = Job(job_id, specs[0], Status.PENDING, at_ms, held=job_id in submitted.held, counts=counts)
         if submitted.replayed:
             job = await self._services.store.job(job_id) or job
         # What the caller just sent is no secret to them, even if it is somebody else's job now.
@@ -91,6 +102,9 @@ class Submitter:
                 raise inside(problem, at) from None
             if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
+        total = sum(spec.task_count for spec in specs)
+        if total > _MOST_TASKS:
+            raise unprocessable("jobs", f"jobs may have at most {_MOST_TASKS} tasks together; got {total}")
         return specs
 
     async def _judge(self, call: Call, asked: JobAsked) -> JobSpec:
@@ -109,14 +123,23 @@ class Submitter:
         usual = default_class(terms, token)
         spec = spec_of(asked, account.name, cwd, self._defaults, tenant_id, usual)
         spec = under_terms(spec, terms, token)
-        if asked.secret_env:
-            await self._check_secrets(account.name, asked.secret_env)
-        host = self._reach.only_host(cwd, asked.submit_host, local_caller=call.is_local)
-        if self._reach.can_be_checked(host):
-            wrong = await self._workdirs.check(cwd, account)
-            if wrong is not None:
-                raise unprocessable("cwd", wrong)
-        return spec if host is None else kept_on(spec, host)
+        for group in spec.groups:
+            if group.secret_env:
+                await self._check_secrets(account.name, group.secret_env)
+        return await self._where_its_files_are(spec, asked.submit_host, call, account)
+
+    async def _where_its_files_are(
+        self, spec: JobSpec, submit_host: str | None, call: Call, account: Account
+    ) -> JobSpec:
+        """Each group only where its directory is, which must be there as far as this server can see."""
+        for index, cwd in enumerate([group.cwd for group in spec.groups]):
+            host = self._reach.only_host(cwd, submit_host, local_caller=call.is_local)
+            if self._reach.can_be_checked(host):
+                wrong = await self._workdirs.check(cwd, account)
+                if wrong is not None:
+                    raise unprocessable("cwd", wrong)
+            spec = spec if host is None else kept_on(spec, index, host)
+        return spec
 
     async def _check_secrets(self, user: str, secret_env: Mapping[str, str]) -> None:
         wanted = names_in_store(secret_env)
@@ -137,20 +160,20 @@ class Submitter:
     async def _check_fit(self, call: Call, specs: Sequence[JobSpec], *, many: bool) -> None:
         pages = await call.book.pages()
         # As the store will keep them: GPUs of a model that is limited are given only by name.
-        requests = [
-            within_limits(the_request(spec), pages.effective_terms(spec.tenant_id).named_limits)
-            for spec in specs
+        asked = [
+            (index, within_limits(group.request, pages.effective_terms(spec.tenant_id).named_limits))
+            for index, spec in enumerate(specs)
+            for group in spec.groups
         ]
         try:
-            verdicts = await self._services.live.never_fits(requests)
+            verdicts = await self._services.live.never_fits([request for _, request in asked])
         except NoLeaderError:
             return  # a job may be left while nobody schedules; `why` will tell if it cannot run
-        for index, why_not in enumerate(verdicts):
+        for (index, _), why_not in zip(asked, verdicts, strict=True):
             if why_not is not None:
                 at = f"jobs[{index}] " if many else ""
-                raise ProblemError(
-                    422, "never-fits", f"{at}can never run here: {why_not}{remark(specs[index])}"
-                )
+                more = f"{remark(specs[index])}{image_rules.remark(specs[index])}"
+                raise ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
 
 
 def _sight(call: Call, job: Job) -> Sight:
@@ -165,9 +188,11 @@ def _capped_token(call: Call) -> int | None:
 
 
 def _key(call: Call, raw: bytes) -> IdempotencyKey | None:
-    key = call.request.headers.get("idempotency-key")
-    if key is None:
+    # Not by the framework's own table of headers: making one costs as much as the rest of a caller's rights.
+    given = [value for name, value in call.request.scope["headers"] if name == b"idempotency-key"]
+    if not given:
         return None
+    key = given[0].decode("latin-1")
     if not 0 < len(key) <= _MAX_KEY or not key.isprintable():
         raise bad_request(f"Idempotency-Key must be 1 to {_MAX_KEY} printable characters")
     return IdempotencyKey(call.caller.user, key, hashlib.sha256(raw).hexdigest())

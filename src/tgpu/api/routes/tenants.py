@@ -11,9 +11,10 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.etag import etag, wanted_version
 from tgpu.api.needs import LOOK, MANAGE_BELOW, MANAGE_SOME
 from tgpu.api.permission import check_above
+from tgpu.api.problems import forbidden
 from tgpu.api.quota_form import limits_after
 from tgpu.api.reply import json_reply
-from tgpu.api.routes.params import FORCE, IF_MATCH, TENANT_EXAMPLE, TENANT_ID
+from tgpu.api.routes.params import FORCE, IF_MATCH, TAKE_OVER, TENANT_EXAMPLE, TENANT_ID
 from tgpu.api.routes.quotas import check_quota
 from tgpu.api.tenant_form import (
     TenantAsked,
@@ -53,7 +54,12 @@ async def create_tenant(call: Call) -> Response[Any]:
     pages = await call.book.pages()
     tenant = limits_after(asked.quota, tenant_after(asked, Tenant(tenant_id), pages))
     await check_quota(call, asked.quota)
-    made = await services.store.create_tenant(tenant, call.actor, services.now_ms())
+    take_over = call.query.flag("take_over")
+    if take_over and not call.caller.is_admin:
+        raise forbidden(
+            "take_over: only administrators take over the ended jobs of a tenant that was removed"
+        )
+    made = await services.store.create_tenant(tenant, call.actor, services.now_ms(), take_over=take_over)
     await call.identity.changed()
     return await _answer(call, made, 201, {"Location": f"/tenants/{made.tenant_id}"})
 
@@ -103,7 +109,7 @@ ENDPOINTS = (
         "without a parent is made by operators of the whole cluster.",
         {201: Answer("Created.", TenantOut, TENANT_EXAMPLE, headers=_CREATED)},
         errors=(409, 413, 422),
-        params=(FORCE,),
+        params=(FORCE, TAKE_OVER),
         body=Body((TenantAsked,), {"a team": {"tenant_id": "lab", "weight": 2, "gpu_limit": 4}}),
     ),
     Endpoint(

@@ -40,8 +40,11 @@ async def create_token(call: Call) -> Response[Any]:
     token = token_to_make(asked, call.caller.user, digest_of(text), now_ms)
     _check_within_own(token, call.caller)
     await _check_user(call, token)
-    made = await services.store.create_token(_not_longer(token, call.caller), call.actor, now_ms)
-    return json_reply(NewToken(token=text, **token_fields(made)), 201, {"Cache-Control": "no-store"})
+    within = _within_parent(token, call.caller)
+    made = await services.store.create_token(within, call.actor, now_ms)
+    is_shorter = made.expires_ms != token.expires_ms
+    answer = NewToken(token=text, ends_with_parent=is_shorter, **token_fields(made))
+    return json_reply(answer, 201, {"Cache-Control": "no-store"})
 
 
 def _check_within_own(token: Token, caller: Caller) -> None:
@@ -85,18 +88,19 @@ async def _check_user(call: Call, token: Token) -> None:
         )
 
 
-def _not_longer(token: Token, caller: Caller) -> Token:
+def _within_parent(token: Token, caller: Caller) -> Token:
     """A token made with a token does not outlive it: a stolen one cannot prolong itself."""
-    until_ms = None if caller.token is None else caller.token.expires_ms
-    if until_ms is None or (token.expires_ms is not None and token.expires_ms <= until_ms):
+    parent = caller.token
+    if parent is None:
         return token
-    return replace(token, expires_ms=until_ms)
+    ends = [each.expires_ms for each in (token, parent) if each.expires_ms is not None]
+    return replace(token, parent_id=parent.token_id, expires_ms=min(ends, default=None))
 
 
 async def revoke_token(call: Call) -> Response[Any]:
     token, services = await _own_token(call), call.services
     await services.store.revoke_token(token.token_id, call.actor, services.now_ms())
-    call.identity.forget(token.digest)
+    call.identity.forget_tokens()
     return Response(b"", status_code=204, media_type="application/json")
 
 
@@ -127,6 +131,7 @@ _EXAMPLE: dict[str, object] = {
     "highest_class": "low",
     "jobs_left": 100,
     "gpu_hours_left": 8,
+    "parent_token_id": None,
 }
 _TOKEN_ID = Param(
     "token_id", "Its number.", {"type": "integer", "minimum": 1}, 1, where="path", required=True
@@ -142,8 +147,8 @@ ENDPOINTS = (
         "Make a token",
         "For calls over TCP. It is shown once. It grants no more than its user has when it is used, and "
         "less where it is narrowed down; one that was made with a token is no wider and lives no longer.",
-        {201: Answer("Made.", NewToken, {**_EXAMPLE, "token": "tgpu_…"})},
-        errors=(413, 422),
+        {201: Answer("Made.", NewToken, {**_EXAMPLE, "token": "tgpu_…", "ends_with_parent": False})},
+        errors=(409, 413, 422),
         body=Body(
             (TokenAsked,),
             {
@@ -154,7 +159,8 @@ ENDPOINTS = (
     ),
     Endpoint(
         "DELETE", "/tokens/{token_id}", revoke_token, MAKE_TOKEN, "tokens",
-        "Revoke a token", "It is refused from now on, by every server.",
+        "Revoke a token",
+        "It is refused from now on, by every server, and so are those that were made with it.",
         {204: Answer("Revoked.")},
         errors=(404,), params=(_TOKEN_ID,),
     ),

@@ -44,6 +44,8 @@ class Whoami(msgspec.Struct, kw_only=True):
     """Where their jobs go that name no tenant."""
     home_exists: bool
     """Whether there is such a tenant; false: an operator has to add it, or the rule is wrong."""
+    home_role: str | None
+    """What the rules give them there."""
     memberships: list[Membership]
     token: TokenScope | None
     token_expires_at: str | None
@@ -62,6 +64,7 @@ async def whoami(call: Call) -> Response[Any]:
             role=None if everywhere is None else everywhere.word,
             home_tenant_id=rights.home,
             home_exists=rights.home in (await call.book.pages()).tenants,
+            home_role=None if rights.home_role is None else rights.home_role.word,
             memberships=[
                 Membership(tenant_id=name, role=role.word) for name, role in members if name != EVERYWHERE
             ],
@@ -100,6 +103,7 @@ ENDPOINTS = (
                     "role": None,
                     "home_tenant_id": "default",
                     "home_exists": True,
+                    "home_role": "user",
                     "memberships": [{"tenant_id": "lab/vision", "role": "operator"}],
                     "token": None,
                     "token_expires_at": None,

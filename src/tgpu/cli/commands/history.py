@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 _FINAL = ("completed", "failed", "cancelled")
 _STATES = (*LIVE.split(","), *_FINAL)
 _CAUSES = (
-    "exited", "signalled", "out-of-memory", "time-limit", "node-lost", "rebooted", "supervisor-lost",
-    "cancelled", "could-not-start", "waited-too-long", "preempted", "superseded",
+    "exited", "signalled", "out-of-memory", "time-limit", "node-lost", "rebooted", "device-lost",
+    "supervisor-lost", "cancelled", "could-not-start", "waited-too-long", "preempted", "superseded",
+    "memory-pressure", "gang-broken", "gang-restarted",
 )  # fmt: skip
 _MOST_SHOWN = 100
 

@@ -8,6 +8,7 @@ from tgpu.cli import rows, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK
+from tgpu.cli.nobody import check_names
 from tgpu.cli.selectors import LIVE
 from tgpu.cli.table import Column, table
 from tgpu.client import Client, TgpuError
@@ -27,6 +28,7 @@ _COLUMNS = (
     Column("ID", right=True),
     Column("NAME", floor=8),
     Column("USER", floor=5),
+    Column("TENANT", floor=8, rank=2),
     Column("PRIORITY", floor=8, rank=3),
     Column("STATUS"),
     Column("GPUS"),
@@ -34,7 +36,7 @@ _COLUMNS = (
     Column("MEM", right=True, rank=5),
     Column("TIME", right=True),
     Column("NODE", floor=6, rank=2),
-    Column("REASON", floor=12, rank=1),
+    Column("REASON", floor=12, rank=1, most=80),
 )
 
 
@@ -45,6 +47,7 @@ def parser() -> Parser:
     add_output(made, quiet="print only ids")
     made.add_argument("--mine", action="store_true", help="only your jobs")
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
+    made.add_argument("--tenant", metavar="T", help="only jobs of this tenant and those below it")
     made.add_argument("--all", action="store_true", help="ended jobs too, newest first")
     made.add_argument("--status", metavar="S,…", help="only jobs of this status, such as running or failed")
     made.add_argument("--name", help="only jobs of this name")
@@ -74,16 +77,19 @@ def _answer(client: Client, args: Namespace) -> Answer:
             status=args.status or (None if args.all else LIVE),
             user="me" if args.mine else args.user,
             name=args.name,
+            within=args.tenant,
             order="newest" if args.all else "oldest",
         )
     )
+    if not found and args.tenant is not None:
+        check_names(client, tenants=args.tenant, users=None)
     jobs = found[:limit] if limit else found
     if not args.all:
         jobs.sort(key=lambda job: (_ORDER.get(job["status"], 9), job["job_id"]))
 
     def people(screen: Screen) -> Iterator[str]:
         _explain(client, jobs)
-        return _people(screen, jobs, more=len(found) > len(jobs))
+        return _people(screen, jobs, more=len(found) > len(jobs), tenants=args.tenant is not None)
 
     return Answer(jobs, people, [job["job_id"] for job in jobs])
 
@@ -102,21 +108,24 @@ def _explain(client: Client, jobs: list[dict[str, Any]]) -> None:
             return  # the list is worth more than its last column
 
 
-def _people(screen: Screen, jobs: list[dict[str, Any]], *, more: bool) -> Iterator[str]:
+def _people(screen: Screen, jobs: list[dict[str, Any]], *, more: bool, tenants: bool) -> Iterator[str]:
+    """`tenants`: whose they are is said even if they are all of one."""
     if not jobs:
         yield "no jobs"
         return
     now = time.time()
-    yield from table(screen, _COLUMNS, [_row(job, now) for job in jobs])
+    tenants = tenants or len({job.get("tenant_id") for job in jobs}) > 1
+    yield from table(screen, _COLUMNS, [_row(job, now, tenant=tenants) for job in jobs])
     if more:
         yield "… and more; `--limit 0` shows all"
 
 
-def _row(job: dict[str, Any], now: float) -> list[Any]:
+def _row(job: dict[str, Any], now: float, *, tenant: bool) -> list[Any]:
     return [
         str(job["job_id"]),
         job.get("name") or "",
         job.get("user_id") or "",
+        (job.get("tenant_id") or "") if tenant else "",
         rows.priority(job),
         rows.status(job),
         rows.gpus(job),

@@ -1,4 +1,4 @@
-"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr."""
+"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr; of several tasks, or of one of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import sys
 from tgpu.cli import streaming
 from tgpu.cli.arguments import Parser, add_jobs, command_parser, count
 from tgpu.cli.exits import OK
-from tgpu.cli.selectors import resolve
+from tgpu.cli.selectors import resolve_tasks
 from tgpu.client import Client
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 _BOTH = ("stdout", "stderr")
 
 
 def parser() -> Parser:
-    made = command_parser("logs", "A job's output: its stdout on stdout, its stderr on stderr.")
-    add_jobs(made, default="last")
+    made = command_parser(
+        "logs",
+        "A job's output: its stdout on stdout, its stderr on stderr. Of a job of several tasks every line "
+        "begins with its task's number, unless one is named.",
+    )
+    add_jobs(made, default="last", tasks=True)
     made.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
     made.add_argument("--tail", type=count, metavar="N", help="only the last N lines")
     made.add_argument("--attempt", type=count, metavar="N", help="of this try (default: the latest)")
@@ -29,15 +37,21 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
-        ids = resolve(client, args.jobs)
-        for job_id in ids:
-            if len(ids) > 1 and not args.json:
-                print(f"==> job {job_id} <==", flush=True)
+        chosen = resolve_tasks(client, args.jobs)
+        for job_id, task in chosen:
+            part = _part(client, job_id, task, args)
+            if len(chosen) > 1 and not args.json:
+                print(f"==> job {job_id if task is None else f'{job_id}.{task}'} <==", flush=True)
             if args.json:
-                streaming.as_json(client, job_id, attempt=args.attempt, tail=args.tail)
+                streaming.as_json(client, part)
             elif args.follow:
-                streaming.follow(job_id, args.streams, attempt=args.attempt, tail=args.tail)
+                streaming.follow(part, args.streams)
             else:
-                streaming.copy(client, job_id, args.streams, attempt=args.attempt, tail=args.tail)
+                streaming.copy(client, part, args.streams)
     sys.stderr.flush()
     return OK
+
+
+def _part(client: Client, job_id: int, task: int | None, args: Namespace) -> streaming.Part:
+    tasks, several = streaming.tasks_of(client.job(job_id)) if task is None else ([task], False)
+    return streaming.Part(job_id, tasks, attempt=args.attempt, tail=args.tail, named=several)

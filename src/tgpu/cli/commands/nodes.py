@@ -34,6 +34,7 @@ _NODES = (
 _LOOKING = (None, "list", "show")
 _MORE = """\
 A time behind the status, as in `ready (6s)`: so long was the node not heard; soon it counts as offline.
+NOTE says what is wrong with a GPU, and who uses it outside of tgpu: nothing new is put there meanwhile.
 """
 _USUAL_POOL = "default"
 """Where all nodes are in it, nobody needs to read of pools."""
@@ -44,6 +45,8 @@ _DEVICES = (
     Column("HELD BY", floor=12),
     Column("USED", right=True),
     Column("BUSY", right=True),
+    Column("TEMP", right=True, rank=4),
+    Column("POWER", right=True, rank=5),
     Column("MEMORY", right=True, rank=2),
     Column("NOTE", floor=8, rank=3),
 )
@@ -148,15 +151,37 @@ def _share(node: dict[str, Any], used: str, total: str, words_for: Any) -> str: 
 def _device(node: dict[str, Any], device: dict[str, Any]) -> list[Any]:
     holders = [f"{holder['user_id']} (job {holder['job_id']})" for holder in device.get("holders") or []]
     busy, used = device.get("busy_percent"), device.get("memory_used_mb")
+    heat, power = device.get("temperature_c"), device.get("power_w")
     healthy = device.get("healthy", True)
-    held = ", ".join(holders) or ("free" if healthy else "not given out")
+    usable = device.get("usable", healthy)
+    taken = bool(holders or device.get("taken"))
+    held = ", ".join(holders) or ("in use" if taken else "free" if usable else "not given out")
     return [
         node["node_id"],
         str(device["index"]),
         device.get("model") or "",
-        Cell(held, "red" if not healthy else "yellow" if holders else "green"),
+        Cell(held, "red" if not healthy else "yellow" if taken or not usable else "green"),
         words.number(device.get("allocated") or 0),
         "-" if busy is None else f"{busy}%",
+        "" if heat is None else f"{heat}°C",
+        "" if power is None else f"{power}W",
         ("" if used is None else f"{words.size(used)}/") + words.size(device.get("memory_mb")),
-        str(device.get("note") or ("" if healthy else "unhealthy")),
+        _notes(device, healthy=healthy),
     ]
+
+
+def _notes(device: dict[str, Any], *, healthy: bool) -> str:
+    """What is wrong with it, who else uses it, and what holds it up."""
+    said = [str(device.get("note") or ("" if healthy else "unhealthy"))]
+    said += [_foreign(use) for use in device.get("foreign") or []]
+    if device.get("throttled"):
+        said.append(f"slowed down by {device['throttled']}")
+    if device.get("ecc_uncorrected"):
+        said.append(f"{device['ecc_uncorrected']} memory errors")
+    return "; ".join(filter(None, said))
+
+
+def _foreign(use: dict[str, Any]) -> str:
+    """`bob's python (pid 4711, 12G) outside of tgpu`."""
+    size = f", {words.size(use['memory_mb'])}" if use.get("memory_mb") else ""
+    return f"{use['user']}'s {use['program']} (pid {use['pid']}{size}) outside of tgpu"

@@ -127,6 +127,7 @@ def _set(client: Client, args: Namespace) -> Answer:
         yield f"Quota of {clean(args.tenant)}"
         yield from bars(screen, quota)
         if args.gpu_hours not in {None, NONE} and "/" not in args.gpu_hours:
-            yield f"GPU-hours are by the month, since none of {', '.join(PERIODS)} was named"
+            period = quota["gpu_hours_period"]
+            yield f"GPU-hours are counted by {period}, since none of {', '.join(PERIODS)} was named"
 
     return Answer(quota, people)

@@ -28,6 +28,7 @@ examples:
   tgpu submit --gpus 1 -- 'python prepare.py && python train.py'
   tgpu submit --memory 16G train.sh
   tgpu submit --gpus 2 --gpu-memory 40G --where 'zone in (a,b)' --tolerate spot -- python train.py
+  tgpu submit --image pytorch/pytorch:2.5.1 --gpus 1 --mount /data:/data:ro --shm-size 8G -- python train.py
   tgpu submit -f job.yaml --priority 5
 A script is read when the job starts, not now. Words after the script or after `--` belong to the job.
 The job's stdin is /dev/null.

@@ -9,7 +9,7 @@ from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.quota_flags import add_quota_flags, limits
 from tgpu.cli.refusals import in_flags
 from tgpu.cli.screen import clean
-from tgpu.cli.tenant_flags import add_tenant, add_term_flags, tenant_id, terms
+from tgpu.cli.tenant_flags import NONE, PERIODS, add_tenant, add_term_flags, tenant_id, terms
 from tgpu.cli.tenant_tree import card, is_archived, tree
 from tgpu.client import Client
 
@@ -43,6 +43,11 @@ def parser() -> Parser:
     new = _one(actions, "add", "a new one, below a parent that exists")
     add_term_flags(new)
     add_quota_flags(new)
+    new.add_argument(
+        "--take-over",
+        action="store_true",
+        help="also a name of one that was removed, with its ended jobs (administrators)",
+    )
     add_term_flags(_one(actions, "set", "change what holds for it; `none` leaves it to its parent"))
     moved = _one(actions, "move", "another name or parent, with all below it, its jobs and members")
     moved.add_argument("to", metavar="NEW", type=tenant_id)
@@ -100,8 +105,10 @@ def _show(client: Client, args: Namespace) -> Answer:
 
 def _add(client: Client, args: Namespace) -> Answer:
     with in_flags(tenant_flags.FLAGS | quota_flags.FLAGS):
-        made = client.create_tenant(args.tenant, force=args.force, **terms(args), **limits(args))
-    return _told(made, "is there")
+        made = client.create_tenant(
+            args.tenant, force=args.force, take_over=args.take_over, **terms(args), **limits(args)
+        )
+    return _told(made, f"is there{_budget_period(made, args)}")
 
 
 def _set(client: Client, args: Namespace) -> Answer:
@@ -109,7 +116,17 @@ def _set(client: Client, args: Namespace) -> Answer:
     if not fields:
         raise UsageError("what shall change? such as --weight 3, --classes default,low, --max-time none")
     with in_flags(tenant_flags.FLAGS):
-        return _told(client.change_tenant(args.tenant, **fields), "is changed")
+        changed = client.change_tenant(args.tenant, **fields)
+    return _told(changed, f"is changed{_budget_period(changed, args)}")
+
+
+def _budget_period(tenant: dict[str, Any], args: Namespace) -> str:
+    """By which period a budget counts that named none."""
+    if args.budget in {None, NONE} or "/" in args.budget:
+        return ""
+    return (
+        f"; its budget counts by {tenant.get('budget_period')}, since none of {', '.join(PERIODS)} was named"
+    )
 
 
 def _move(client: Client, args: Namespace) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tgpu.cli.commands.users import ROLES
 from tgpu.cli.commands.whoami import token_scope
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
 from tgpu.cli.fields import CLASSES
+from tgpu.cli.screen import note
 from tgpu.cli.table import Column, table
 from tgpu.cli.tenant_flags import decimal, tenant_id, whole
 from tgpu.client import Client, TgpuError
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from tgpu.cli.screen import Screen
 
 _NO_SUCH = 404
-_ACTIONS = ("read", "logs", "submit", "cancel", "manage")
+_LONGEST_DAYS = 366
+_ACTIONS = ("read", "logs", "submit", "cancel", "enter", "manage")
 _COLUMNS = (
     Column("ID"),
     Column("USER", floor=5),
@@ -84,6 +87,7 @@ def _create(client: Client, args: Namespace) -> Answer:
     made = client.create_token(**{name: value for name, value in _asked(args).items() if value is not None})
 
     def people(screen: Screen) -> Iterator[str]:
+        note(_made(made))
         yield made["token"]
         if screen.is_terminal:
             yield screen.paint(
@@ -93,11 +97,20 @@ def _create(client: Client, args: Namespace) -> Answer:
     return Answer(made, people, [made["token"]])
 
 
+def _made(token: dict[str, Any]) -> str:
+    """Beside the token itself, which a script takes from stdout."""
+    ends = f", expires {words.local_time(token['expires_at'])}" if token.get("expires_at") else ""
+    why = f", with token {token.get('parent_token_id')} that it was made with"
+    return f"token {token['token_id']}{ends}{why if token.get('ends_with_parent') else ''}"
+
+
 def _asked(args: Namespace) -> dict[str, Any]:
     try:
         lifetime = None if args.expires is None else seconds("--expires", args.expires)
     except BadQuantityError as error:
         raise UsageError(str(error)) from None
+    if lifetime is not None and not 0 < lifetime <= _LONGEST_DAYS * 86400:
+        raise UsageError(f"--expires must be between 1s and {_LONGEST_DAYS}d; got {args.expires}")
     hours = args.gpu_hours
     return {
         "user_id": args.user,
@@ -156,7 +169,7 @@ def _row(token: dict[str, Any]) -> list[str]:
         str(token.get("user_id") or ""),
         words.local_time(token.get("created_at")),
         _expiry(token),
-        ", ".join(part for part in token_scope(token) if part),
+        ", ".join(part for part in (*token_scope(token), _maker(token)) if part),
         str(token.get("note") or ""),
     ]
 
@@ -164,4 +177,12 @@ def _row(token: dict[str, Any]) -> list[str]:
 def _expiry(token: dict[str, Any]) -> str:
     if token.get("revoked"):
         return "revoked"
-    return words.local_time(token["expires_at"]) if token.get("expires_at") else "never"
+    if not token.get("expires_at"):
+        return "never"
+    ended = (words.timestamp(token["expires_at"]) or 0) <= time.time()
+    return words.local_time(token["expires_at"]) + (" (expired)" if ended else "")
+
+
+def _maker(token: dict[str, Any]) -> str:
+    parent = token.get("parent_token_id")
+    return "" if parent is None else f"by token {parent}"

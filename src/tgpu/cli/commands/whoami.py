@@ -44,10 +44,18 @@ def _people(screen: Screen, me: dict[str, Any]) -> Iterator[str]:
 def _facts(me: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "everywhere", str(me.get("role") or "")
     yield "tenant", _home(me)
-    yield "roles", ", ".join(f"{one['role']} in {one['tenant_id']}" for one in me.get("memberships") or [])
+    yield "roles", ", ".join(_roles(me))
     token = me.get("token") or {}
     yield "token", ", ".join(token_scope(token)) if token else ""
     yield "expires", words.local_time(token["expires_at"]) if token.get("expires_at") else ""
+
+
+def _roles(me: dict[str, Any]) -> Iterator[str]:
+    for one in me.get("memberships") or []:
+        yield f"{one['role']} in {one['tenant_id']}"
+    is_more = me.get("role") in {None, "viewer"}  # else they have it everywhere
+    if is_more and me.get("home_role") and me.get("home_exists") is not False:
+        yield f"{me['home_role']} in {me['home_tenant_id']}, by a rule"
 
 
 def _home(me: dict[str, Any]) -> str:
@@ -67,4 +75,4 @@ def token_scope(token: dict[str, Any]) -> Iterator[str]:
     if token.get("jobs_left") is not None:
         yield f"{words.plural(token['jobs_left'], 'job')} left"
     if token.get("gpu_hours_left") is not None:
-        yield f"{words.number(token['gpu_hours_left'])} GPU-hours left"
+        yield f"{words.gpu_hours(words.number(token['gpu_hours_left']))} left"

@@ -161,7 +161,10 @@ class NodeColumns:
         return Layouts(self.island, self.numa)
 
     def _layout(self, devices: tuple[Device, ...]) -> int:
-        key = tuple((d.model, d.memory_mib, d.healthy, d.numa_node, d.island) for d in devices)
+        key = tuple(
+            (d.model, d.memory_mib, d.is_usable, d.healthy, bool(d.foreign), d.numa_node, d.island)
+            for d in devices
+        )
         number = self._layout_numbers.get(key)
         if number is None:
             number = self._layout_numbers[key] = len(self.device_layouts)

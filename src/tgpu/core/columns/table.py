@@ -132,9 +132,9 @@ class Table:
         total = np.concatenate([self.nodes.total(), self.cluster_total])
         shares = self.tenants.shares(total, now_ms)
         asked = self.waiting.any_held  # nobody else asks what is charged
-        return Tree(
-            *shares, *self.quotas.arrays(self.tenants, self.kinds.quota, self._hours.used, asked=asked)
-        )
+        limits = self.quotas.arrays(self.tenants, self.kinds.quota, self._hours.used, asked=asked)
+        promised = np.zeros((self.tenants.rows, self.quotas.width + 2), dtype=np.int64)
+        return Tree(*shares, *limits, promised)
 
     # Waiting tasks
 
@@ -173,7 +173,8 @@ class Table:
     def queue_gang(self, gang: GangState) -> None:
         """Its first task stands for it, unless it only needs repair: that comes before the queues."""
         self.unqueue_gang(gang)
-        slot = self.waiting.slot_of[min(gang.waiting)]
+        gang.stands = min(gang.waiting)
+        slot = self.waiting.slot_of[gang.stands]
         members = Counter(self.kind_of(self.waiting.task(self.waiting.slot_of[t])) for t in gang.waiting)
         shape = (tuple(sorted(members.items())), gang.gang)
         self.waiting.kind[slot] = self.kinds.gang_row(shape)
@@ -186,13 +187,12 @@ class Table:
         self._try_again(slot)
 
     def unqueue_gang(self, gang: GangState) -> None:
-        for task_id in gang.waiting:
-            slot = self.waiting.slot_of[task_id]
-            if self.waiting.apart[slot]:
-                self.waiting.dequeue(slot)
-                self.waiting.apart[slot] = False
-                self.waiting.kind[slot] = self.kind_of(self.waiting.task(slot))
-                self.waiting.gpu_ms[slot] = self._policy.gpu_ms(self.waiting.task(slot))
+        if gang.stands is not None:
+            slot, gang.stands = self.waiting.slot_of[gang.stands], None
+            self.waiting.dequeue(slot)
+            self.waiting.apart[slot] = False
+            self.waiting.kind[slot] = self.kind_of(self.waiting.task(slot))
+            self.waiting.gpu_ms[slot] = self._policy.gpu_ms(self.waiting.task(slot))
 
     def remove_waiting(self, task_id: TaskId) -> None:
         slot = self.waiting.slot_of[task_id]

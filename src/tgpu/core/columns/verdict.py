@@ -6,6 +6,9 @@ from tgpu.core.kernel.shapes import NEVER, Ints
 from tgpu.domain.priority import BURST_RANK
 
 RANKS = BURST_RANK + 1
+Refusals = Ints
+"""[n, 2] tenants' numbers and kinds."""
+NOBODY: Refusals = np.zeros((0, 2), dtype=np.int64)
 
 
 class Verdict:
@@ -18,6 +21,9 @@ class Verdict:
         self.all_open = True
         self.deferred: tuple[tuple[int, int], ...] = ()
         """(class, kind) to be asked again before anybody else is let past them."""
+        self.refused: Refusals = NOBODY
+        """Those of whom some were passed over for a quota: asked again also where there is no room for them,
+        as what is kept for them is in the way of others."""
 
     def doubt_all(self) -> None:
         self.all_open = True
@@ -39,9 +45,10 @@ class Verdict:
             wider[:, :have] = self.blocked_ms
             self.blocked_ms = wider
 
-    def settled(self, blocked_ms: Ints, deferred: tuple[tuple[int, int], ...]) -> None:
+    def settled(self, blocked_ms: Ints, deferred: tuple[tuple[int, int], ...], refused: Refusals) -> None:
         """A plan has looked at everything that was open."""
         self.blocked_ms = blocked_ms
         self.deferred = deferred
+        self.refused = refused
         self.freed.clear()
         self.all_open = False

@@ -212,6 +212,13 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
             return False
         return self.effective_priority(self.task(slot)) > self.effective_priority(self.task(other))
 
+    def stands_behind(self, slot: int, other: int) -> bool:
+        """In the same queue."""
+        name = self._names[slot]
+        if name is None or name != self._names[other]:
+            return False
+        return self.queues[name].before(slot) > self.queues[name].before(other)
+
     def age(self, now_ms: int) -> None:
         """Waiting counts as of now: only where priorities differ can that change an order."""
         self.aged_ms = now_ms

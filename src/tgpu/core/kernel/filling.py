@@ -2,6 +2,7 @@
 
 from tgpu.core.kernel.best_node import best_node, both_free, stays
 from tgpu.core.kernel.fragments import fragment_gain
+from tgpu.core.kernel.promises import ALIKE, HOURS, refuse
 from tgpu.core.kernel.room import devices_for, has_room
 from tgpu.core.kernel.scores import FRAGMENTATION
 from tgpu.core.kernel.shapes import (
@@ -18,8 +19,8 @@ from tgpu.core.kernel.shapes import (
     Tree,
     Waiting,
 )
-from tgpu.core.kernel.skipping import past_blocked
-from tgpu.core.kernel.turns import admit, admitted, begin, charge, drop, next_row, settle, short_of
+from tgpu.core.kernel.skipping import past_closed
+from tgpu.core.kernel.turns import admit, begin, burst_has_room, charge, drop, next_row, settle, short_of
 
 DONE = 0
 """Nobody of this stream is left to try."""
@@ -64,7 +65,10 @@ def fill(
         kind, leaf = waiting.kind[slot], stream.row_of[waiting.tenant[slot]]
         if waiting.gang[slot]:
             return GANG, slot, queue
-        if is_passed_over(slot, leaf, queue, kinds, tree, waiting, stream):
+        if is_passed_over(slot, leaf, queue, kinds, tree, waiting, stream) or (
+            waiting.limit_ms[slot] >= blocked_ms[kind]  # it was only to be asked for its quota
+        ):
+            stream.head[queue] += 1
             continue
         if not licensed(kind, kinds, cluster_free):
             return NO_LICENCE, slot, queue
@@ -85,12 +89,34 @@ def is_passed_over(
     slot: int, leaf: int, queue: int, kinds: Kinds, tree: Tree, waiting: Waiting, stream: Stream
 ) -> bool:
     """Because of some quota: then those are, too, who would ask the same."""
+    if waiting.held[slot] and not stream.burst:
+        return is_refused(slot, leaf, kinds, tree, waiting, stream)
     if stream.limited and not may_begin(slot, leaf, tree, waiting, stream):
+        if stream.asks:
+            note_refusal(slot, HOURS, len(kinds.gpus), waiting, stream)
         return True
-    if waiting.held[slot] and not admitted(leaf, kinds.quota[waiting.kind[slot]], tree, stream.burst):
+    if waiting.held[slot] and not burst_has_room(leaf, kinds.quota[waiting.kind[slot]], tree):
         stream.held_stop[queue] = True
         return True
     return False
+
+
+def is_refused(slot: int, leaf: int, kinds: Kinds, tree: Tree, waiting: Waiting, stream: Stream) -> bool:
+    """Of a held task: then what it asks for is kept for it."""
+    asked, gpu_ms = kinds.quota[waiting.kind[slot]], waiting.gpu_ms[slot]
+    lacks = refuse(leaf, waiting.tenant[slot], asked, 1, gpu_ms, tree, stream.promised)
+    if lacks == 0:
+        return False
+    note_refusal(slot, lacks, len(kinds.gpus), waiting, stream)
+    stream.line[stream.line_filled[0]] = slot
+    stream.line_filled[0] += 1
+    return True
+
+
+def note_refusal(slot: int, lacks: int, kinds: int, waiting: Waiting, stream: Stream) -> None:
+    """Of its tenant and kind."""
+    at = waiting.tenant[slot] * kinds + waiting.kind[slot]
+    stream.refused[at] = max(stream.refused[at], lacks)
 
 
 def may_begin(slot: int, leaf: int, tree: Tree, waiting: Waiting, stream: Stream) -> bool:
@@ -117,9 +143,8 @@ def next_open(queue: int, waiting: Waiting, stream: Stream, blocked_ms: Ints) ->
     at, end = stream.head[queue], stream.end[queue]
     while at < end:
         slot = stream.slots[at]
-        short = stream.limited and waiting.gpu_ms[slot] >= stream.short[waiting.tenant[slot]]
-        if short or waiting.limit_ms[slot] >= blocked_ms[waiting.kind[slot]]:
-            at = past_blocked(at + 1, end, waiting, stream, blocked_ms)
+        if not is_open(slot, waiting, stream, blocked_ms):
+            at = past_closed(at + 1, end, waiting, stream, blocked_ms)
             continue
         if not waiting.taken[slot] and not (waiting.held[slot] and stream.held_stop[queue]):
             stream.head[queue] = at
@@ -127,6 +152,21 @@ def next_open(queue: int, waiting: Waiting, stream: Stream, blocked_ms: Ints) ->
         at += 1
     stream.head[queue] = at
     return -1
+
+
+def is_open(slot: int, waiting: Waiting, stream: Stream, blocked_ms: Ints) -> bool:
+    """Neither short of what its tenant may begin, nor like one who was refused, nor blocked; or blocked, but
+    to be asked again for its quota."""
+    if stream.limited and waiting.gpu_ms[slot] >= stream.short[waiting.tenant[slot]]:
+        return False
+    kind = waiting.kind[slot]
+    has_room = bool(waiting.limit_ms[slot] < blocked_ms[kind])
+    if not stream.asks:
+        return has_room
+    at = waiting.tenant[slot] * len(blocked_ms) + kind
+    if waiting.held[slot] and stream.refused[at] == ALIKE:
+        return False
+    return has_room or bool(stream.refused_before[at] > 0)
 
 
 def licensed(kind: int, kinds: Kinds, cluster_free: Ints) -> bool:

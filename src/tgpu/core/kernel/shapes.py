@@ -15,6 +15,7 @@ Ints = npt.NDArray[np.int64]
 Small = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int8]
 
 WHOLE = 1000
 """One whole GPU, in thousandths."""
@@ -132,6 +133,8 @@ class Tree(NamedTuple):
     """[T, 2] the most tasks that run, and the most GPU-hours; -1: any"""
     begun: Ints
     """[T, 2] what of these is taken"""
+    promised: Ints
+    """[T, Q + 2] of all that is limited: the most that one asks for who waits for a limit here or above"""
 
 
 class Waiting(NamedTuple):
@@ -163,7 +166,7 @@ class Stream(NamedTuple):
     end: Ints
     """[Q]"""
     held_stop: Flags
-    """[Q] its held tasks have met the quota"""
+    """[Q] its held tasks have met the end of the burst"""
     queue_of: Small
     """[T] the queue of that row of the tree, or -1"""
     heap: Small
@@ -184,6 +187,19 @@ class Stream(NamedTuple):
     """some tenant may run only so many tasks, or use only so many GPU-hours"""
     short: Ints
     """by a tenant's number: who takes so much of the GPU-hours, or more, does not begin in this plan"""
+    asks: bool
+    """some quota may refuse somebody here; not on the burst, which has rules of its own"""
+    promised: Ints
+    """by a tenant's number, [Q + 2] of all that is limited: the most that one of its own asks for who waits
+    for a limit"""
+    refused: Codes
+    """[tenants times K] by a tenant's number and kind: what somebody lacked; see `promises`"""
+    refused_before: Codes
+    """the same of the last plan: such tasks are asked again also where there is no room for their kind"""
+    line: Small
+    """slots of held ones who were refused, in that order; of those alike, the first"""
+    line_filled: Ints
+    """[1] how many"""
 
 
 class Index(NamedTuple):

@@ -103,18 +103,14 @@ def settle(row: int, tree: Tree, stream: Stream) -> None:
         row = parent
 
 
-def admitted(row: int, asked: Ints, tree: Tree, burst: bool) -> bool:
-    """Whether every quota from here to the root has room for a held task; on the burst, which is half as much
-    as the limit, whether every burst has."""
+def burst_has_room(row: int, asked: Ints, tree: Tree) -> bool:
+    """Whether every burst from here to the root, which is half as much as the limit, has room for it."""
     while row >= 0:
         for dimension in range(len(asked)):
             limit = tree.limit[row, dimension]
             if limit < 0 or asked[dimension] == 0:
                 continue
-            if burst:
-                if 2 * (tree.burst[row, dimension] + asked[dimension]) > limit:
-                    return False
-            elif tree.admitted[row, dimension] + asked[dimension] > limit:
+            if 2 * (tree.burst[row, dimension] + asked[dimension]) > limit:
                 return False
         row = tree.parent[row]
     return True

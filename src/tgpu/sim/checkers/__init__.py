@@ -8,6 +8,7 @@ from tgpu.sim.checkers.drift import PictureTellsTheTruth
 from tgpu.sim.checkers.failures import NobodyFails
 from tgpu.sim.checkers.fencing import DeposedWriteNothing
 from tgpu.sim.checkers.finality import FinalIsFinal
+from tgpu.sim.checkers.gangs import GangsRunWhole
 from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
 from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
 from tgpu.sim.checkers.quota import QuotaAddsUp, QuotaHolds
@@ -32,6 +33,7 @@ def everyone(world: World) -> list[Watcher]:
         DeposedWriteNothing(facts),
         FinalIsFinal(state),
         OnlyLegalMoves(state),
+        GangsRunWhole(world),
         NothingPreemptedForNothing(world),
         PreemptedIsNeverLost(world),
         QuotaAddsUp(facts, state),

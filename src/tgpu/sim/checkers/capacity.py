@@ -44,4 +44,5 @@ class NothingBeyondCapacity(Watcher):
                 yield f"{node_id}: {milli} thousandths of device {device} are in use"
 
     def _request(self, run: Run) -> Request:
-        return self._world.store.state.jobs[run.attempt_id.job_id].spec.groups[0].request
+        job_id, task_index, _ = run.attempt_id
+        return self._world.store.state.jobs[job_id].spec.group_of(task_index).request

@@ -7,7 +7,16 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.sim.facts import Run, Watcher
 from tgpu.store.memory_state import State
 
-_ORDERED = frozenset({Cause.CANCELLED, Cause.PREEMPTED, Cause.SUPERSEDED})
+_ORDERED = frozenset(
+    {
+        Cause.CANCELLED,
+        Cause.PREEMPTED,
+        Cause.SUPERSEDED,
+        Cause.DEVICE_LOST,
+        Cause.GANG_BROKEN,
+        Cause.GANG_RESTARTED,
+    }
+)
 
 
 class NothingUncommitted(Watcher):
@@ -35,6 +44,4 @@ class NothingUncommitted(Watcher):
             yield f"process {run.attempt} was killed, and nobody had committed that"
 
     def _attempt(self, run: Run) -> Attempt | None:
-        number = run.attempt_id.number
-        attempts = self._state.attempts.get(run.attempt_id.job_id, [])
-        return attempts[number - 1] if number <= len(attempts) else None
+        return self._state.attempt(run.attempt_id)

@@ -29,7 +29,7 @@ class FinalIsFinal(Watcher):
     def now_and_then(self) -> Iterator[str]:
         for job_id, job in self._final.items():
             now = self._state.jobs.get(job_id)
-            if now is None or _without_tenant(now) != _without_tenant(job):
+            if now is not job and (now is None or _without_tenant(now) != _without_tenant(job)):
                 yield f"job {job_id} was {job.status} and has changed since"
 
 

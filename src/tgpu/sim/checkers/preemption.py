@@ -17,7 +17,8 @@ from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt, StopOrdered
 class _Promise:
     """What a job is owed for whose sake others were told to go."""
 
-    node_id: str
+    node_ids: set[str] = field(default_factory=set)
+    """Where the victims are: of one task on one node, unless it or one of them is of a gang."""
     victims: dict[AttemptId, None] = field(default_factory=dict)
 
 
@@ -43,7 +44,7 @@ class NothingPreemptedForNothing(Watcher):
         del epoch
         node_id = agent.partition(".")[0]
         self._promises = {
-            job: promise for job, promise in self._promises.items() if promise.node_id != node_id
+            job: promise for job, promise in self._promises.items() if node_id not in promise.node_ids
         }
         yield from ()
 
@@ -70,7 +71,7 @@ class NothingPreemptedForNothing(Watcher):
         for job_id, promise in list(self._promises.items()):
             job = self._state.jobs[job_id]
             over = job.status.is_final or job.cancel_by is not None or job_id in back
-            if over or promise.node_id in anew or self._is_away(promise.node_id):
+            if over or promise.node_ids & anew or any(map(self._is_away, promise.node_ids)):
                 del self._promises[job_id]
 
     def _is_limited(self, start: Assigned) -> bool:
@@ -89,8 +90,10 @@ class NothingPreemptedForNothing(Watcher):
         if promise is None:
             return
         job = f"job {start.attempt_id.job_id}"
-        if start.node_id != promise.node_id:
-            yield f"{_names(promise)} had to go from {promise.node_id} for {job}: starts on {start.node_id}"
+        in_gang = self._state.jobs[start.attempt_id.job_id].spec.gang is not None
+        if start.node_id not in promise.node_ids and not in_gang:
+            where = ", ".join(sorted(promise.node_ids))
+            yield f"{_names(promise)} had to go from {where} for {job}: starts on {start.node_id}"
         for victim in promise.victims:
             if self._attempt(victim).state.is_live:
                 yield f"{job} starts on {start.node_id}, and {victim}, which makes way for it, is still there"
@@ -99,7 +102,8 @@ class NothingPreemptedForNothing(Watcher):
         for job_id, promise in list(self._promises.items()):
             if not any(self._attempt(victim).state.is_live for victim in promise.victims):
                 del self._promises[job_id]
-                yield f"{_names(promise)} went from {promise.node_id} for job {job_id}, which does not start"
+                where = ", ".join(sorted(promise.node_ids))
+                yield f"{_names(promise)} went from {where} for job {job_id}, which does not start"
 
     def _promised(self, stop: StopOrdered, *, taken: bool) -> Iterator[str]:
         word, _, number = (stop.by or "").partition(" ")
@@ -109,13 +113,18 @@ class NothingPreemptedForNothing(Watcher):
             yield f"{stop.attempt_id} was to go for {stop.by}, and that was refused"
         else:
             attempt = self._attempt(stop.attempt_id)
-            promise = self._promises.setdefault(int(number), _Promise(attempt.node_id))
+            promise = self._promises.setdefault(int(number), _Promise())
             promise.victims[stop.attempt_id] = None
-            if attempt.node_id != promise.node_id:
+            promise.node_ids.add(attempt.node_id)
+            concerned = [int(number), *(victim.job_id for victim in promise.victims)]
+            gangs = any(self._state.jobs[job_id].spec.gang is not None for job_id in concerned)
+            if len(promise.node_ids) > 1 and not gangs:
                 yield f"for {stop.by} {_names(promise)} have to go from more nodes than one"
 
     def _attempt(self, attempt_id: AttemptId) -> Attempt:
-        return self._state.attempts[attempt_id.job_id][attempt_id.number - 1]
+        attempt = self._state.attempt(attempt_id)
+        assert attempt is not None, "who was told to go was there"
+        return attempt
 
 
 class PreemptedIsNeverLost(Watcher):
@@ -134,7 +143,7 @@ class PreemptedIsNeverLost(Watcher):
         del epoch
         self._returned |= {change.attempt_id.job_id for change in batch.returned}
         for ended in batch.ended:
-            if ended.attempt_id.number < self._state.jobs[ended.attempt_id.job_id].attempts:
+            if ended.attempt_id.number < self._state.tasks[ended.attempt_id.task_id].attempts:
                 self._returned.add(ended.attempt_id.job_id)
             if ended.exit.cause is Cause.PREEMPTED and ended not in receipt.refused:
                 yield from self._went(ended)
@@ -146,7 +155,8 @@ class PreemptedIsNeverLost(Watcher):
             self._preempted[ended.attempt_id] = None
         if ended.happening is Happening.CANCELLED and job.cancel_by is not None:
             return
-        if ended.happening is not expected:
+        in_gang = job.spec.gang is not None and ended.happening is Happening.FAILED
+        if ended.happening is not expected and not in_gang:  # another one of it may have failed
             yield f"{ended.attempt_id} had to give way, and its task is {ended.happening}, not {expected}"
 
     def at_rest(self) -> Iterator[str]:
@@ -157,9 +167,10 @@ class PreemptedIsNeverLost(Watcher):
             elif job.job_id not in self._returned and self._is_its_last(attempt_id, job):
                 yield f"{attempt_id} had to give way, and its job is {job.status} without having run again"
 
-    @staticmethod
-    def _is_its_last(attempt_id: AttemptId, job: Job) -> bool:
-        return job.attempts == attempt_id.number and job.cancel_by is None
+    def _is_its_last(self, attempt_id: AttemptId, job: Job) -> bool:
+        """And nobody wanted that: not its user, and none of its gang failed."""
+        last = self._state.tasks[attempt_id.task_id].attempts == attempt_id.number
+        return last and job.cancel_by is None and job.spec.gang is None
 
 
 def _names(promise: _Promise) -> str:

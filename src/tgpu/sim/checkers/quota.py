@@ -16,10 +16,19 @@ class QuotaAddsUp(Watcher):
     def __init__(self, facts: Facts, state: State) -> None:
         self._facts = facts
         self._state = state
+        self._added_up: tuple[list[Charged], list[Tenant]] = ([], [])
 
     def now_and_then(self) -> Iterator[str]:
-        living = _living(self._state)
-        for tenant in self._state.tenants.values():
+        ledger = _living(self._state), list(self._state.tenants.values())
+        if ledger != self._added_up:
+            self._added_up = ledger
+            yield from self._add_up(*ledger)
+        if self._facts.ledger_differences:
+            yield f"the leader's audit found {self._facts.ledger_differences} numbers that differ"
+
+    @staticmethod
+    def _add_up(living: list[Charged], tenants: list[Tenant]) -> Iterator[str]:
+        for tenant in tenants:
             used, burst = charges(tenant, living)
             yield from _differs(tenant, "used", tenant.used, used)
             yield from _differs(tenant, "burst", tenant.burst, burst)
@@ -27,8 +36,6 @@ class QuotaAddsUp(Watcher):
             counted = sum(task.has_node for task in below), sum(not task.has_node for task in below)
             if (tenant.job_use.running, tenant.job_use.waiting) != counted:
                 yield f"tenant {tenant.tenant_id} says {tenant.job_use}, and it is {counted}"
-        if self._facts.ledger_differences:
-            yield f"the leader's audit found {self._facts.ledger_differences} numbers that differ"
 
     def at_rest(self) -> Iterator[str]:
         for tenant in self._state.tenants.values():
@@ -51,23 +58,28 @@ class QuotaHolds(Watcher):
         """By tenant and what is limited: by how much it may be over, and no more."""
         self._known: dict[str, tuple[Limits, int | None]] = {}
         self._rearranged = 0
+        self._judged: tuple[list[Charged], list[Tenant], int] | None = None
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
         del epoch, receipt
         if batch.returned:
             self._known.clear()
+            self._judged = None
         yield from self.now_and_then()
 
     def now_and_then(self) -> Iterator[str]:
-        living, tenants = _living(self._state), self._state.tenants
-        anew = self._changed()
-        for over in overcharges(tenants.values(), living):
+        living, tenants = _living(self._state), list(self._state.tenants.values())
+        if (living, tenants, self._state.rearranged_seq) == self._judged:
+            return
+        self._judged = living, tenants, self._state.rearranged_seq
+        anew, found = self._changed(), overcharges(tenants, living)
+        for over in found:
             key = (over.tenant_id, over.dimension)
             excused = self._excused.get(key, 0)
             if over.by > excused and not any(name in anew for name in lineage(over.tenant_id)):
                 yield f"tenant {over.tenant_id} is over its limit of {over.dimension} by {over.by}"
             self._excused[key] = over.by
-        now_over = {(over.tenant_id, over.dimension) for over in overcharges(tenants.values(), living)}
+        now_over = {(over.tenant_id, over.dimension) for over in found}
         self._excused = {key: by for key, by in self._excused.items() if key in now_over}
 
     def _changed(self) -> set[str]:
@@ -82,10 +94,10 @@ class QuotaHolds(Watcher):
 def _living(state: State) -> list[Charged]:
     return [
         Charged(
-            state.jobs[job_id].spec.tenant_id,
-            state.tasks[job_id].request,
-            state.tasks[job_id].standing,
-            has_node=not state.jobs[job_id].status.waits,
+            state.jobs[task_id.job_id].spec.tenant_id,
+            state.tasks[task_id].request,
+            state.tasks[task_id].standing,
+            has_node=not state.tasks[task_id].status.waits,
         )
-        for job_id in sorted(state.live)
+        for task_id in sorted(state.live)
     ]

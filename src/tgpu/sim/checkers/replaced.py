@@ -49,6 +49,8 @@ class LostIsReplaced(Watcher):
 
     def _stuck(self, job: Job, gone: str) -> Iterator[str]:
         """The only one that waits, and there is a machine with nothing to do that would suit it."""
+        if job.spec.gang is not None:
+            return  # it needs several places at once
         if job.status is not Status.PENDING or self._lost.get(job.job_id) != job.attempts:
             return
         if self._is_limited(job):
@@ -62,7 +64,8 @@ class LostIsReplaced(Watcher):
 
 def _would_fit(machine: Machine, request: Request) -> bool:
     has = machine.capacity
-    suits = [device for device in has.devices if request.gpu_type in (None, device.model) and device.healthy]
+    usable = [device for device in has.devices if device.is_usable]
+    suits = [device for device in usable if request.gpu_type in (None, device.model)]
     return (
         request.cpu_milli <= has.cpu_milli
         and request.memory_mib <= has.memory_mib

@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator
 
-from tgpu.domain.ids import AttemptId
+from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.sim.facts import Facts, Watcher
 from tgpu.store.memory_state import State
 from tgpu.store.port import Batch, Receipt
 
-_NEVER_RAN = frozenset({Cause.COULD_NOT_START, Cause.CANCELLED, Cause.PREEMPTED, Cause.SUPERSEDED})
+_NEVER_RAN = frozenset(
+    {
+        Cause.COULD_NOT_START,
+        Cause.CANCELLED,
+        Cause.PREEMPTED,
+        Cause.SUPERSEDED,
+        Cause.DEVICE_LOST,
+        Cause.GANG_BROKEN,
+        Cause.GANG_RESTARTED,
+    }
+)
 
 
 class TrueEndings(Watcher):
@@ -26,12 +36,14 @@ class TrueEndings(Watcher):
 
     def at_rest(self) -> Iterator[str]:
         for job in self._state.jobs.values():
-            attempts = self._state.attempts.get(job.job_id, [])
-            for attempt in attempts:
+            for attempt in self._state.attempts_of(job.job_id):
                 if not self._is_out_of_sight(attempt):
                     yield from self._attempt(attempt, job)
-            if job.status is Status.COMPLETED:
-                yield from self._completed(job, attempts)
+            for task_id, task in self._state.tasks_of(job.job_id):
+                if task.status is Status.COMPLETED:
+                    yield from self._completed(task_id, self._state.attempts.get(task_id, []))
+            if job.status is Status.COMPLETED and job.exit_code != 0:
+                yield f"job {job.job_id} is completed with exit code {job.exit_code}"
 
     def _is_out_of_sight(self, attempt: Attempt) -> bool:
         """What is said of it is only that nobody knows."""
@@ -57,7 +69,7 @@ class TrueEndings(Watcher):
                     f"{said.signal}, in truth {real.cause} {real.exit_code} {real.signal}"
                 )
 
-    def _completed(self, job: Job, attempts: list[Attempt]) -> Iterator[str]:
+    def _completed(self, task_id: TaskId, attempts: list[Attempt]) -> Iterator[str]:
         ended_well = [
             run
             for attempt in attempts
@@ -66,6 +78,4 @@ class TrueEndings(Watcher):
         ]
         replaced = any(attempt.attempt_id in self._given_up for attempt in attempts)
         if not ended_well or (len(ended_well) > 1 and not replaced):
-            yield f"job {job.job_id} is completed and ran to its end {len(ended_well)} times"
-        if job.exit_code != 0:
-            yield f"job {job.job_id} is completed with exit code {job.exit_code}"
+            yield f"task {task_id} is completed and ran to its end {len(ended_well)} times"

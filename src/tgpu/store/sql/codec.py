@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tgpu.domain.job import Exit, JobSpec, Request
+from tgpu.domain.job import Exit, Gang, JobSpec, Request
 from tgpu.domain.node import Node
 
 # 100,000 waiting tasks are of a few kinds: each kind is decoded and kept once.
@@ -16,6 +16,7 @@ _NAMES_KEPT = 4096
 _encoder = msgspec.json.Encoder()
 _specs = msgspec.json.Decoder(JobSpec)
 _requests = msgspec.json.Decoder(Request)
+_gangs = msgspec.json.Decoder(Gang)
 _exits = msgspec.json.Decoder(Exit)
 _nodes = msgspec.json.Decoder(Node)
 _devices = msgspec.json.Decoder(tuple[int, ...])
@@ -41,6 +42,10 @@ def request_from(text: str) -> Request:
 def shared(name: str) -> str:
     """The same text, as the object it was the last time: the driver makes a new one for every row."""
     return name
+
+
+def gang_from(text: str) -> Gang:
+    return _gangs.decode(text)
 
 
 def exit_from(text: str) -> Exit:

@@ -15,6 +15,7 @@ from tgpu.domain.ids import MAX_JOB_ID, AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.quota import Standing
+from tgpu.store.job_sum import tally_of
 from tgpu.store.lost import Origin
 from tgpu.store.port import Counts, JobFilter, Paging, Seen
 from tgpu.store.sql import codec
@@ -40,8 +41,9 @@ _FIELDS = (
     select(tasks.c.standing)
     .where(tasks.c.job_id == jobs.c.job_id, tasks.c.task_index == constant(0))
     .scalar_subquery(),
+    jobs.c.tally,
 )
-_ATTEMPT_FIELDS = (
+ATTEMPT_FIELDS = (
     attempts.c.job_id,
     attempts.c.task_index,
     attempts.c.number,
@@ -75,13 +77,13 @@ ANY_OF_USER = _walk(
 )
 ATTEMPTS = Query(
     "Every attempt of a job.",
-    select(*_ATTEMPT_FIELDS)
+    select(*ATTEMPT_FIELDS)
     .where(attempts.c.job_id == value("job"))
     .order_by(attempts.c.task_index, attempts.c.number),
 )
 ONE_ATTEMPT = Query(
     "One attempt.",
-    select(*_ATTEMPT_FIELDS).where(
+    select(*ATTEMPT_FIELDS).where(
         attempts.c.job_id == value("job"),
         attempts.c.task_index == value("task"),
         attempts.c.number == value("which"),
@@ -89,7 +91,7 @@ ONE_ATTEMPT = Query(
 )
 LIVE_ATTEMPTS = Query(
     "Every attempt that holds something.",
-    select(*_ATTEMPT_FIELDS)
+    select(*ATTEMPT_FIELDS)
     .where(attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST))
     .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
 )
@@ -156,13 +158,13 @@ def _ranges_left(where: JobFilter, paging: Paging) -> list[tuple[int, int]]:
 
 
 def attempts_of(session: Session, job_id: int) -> list[Attempt]:
-    return [_attempt(row) for row in session.rows(ATTEMPTS, job=job_id)]
+    return [attempt_from(row) for row in session.rows(ATTEMPTS, job=job_id)]
 
 
 def attempt(session: Session, attempt_id: AttemptId) -> Attempt | None:
     job_id, task_index, number = attempt_id
     row = session.row(ONE_ATTEMPT, job=job_id, task=task_index, which=number)
-    return None if row is None else _attempt(row)
+    return None if row is None else attempt_from(row)
 
 
 def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Origin]:
@@ -171,7 +173,7 @@ def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptI
     rows: list[Values] = [
         {"job": job_id, "task": task_index, "which": number} for job_id, task_index, number in names
     ]
-    tried = [_attempt(row) for row in session.row_each(ONE_ATTEMPT, rows) if row is not None]
+    tried = [attempt_from(row) for row in session.row_each(ONE_ATTEMPT, rows) if row is not None]
     job_ids = dict.fromkeys(each.attempt_id.job_id for each in tried)
     found = several(session, [{"job": job_id} for job_id in job_ids])
     specs = {job.job_id: job.spec for job in found if job is not None}
@@ -179,7 +181,7 @@ def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptI
 
 
 def live_attempts(session: Session) -> list[Attempt]:
-    return [_attempt(row) for row in session.rows(LIVE_ATTEMPTS)]
+    return [attempt_from(row) for row in session.rows(LIVE_ATTEMPTS)]
 
 
 def live_places(session: Session) -> set[tuple[AttemptId, str]]:
@@ -203,7 +205,7 @@ def counts(session: Session, seen: Seen | None = None) -> Counts:
 def _job(row: Row) -> Job:
     (
         job_id, spec, tenant_id, status_name, submitted_ms, cause, detail, exit_code, node_id, devices,
-        tried, started_ms, ended_ms, cancel_by, standing,
+        tried, started_ms, ended_ms, cancel_by, standing, tally,
     ) = row  # fmt: skip
     status = Status(status_name)
     return Job(
@@ -221,10 +223,11 @@ def _job(row: Row) -> Job:
         ended_ms,
         cancel_by,
         held=status.waits and standing == Standing.HELD,
+        counts=None if tally is None else tally_of(tally).counts,
     )
 
 
-def _attempt(row: Row) -> Attempt:
+def attempt_from(row: Row) -> Attempt:
     job_id, task_index, number, state, node_id, devices, assigned_ms, started_ms, ended, cause, by = row
     return Attempt(
         AttemptId(job_id, task_index, number),

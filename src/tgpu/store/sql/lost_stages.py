@@ -59,8 +59,13 @@ class LostStages(Stage):
                 "on_devices": now.devices,
                 "begun": now.began_ms(change.started_ms),
             }
-            for _, change, now in taken
+            for _, change, now in taken if now.task.tasks == 1
         ])  # fmt: skip
+        several = [(change, now) for _, change, now in taken if now.task.tasks > 1]
+        for (change, now), job in self._sums.each(several, lambda it: it[0].attempt_id.job_id):
+            job.moved(Status(now.task.status), Status(_RUNS))
+            job.assigned(change.attempt_id, now.node_id)
+            job.began(now.began_ms(change.started_ms))
         for _, _, now in taken:
             self._charge_again(now)
         return {

@@ -1,6 +1,6 @@
 """The statements that move a task, its attempt and its job: each names the state it leaves."""
 
-from sqlalchemy import BigInteger, exists, func, insert, null, or_, select, update
+from sqlalchemy import BigInteger, case, exists, func, insert, null, or_, select, update
 
 from tgpu.domain.lifecycle import FINAL, AttemptState, Cause
 from tgpu.store.sql.session import Query, constant, value
@@ -21,6 +21,7 @@ HOLD_JOB = Query(
     select(jobs.c.job_id).where(_THIS_JOB).order_by(jobs.c.job_id).with_for_update(key_share=True, of=jobs),
 )
 _CHARGED = (
+    jobs.c.tasks,
     tasks.c.request,
     tasks.c.standing,
     tasks.c.reserved_gpu_ms,
@@ -39,13 +40,23 @@ TASK = Query(
 )
 CANDIDATE = Query(
     "Whether a task may be given an attempt, and what it is charged for to whom.",
-    select(tasks.c.status, *_CHARGED, tasks.c.attempts, jobs.c.cancel_by, jobs.c.spec)
+    select(
+        tasks.c.status,
+        *_CHARGED,
+        tasks.c.attempts,
+        jobs.c.cancel_by,
+        case((jobs.c.tasks == constant(1), jobs.c.spec), else_=null()),
+        jobs.c.gang.is_not(null()),
+    )
     .join_from(tasks, jobs, tasks.c.job_id == jobs.c.job_id)
     .where(*_THIS_TASK),
 )
+SPEC = Query("What a job is asked to do.", select(jobs.c.spec).where(_THIS_JOB))
 ATTEMPT = Query(
     "Where an attempt and its task stand, and whose they are.",
-    select(attempts.c.state, attempts.c.node_id, tasks.c.status, jobs.c.user, attempts.c.stop_cause)
+    select(
+        attempts.c.state, attempts.c.node_id, tasks.c.status, jobs.c.user, attempts.c.stop_cause, jobs.c.tasks
+    )
     .select_from(attempts)
     .join(tasks, (tasks.c.job_id == attempts.c.job_id) & (tasks.c.task_index == attempts.c.task_index))
     .join(jobs, jobs.c.job_id == attempts.c.job_id)
@@ -96,6 +107,12 @@ ADD_ATTEMPT = Query(
 END_TASK = Query(
     "Records that a task is over.",
     update(tasks).values(status=value("new_status"), reserved_gpu_ms=constant(0)).where(*_THIS_TASK, _FROM),
+)
+CLOSE_TASK = Query(
+    "Records that a task is over without having run.",
+    update(tasks)
+    .values(status=value("new_status"), reserved_gpu_ms=constant(0), cause=value("why"), detail=value("told"))
+    .where(*_THIS_TASK, _FROM),
 )
 PUT_TASK_BACK = Query(
     "Takes a task from its attempt: it waits again.",
@@ -167,6 +184,26 @@ END_ATTEMPT = Query(
         exit=value("result"),
     )
     .where(*_THIS_ATTEMPT),
+)
+JOB_SUM = Query(
+    "What a job of several tasks is the sum of.",
+    select(jobs.c.tally, jobs.c.node_id, jobs.c.attempts, jobs.c.started_ms).where(_THIS_JOB),
+)
+SUM_UP_JOB = Query(
+    "Shows on a job of several tasks what became of them.",
+    update(jobs)
+    .values(
+        status=value("new_status"),
+        tally=value("new_tally"),
+        attempts=value("new_number"),
+        node_id=value("where_to"),
+        started_ms=value("begun"),
+        cause=value("why"),
+        detail=value("told"),
+        exit_code=value("code"),
+        ended_ms=value("at"),
+    )
+    .where(_THIS_JOB),
 )
 ASSIGN_JOB = Query(
     "Shows on the job where its task is to run.",

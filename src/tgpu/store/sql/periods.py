@@ -2,13 +2,13 @@
 
 from sqlalchemy import BigInteger, cast, func, select, update
 
-from tgpu.domain.lifecycle import HOLDING
+from tgpu.domain.lifecycle import HOLDING, AttemptState
 from tgpu.domain.periods import period_from_ms
 from tgpu.domain.quota import Period
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store.sql import cluster, tenants
 from tgpu.store.sql.session import Query, Session, constant, value
-from tgpu.store.tables import jobs, tasks
+from tgpu.store.tables import attempts, jobs, tasks
 from tgpu.store.tables import tenants as tenant_rows
 
 PERIODS = Query(
@@ -24,12 +24,32 @@ RESERVED = Query(
     .where(tasks.c.status.in_([constant(status) for status in sorted(HOLDING)]))
     .group_by(jobs.c.tenant_id),
 )
+_placed = (
+    select(attempts.c.job_id, attempts.c.task_index)
+    .where(attempts.c.state != constant(AttemptState.ENDED))
+    .distinct()
+    .subquery("placed")
+)
+RESERVED_NOW = Query(
+    "The same, found from what is on nodes: however many wait, few are looked at.",
+    select(jobs.c.tenant_id, cast(func.sum(tasks.c.reserved_gpu_ms), BigInteger))
+    .select_from(_placed)
+    .join(tasks, (tasks.c.job_id == _placed.c.job_id) & (tasks.c.task_index == _placed.c.task_index))
+    .join(jobs, jobs.c.job_id == tasks.c.job_id)
+    .where(tasks.c.reserved_gpu_ms > constant(0))
+    .group_by(jobs.c.tenant_id),
+)
 BEGIN = Query(
     "Begins a tenant's next period.",
     update(tenant_rows)
     .values(gpu_period_from_ms=value("begun"), gpu_ms_used=value("reserved"))
     .where(tenant_rows.c.tenant_id == value("tenant")),
 )
+
+
+def reserved(session: Session) -> dict[str, int]:
+    """By tenant."""
+    return dict(session.rows(RESERVED_NOW))
 
 
 def roll(session: Session, epoch: int, at_ms: int) -> list[Tenant]:
@@ -42,12 +62,12 @@ def roll(session: Session, epoch: int, at_ms: int) -> list[Tenant]:
     if not begun:
         return []
     tenants.hold(session, begun)
-    reserved = session.rows(RESERVED)
+    by_owner = session.rows(RESERVED)
     session.change_all(BEGIN, [
         {
             "tenant": tenant_id,
             "begun": now_ms,
-            "reserved": sum(gpu_ms for owner, gpu_ms in reserved if is_within(owner, tenant_id)),
+            "reserved": sum(gpu_ms for owner, gpu_ms in by_owner if is_within(owner, tenant_id)),
         }
         for tenant_id, now_ms in begun.items()
     ])  # fmt: skip

@@ -1,17 +1,20 @@
 """What was decided and reported: each change is taken if the tables of moves and the current rows allow it.
 
 Changes of one kind go through their statements side by side (`stages.py`), so that a database at the end of a
-wire is asked once per statement and not once per change. Two changes of one job never do: the second sees
-what the first one did.
+wire is asked once per statement and not once per change. Two changes of one task never do: the second sees
+what the first one did. The row of a job of several tasks is written once, at the end (`job_sums.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Change, Receipt, Started, StopOrdered, TaskClosed
 from tgpu.store.sql import cluster, feed, moves, usage
+from tgpu.store.sql.assigning import Assigning
+from tgpu.store.sql.job_sums import JobSums
 from tgpu.store.sql.lost_stages import LostStages
 from tgpu.store.sql.postings import Postings
 from tgpu.store.sql.session import Session
@@ -36,8 +39,10 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     cluster.check_epoch(session, epoch)
     cluster.put_nodes(session, batch.nodes)
     _hold_jobs(session, batch)
-    progress, postings = _Progress(), Postings(session)
-    stages, lost = Stages(session, batch.at_ms, postings), LostStages(session, batch.at_ms, postings)
+    progress, postings, sums = _Progress(), Postings(session), JobSums(session)
+    stages = Stages(session, batch.at_ms, postings, sums)
+    lost = LostStages(session, batch.at_ms, postings, sums)
+    starts = Assigning(session, batch.at_ms, postings, sums)
     progress.take(batch.started, stages.start)
     returned = progress.take(batch.returned, lost.come_back)
     progress.take(batch.superseded, lost.supersede)
@@ -47,11 +52,12 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     gone = progress.take(batch.gone, lost.let_go)
     progress.take(batch.closed, stages.close)
     if batch.assigned:
-        progress.note(batch.assigned, stages.assign(list(enumerate(batch.assigned))))
+        progress.note(batch.assigned, starts.assign(list(enumerate(batch.assigned))))
     usage.forget(session, [change.attempt_id for change in returned])
     usage.record(session, [*ended, *lately_lost, *gone], batch.at_ms)
+    sums.write()
     postings.write()
-    return Receipt(progress.refused, _numbered(session, batch.at_ms, progress.happened), stages.specs)
+    return Receipt(progress.refused, _numbered(session, batch.at_ms, progress.happened), starts.specs)
 
 
 class _Progress:
@@ -65,6 +71,8 @@ class _Progress:
         self, changes: Sequence[_Change], stage: Callable[[Sequence[Numbered[_Change]]], Outcomes]
     ) -> list[_Change]:
         """Returns those that were taken."""
+        if not changes:
+            return []
         outcomes: Outcomes = {}
         for side_by_side in _rounds(changes):
             outcomes |= stage(side_by_side)
@@ -83,29 +91,29 @@ class _Progress:
 
 
 def _rounds(changes: Sequence[_Change]) -> Iterator[list[Numbered[_Change]]]:
-    """The first of each job, then the second of each, and so on."""
+    """The first of each task, then the second of each, and so on."""
     left = list(enumerate(changes))
     while len(left) > 1:
-        jobs: set[int] = set()
+        tasks: set[TaskId] = set()
         now: list[Numbered[_Change]] = []
         later: list[Numbered[_Change]] = []
         for numbered in left:
-            job_id = _job_of(numbered[1])
-            (later if job_id in jobs else now).append(numbered)
-            jobs.add(job_id)
+            task_id = _task_of(numbered[1])
+            (later if task_id in tasks else now).append(numbered)
+            tasks.add(task_id)
         yield now
         left = later
     if left:
         yield left
 
 
-def _job_of(change: Change) -> int:
-    return change.task_id.job_id if isinstance(change, TaskClosed) else change.attempt_id.job_id
+def _task_of(change: Change) -> TaskId:
+    return change.task_id if isinstance(change, TaskClosed) else change.attempt_id.task_id
 
 
 def _hold_jobs(session: Session, batch: Batch) -> None:
     """A user's wish to cancel is seen by all of this, or comes after all of it."""
-    job_ids = {_job_of(change) for changes in batch.in_order() for change in changes}
+    job_ids = {_task_of(change).job_id for changes in batch.in_order() for change in changes}
     session.hold(moves.HOLD_JOB, [{"job": job_id} for job_id in job_ids])
 
 

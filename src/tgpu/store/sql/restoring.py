@@ -130,17 +130,14 @@ def mark(session: Session, at_ms: int, copied_ms: int | None, replaced: GivenOut
     session.change(COUNT_ON, new_job_id=job_id, new_seq=seq)
     session.change(END_LEASE)
     skipped: list[Values] = []
+    most: dict[int, int] = {}
     for task_id, tried in own.tries.items():
         known = None if replaced is None else replaced.tries.get(task_id)
-        skipped.append(
-            {
-                "job": task_id.job_id,
-                "task": task_id.task_index,
-                "tried": tried + ATTEMPTS.after(since_ms) if known is None else max(tried, known),
-            }
-        )
+        number = tried + ATTEMPTS.after(since_ms) if known is None else max(tried, known)
+        skipped.append({"job": task_id.job_id, "task": task_id.task_index, "tried": number})
+        most[task_id.job_id] = max(number, most.get(task_id.job_id, 0))
     session.change_each(SKIP_TASK, skipped)
-    session.change_each(SKIP_JOB, [{k: v for k, v in each.items() if k != "task"} for each in skipped])
+    session.change_each(SKIP_JOB, [{"job": job_id, "tried": number} for job_id, number in most.items()])
 
 
 def is_restored(session: Session) -> bool:

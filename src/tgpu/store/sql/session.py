@@ -84,7 +84,7 @@ class Session:
 
     def change(self, query: Query, **values: object) -> int:
         """How many rows it changed."""
-        self._cursor.execute(self._text(query), values)
+        self._run(self._cursor, query, values)
         return self._cursor.rowcount
 
     def change_many(self, query: Query, rows: Sequence[Values]) -> None:
@@ -113,11 +113,9 @@ class Session:
         still holds when it is written. A database with one writer has nothing to lock."""
 
     def row(self, query: Query, **values: object) -> Row | None:
-        self._cursor.execute(self._text(query), values)
-        first: Row | None = self._cursor.fetchone()
-        # A statement that is not run to its end would keep the transaction open.
-        self._cursor.fetchall()
-        return first
+        self._run(self._cursor, query, values)
+        found = self._cursor.fetchall()  # all: one that is not run to its end would keep the transaction open
+        return found[0] if found else None
 
     def the_row(self, query: Query, **values: object) -> Row:
         """The row of a query that always has one."""
@@ -126,14 +124,14 @@ class Session:
         return row
 
     def rows(self, query: Query, **values: object) -> list[Row]:
-        self._cursor.execute(self._text(query), values)
+        self._run(self._cursor, query, values)
         return self._cursor.fetchall()
 
     def stream(self, query: Query, **values: object) -> Iterator[Row]:
         """Rows as they are found; several streams may be open at once, until `end_streams`."""
         cursor = self._connection.cursor()
         self._streams.append(cursor)
-        cursor.execute(self._text(query), values)
+        self._run(cursor, query, values)
         return iter(cursor)
 
     def end_streams(self) -> None:
@@ -146,6 +144,9 @@ class Session:
         """To be called before the connection is closed: a cursor that is left would keep it open."""
         self.end_streams()
         self._cursor.close()
+
+    def _run(self, cursor: Cursor, query: Query, values: Values) -> None:
+        cursor.execute(self._text(query), values)
 
     def _text(self, query: Query) -> str:
         text = self._texts.get(query)

@@ -13,6 +13,7 @@ from tgpu.store.demand import Run, longest_s
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import AttemptEnded, Started, StopOrdered
 from tgpu.store.sql import codec, moves
+from tgpu.store.sql.job_sums import JobSums
 from tgpu.store.sql.postings import Postings
 from tgpu.store.sql.session import Query, Row, Session, Values
 
@@ -44,6 +45,7 @@ class AttemptNow(NamedTuple):
     status: str
     user: str
     stop_cause: str | None
+    tasks: int
 
     @property
     def is_superseded(self) -> bool:
@@ -54,6 +56,8 @@ class TaskNow(NamedTuple):
     """Where a task stands, and what it is charged for to whom."""
 
     status: str
+    tasks: int
+    """How many its job has."""
     request: str
     standing: str
     reserved_gpu_ms: int
@@ -110,10 +114,11 @@ def _tried(row: Row) -> Tried:
 
 
 class Stage:
-    """Within one commit; every method is given changes of different jobs."""
+    """Within one commit; every method is given changes of different tasks."""
 
-    def __init__(self, session: Session, at_ms: int, postings: Postings) -> None:
-        self._session, self._at_ms, self._postings = session, at_ms, postings
+    def __init__(self, session: Session, at_ms: int, postings: Postings, sums: JobSums) -> None:
+        """`sums`: what happens to jobs of several tasks. The row of a job of one task is written at once."""
+        self._session, self._at_ms, self._postings, self._sums = session, at_ms, postings, sums
 
     def _tried(self, changes: Sequence[Numbered[_Leaving]]) -> list[tuple[int, _Leaving, Tried]]:
         """Those whose attempt is known, with all that there is of it."""

@@ -1,4 +1,4 @@
-"""How each kind of change is taken: many of a kind side by side, none of them of the same job unless said.
+"""How each kind of change is taken: many of a kind side by side, none of them of the same task unless said.
 
 The jobs are held: what is read of them and decided still stands when it is written, and each update names the
 status that it leaves.
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tgpu.domain.ids import TaskId
-from tgpu.domain.job import JobSpec
+from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import (
     ENDINGS,
     AttemptHappening,
@@ -20,17 +19,13 @@ from tgpu.domain.lifecycle import (
     Status,
     attempt_after,
     task_after,
-    task_sources,
 )
-from tgpu.domain.quota import Standing
 from tgpu.store import event_data
 from tgpu.store.book import Lineage, standing_put_back
 from tgpu.store.demand import NEVER_RAN, Run
 from tgpu.store.lost import AttemptLost
-from tgpu.store.port import Assigned, AttemptEnded, Started, StopOrdered, TaskClosed
+from tgpu.store.port import AttemptEnded, Started, StopOrdered, TaskClosed
 from tgpu.store.sql import codec, moves
-from tgpu.store.sql.postings import Postings
-from tgpu.store.sql.session import Session
 from tgpu.store.sql.stage import (
     STANDINGS,
     Happened,
@@ -45,11 +40,6 @@ from tgpu.store.sql.stage import (
 )
 from tgpu.store.token_cap import unused
 
-_Candidate = tuple[int, Assigned, TaskNow, str]
-"""The change and its place, the task, and the text of its job's specification."""
-_Admitted = tuple[int, Assigned, TaskNow, str, Standing]
-_WAITS = {status.value for status in task_sources(Happening.ASSIGNED)}
-
 
 class _Leaving(NamedTuple):
     """A task that leaves its attempt."""
@@ -61,13 +51,11 @@ class _Leaving(NamedTuple):
     after: Status
     """Where the task stands then."""
 
+    def job_id(self) -> int:
+        return self.change.attempt_id.job_id
+
 
 class Stages(Stage):
-    def __init__(self, session: Session, at_ms: int, postings: Postings) -> None:
-        super().__init__(session, at_ms, postings)
-        self.specs: dict[int, JobSpec] = {}
-        """The jobs of the assignments that were taken."""
-
     def start(self, changes: Sequence[Numbered[Started]]) -> Outcomes:
         taken = [
             (place, change, now)
@@ -88,8 +76,12 @@ class Stages(Stage):
         ])  # fmt: skip
         self._write(moves.START_JOB, [
             {"job": change.attempt_id.job_id, "new_status": _STARTED, "at": change.at_ms}
-            for _, change, _ in taken
+            for _, change, now in taken if now.tasks == 1
         ])  # fmt: skip
+        several = [(change, now) for _, change, now in taken if now.tasks > 1]
+        for (change, now), job in self._sums.each(several, lambda it: it[0].attempt_id.job_id):
+            job.moved(Status(now.status), Status.RUNNING)
+            job.began(change.at_ms)
         return {
             place: Happened(
                 Happening.STARTED.value,
@@ -204,8 +196,14 @@ class Stages(Stage):
                 "begun": one.now.began_ms(one.change.exit.started_ms),
                 "at": one.change.exit.ended_ms or self._at_ms,
             }
-            for one in leaving
+            for one in leaving if one.now.task.tasks == 1
         ])  # fmt: skip
+        for one, job in self._sums.each(_of_several(leaving), _Leaving.job_id):
+            ended = one.change.exit
+            job.moved(Status(one.now.task.status), one.after)
+            job.began(one.now.began_ms(ended.started_ms))
+            told = one.change.detail or ended.detail
+            job.ended(one.after, ended, told, ended.ended_ms or self._at_ms)
 
     def _put_back(self, leaving: Sequence[_Leaving]) -> None:
         self._write(moves.PUT_TASK_BACK, [
@@ -219,8 +217,11 @@ class Stages(Stage):
             for one in leaving
         ])  # fmt: skip
         self._write(moves.PUT_JOB_BACK, [
-            {"job": one.change.attempt_id.job_id, "new_status": one.after.value} for one in leaving
+            {"job": one.change.attempt_id.job_id, "new_status": one.after.value}
+            for one in leaving if one.now.task.tasks == 1
         ])  # fmt: skip
+        for one, job in self._sums.each(_of_several(leaving), _Leaving.job_id):
+            job.moved(Status(one.now.task.status), one.after)
 
     def close(self, changes: Sequence[Numbered[TaskClosed]]) -> Outcomes:
         found = self._found(moves.TASK, changes, [of_task(change.task_id) for _, change in changes])
@@ -230,8 +231,13 @@ class Stages(Stage):
             for now in (TaskNow(*row),)
             if (status := _after_closing(Status(now.status), change.happening)) is not None
         ]
-        self._write(moves.END_TASK, [
-            of_task(change.task_id) | {"old_status": now.status, "new_status": status.value}
+        self._write(moves.CLOSE_TASK, [
+            of_task(change.task_id) | {
+                "old_status": now.status,
+                "new_status": status.value,
+                "why": change.cause.value,
+                "told": change.detail,
+            }
             for _, change, now, status in taken
         ])  # fmt: skip
         self._write(moves.END_JOB, [
@@ -246,8 +252,12 @@ class Stages(Stage):
                 "begun": None,
                 "at": self._at_ms,
             }
-            for _, change, _, status in taken
+            for _, change, now, status in taken if now.tasks == 1
         ])  # fmt: skip
+        several = [(change, now, status) for _, change, now, status in taken if now.tasks > 1]
+        for (change, now, status), job in self._sums.each(several, lambda it: it[0].task_id.job_id):
+            job.moved(Status(now.status), status)
+            job.ended(status, Exit(change.cause), change.detail, self._at_ms)
         for _, _, now, _ in taken:
             charged = now.charged
             self._postings.post(now.tenant_id, partial(Lineage.close, task=charged))
@@ -261,85 +271,14 @@ class Stages(Stage):
             for place, change, now, _ in taken
         }  # fmt: skip
 
-    def assign(self, changes: Sequence[Numbered[Assigned]]) -> Outcomes:
-        """All of a commit, in their order, which decides who gets what is left of a quota; several may be of
-        one job."""
-        taken = self._admitted(self._candidates(changes))
-        if not taken:
-            return {}
-        self._write(moves.ASSIGN_TASK, [
-            of_task(change.attempt_id.task_id) | {
-                "old_status": task.status,
-                "new_status": Status.SCHEDULED.value,
-                "new_number": change.attempt_id.number,
-                "new_standing": standing.value,
-                "reserved": change.reserve_gpu_ms,
-            }
-            for _, change, task, _, standing in taken
-        ])  # fmt: skip
-        placed = [
-            (change.attempt_id, change.node_id, codec.text_of(change.devices)) for _, change, *_ in taken
-        ]
-        self._session.change_many(moves.ADD_ATTEMPT, [
-            {
-                "job_id": attempt_id.job_id,
-                "task_index": attempt_id.task_index,
-                "number": attempt_id.number,
-                "state": AttemptState.ASSIGNED.value,
-                "node_id": node_id,
-                "devices": devices,
-                "assigned_ms": self._at_ms,
-            }
-            for attempt_id, node_id, devices in placed
-        ])  # fmt: skip
-        self._write(moves.ASSIGN_JOB, [
-            {
-                "job": attempt_id.job_id,
-                "new_status": Status.SCHEDULED.value,
-                "new_number": attempt_id.number,
-                "where_to": node_id,
-                "on_devices": devices,
-            }
-            for attempt_id, node_id, devices in placed
-        ])  # fmt: skip
-        outcomes: Outcomes = {}
-        for place, change, task, spec, _ in taken:
-            task_id = change.attempt_id.task_id
-            self.specs[task_id.job_id] = codec.spec_from(spec, task.tenant_id)
-            outcomes[place] = Happened(
-                Happening.ASSIGNED.value, task_id, event_data.on_assigned(change), task.user
-            )
-        return outcomes
-
-    def _candidates(self, changes: Sequence[Numbered[Assigned]]) -> list[_Candidate]:
-        """Those whose tasks wait for just this attempt, and which nobody wants cancelled."""
-        rows = [of_task(change.attempt_id.task_id) for _, change in changes]
-        return [
-            (place, change, TaskNow(*task), spec)
-            for (place, change), (*task, attempts, cancel_by, spec) in self._found(
-                moves.CANDIDATE, changes, rows
-            )
-            if task[0] in _WAITS and cancel_by is None and attempts == change.attempt_id.number - 1
-        ]
-
-    def _admitted(self, candidates: Sequence[_Candidate]) -> list[_Admitted]:
-        """Those that every quota has room for, in order, and how they stand then; once per task."""
-        book = self._postings.book({task.tenant_id for _, _, task, _ in candidates})
-        admitted: list[_Admitted] = []
-        given: set[TaskId] = set()
-        for place, change, task, spec in candidates:
-            if change.attempt_id.task_id in given:
-                continue
-            tenants = book.of(task.tenant_id)
-            standing = tenants.assign(task.charged, change.admission, change.reserve_gpu_ms)
-            if standing is not None:
-                given.add(change.attempt_id.task_id)
-                admitted.append((place, change, task, spec, standing))
-        return admitted
-
 
 _STARTED = task_after(Status.SCHEDULED, Happening.STARTED).value
 _NOWHERE = codec.text_of(())
+
+
+def _of_several(leaving: Sequence[_Leaving]) -> list[_Leaving]:
+    """Those whose job has other tasks, too."""
+    return [one for one in leaving if one.now.task.tasks > 1]
 
 
 def _may_start(state: AttemptState, status: Status) -> bool:

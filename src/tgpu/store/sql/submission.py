@@ -1,16 +1,17 @@
 """What users ask for: jobs, and the wish to cancel them."""
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, count
 from typing import NamedTuple
 
 from sqlalchemy import Text, false, func, insert, select, true, update
 
+from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, JobSpec
-from tgpu.domain.lifecycle import Happening, task_after
+from tgpu.domain.lifecycle import Happening, Status, task_after
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant
-from tgpu.store import event_data
+from tgpu.store import event_data, job_sum
 from tgpu.store.acceptance import Accepted, accept
 from tgpu.store.account import Account
 from tgpu.store.book import Book
@@ -26,7 +27,7 @@ _KEYS = idempotency_keys.c
 
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
-    "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id",
+    "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -41,7 +42,9 @@ EARLIER_ANSWER = Query(
 )
 HELD_AMONG = Query(
     "Which of these jobs wait for their tenant's quota.",
-    select(tasks.c.job_id).where(
+    select(tasks.c.job_id)
+    .distinct()
+    .where(
         tasks.c.job_id.between(value("first_id"), value("last_id")),
         tasks.c.standing == constant(Standing.HELD),
         tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]),
@@ -144,14 +147,18 @@ def _submitted(first_id: int, jobs: Sequence[Accepted]) -> Submitted:
 def _write(session: Session, taken: Sequence[tuple[Submission, list[Accepted]]]) -> list[int]:
     """Returns each submission's first job id."""
     jobs_of = [(asked, job) for asked, jobs in taken for job in jobs]
-    first_id, first_seq = cluster.reserve(session, len(jobs_of), len(jobs_of))
+    tasks_of = [job.spec.task_count for _, job in jobs_of]
+    first_id, first_seq = cluster.reserve(session, len(jobs_of), sum(tasks_of))
     session.change_many(ADD_JOB, [_job_row(n, *job) for n, job in enumerate(jobs_of, first_id)])
-    session.change_many(ADD_TASK, [_task_row(n, *job) for n, job in enumerate(jobs_of, first_id)])
+    session.change_many(
+        ADD_TASK, [row for n, job in enumerate(jobs_of, first_id) for row in _task_rows(n, *job)]
+    )
+    named = [(n, index) for n, tasks in enumerate(tasks_of) for index in range(tasks)]
     feed.write(
         session,
         [
-            _event(first_seq + n, first_id + n, job.spec, asked.at_ms)
-            for n, (asked, job) in enumerate(jobs_of)
+            _event(seq, TaskId(first_id + n, index), jobs_of[n][1].spec, jobs_of[n][0].at_ms)
+            for seq, (n, index) in enumerate(named, first_seq)
         ],
     )
     first_ids = [first_id + before for before in accumulate((len(jobs) for _, jobs in taken), initial=0)][:-1]
@@ -167,7 +174,7 @@ _SUBMITTED = task_after(None, Happening.SUBMITTED).value
 
 
 def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
-    spec = job.spec
+    spec, gang, tasks = job.spec, job.spec.gang_now(0), job.spec.task_count
     return {
         "job_id": job_id,
         "user": spec.user,
@@ -183,23 +190,30 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "status": _SUBMITTED,
         "spec": codec.text_of(spec),
         "token_id": asked.token_id,
+        "tasks": tasks,
+        "gang": None if gang is None else codec.text_of(gang),
+        "tally": None if tasks == 1 else job_sum.text_of(job_sum.new_tally(tasks, Status.PENDING)),
     }
 
 
-def _task_row(job_id: int, asked: Submission, job: Accepted) -> Values:
-    return {
-        "job_id": job_id,
-        "task_index": 0,
-        "group_index": 0,
-        "status": _SUBMITTED,
-        "request": codec.text_of(job.request),
-        "standing": job.standing.value,
-        "waiting_since_ms": asked.at_ms,
-    }
+def _task_rows(job_id: int, asked: Submission, job: Accepted) -> Iterator[Values]:
+    numbers = count()
+    for group_index, (group, request) in enumerate(zip(job.spec.groups, job.requests, strict=True)):
+        text = codec.text_of(request)
+        for _ in range(group.tasks):
+            yield {
+                "job_id": job_id,
+                "task_index": next(numbers),
+                "group_index": group_index,
+                "status": _SUBMITTED,
+                "request": text,
+                "standing": job.standing.value,
+                "waiting_since_ms": asked.at_ms,
+            }
 
 
-def _event(seq: int, job_id: int, spec: JobSpec, at_ms: int) -> Event:
-    return Event(seq, at_ms, Happening.SUBMITTED.value, job_id, 0, event_data.on_submitted(spec), spec.user)
+def _event(seq: int, task_id: TaskId, spec: JobSpec, at_ms: int) -> Event:
+    return Event(seq, at_ms, Happening.SUBMITTED.value, *task_id, event_data.on_submitted(spec), spec.user)
 
 
 def _answer_row(asked: Submission, first_id: int) -> Values:
@@ -267,5 +281,5 @@ def cancel_all(session: Session, wishes: Sequence[CancelWish]) -> list[list[Job 
 
 
 def _cancel_event(seq: int, wish: CancelWish, job: Job) -> Event:
-    data = event_data.on_cancel_requested(wish.by, now=wish.now)
+    data = event_data.on_cancel_requested(wish.by, job.spec.task_count, now=wish.now)
     return Event(seq, wish.at_ms, event_data.CANCEL_REQUESTED, job.job_id, None, data, job.spec.user)

@@ -15,7 +15,7 @@ from tgpu.domain.tenant import Tenant, is_within, lineage, parent_of
 from tgpu.store import audit_words, tenancy
 from tgpu.store.audit_words import Deed
 from tgpu.store.port import TenantExistsError, UnknownTenantError
-from tgpu.store.sql import audit, members, renames, subtree, tenants, tokens
+from tgpu.store.sql import audit, kept_names, members, renames, subtree, tenants, tokens
 from tgpu.store.sql.session import Query, Session, constant, value
 from tgpu.store.tables import LIVE_STATUSES, jobs, quota_lines, usage_kinds, windows
 from tgpu.store.tables import members as member_rows
@@ -61,13 +61,15 @@ LIVE_JOBS = Query(
 REMOVE = Query("Forgets a tenant.", delete(tenant_rows).where(_IS_THIS))
 
 
-def create(session: Session, asked: Tenant, deed: Deed) -> Tenant:
+def create(session: Session, asked: Tenant, deed: Deed, *, take_over: bool) -> Tenant:
     tenants.hold_tree(session)
     parent_id = asked.parent_id
     if parent_id is not None and tenants.one(session, parent_id) is None:
         raise UnknownTenantError(parent_id)
     if tenants.one(session, asked.tenant_id) is not None:
         raise TenantExistsError(f"there is a tenant {asked.tenant_id!r} already")
+    if not take_over:
+        kept_names.check_unused(session, asked.tenant_id)
     made = tenancy.created(asked, deed.at_ms)
     tenants.add(session, made)
     audit.write(session, deed, audit_words.tenant_created(made))
@@ -105,6 +107,7 @@ def move(session: Session, tenant_id: str, to_id: str, deed: Deed, if_version: i
     tenants.hold_tree(session)
     tenants.the_one(session, tenant_id, if_version)
     names = tenancy.new_names(_by_name(session), tenant_id, to_id)
+    kept_names.check_unused(session, to_id)
     tenants.hold(session, {*lineage(tenant_id), *lineage(parent_of(to_id) or tenant_id)})
     before = _by_name(session)
     living = subtree.living(session, tenant_id)
@@ -133,7 +136,7 @@ def remove(session: Session, tenant_id: str, deed: Deed, if_version: int | None)
     session.change(REMOVE_LINES, **subtree.within(tenant_id))
     gone = members.of_tenant(session, tenant_id)
     members.remove_all(session, tenant_id)
-    tokens.revoke_all(session, tenant_id)
+    tokens.revoke_all(session, tenant_id, deed)
     session.change(REMOVE, tenant=tenant_id)
     audit.write(session, deed, audit_words.tenant_removed(tenant, gone))
     tenants.mark_rearranged(session)

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select, true, update
 from tgpu.domain.access import Action
 from tgpu.domain.priority import PriorityClass
 from tgpu.store import audit_words
-from tgpu.store.access_port import Token
+from tgpu.store.access_port import Token, TokenRevokedError
 from tgpu.store.audit_words import Deed
 from tgpu.store.port import UnknownTenantError
 from tgpu.store.sql import audit, tenants
@@ -15,8 +15,8 @@ from tgpu.store.sql.session import Query, Row, Session, value
 from tgpu.store.tables import tokens
 
 _PLAIN = ("user", "role", "digest", "note", "created_ms", "expires_ms", "revoked", "tenant_id")
-_CAPS = ("jobs_left", "gpu_ms_left")
-_GIVEN = (*_PLAIN, "actions", "highest_class", *_CAPS)
+_LAST = ("jobs_left", "gpu_ms_left", "parent_id")
+_GIVEN = (*_PLAIN, "actions", "highest_class", *_LAST)
 _FIELDS = (tokens.c.token_id, *(tokens.c[name] for name in _GIVEN))
 _THIS = tokens.c.token_id == value("token")
 
@@ -28,9 +28,23 @@ REVOKE = Query(
     "Makes a token worthless, once.",
     update(tokens).values(revoked=true()).where(_THIS, tokens.c.revoked.is_(False)),
 )
-REVOKE_ALL = Query(
-    "Makes every token worthless that is good in one tenant only.",
-    update(tokens).values(revoked=true()).where(tokens.c.tenant_id == value("tenant")),
+HOLD = Query(
+    "A token, if it is not revoked, held so that nobody revokes it meanwhile.",
+    select(tokens.c.token_id)
+    .where(_THIS, tokens.c.revoked.is_(False))
+    .with_for_update(key_share=True, of=tokens),
+)
+MADE_WITH = Query(
+    "The tokens that were made with one, and are not revoked.",
+    select(tokens.c.token_id)
+    .where(tokens.c.parent_id == value("parent"), tokens.c.revoked.is_(False))
+    .order_by(tokens.c.token_id),
+)
+OF_TENANT = Query(
+    "The tokens that are good in one tenant only, and are not revoked.",
+    select(tokens.c.token_id)
+    .where(tokens.c.tenant_id == value("tenant"), tokens.c.revoked.is_(False))
+    .order_by(tokens.c.token_id),
 )
 
 
@@ -43,12 +57,22 @@ def by_digest(session: Session, digest: str) -> Token | None:
     return None if row is None else _token(row)
 
 
+def makers(session: Session, token: Token) -> frozenset[str]:
+    found: set[str] = set()
+    while token.parent_id is not None:
+        token = _token(session.the_row(ONE, token=token.parent_id))
+        found.add(token.user)
+    return frozenset(found)
+
+
 def create(session: Session, token: Token, deed: Deed) -> Token:
     if token.tenant_id is not None:
         tenants.hold_tree(session)
         if tenants.one(session, token.tenant_id) is None:
             raise UnknownTenantError(token.tenant_id)
-    given: dict[str, object] = {name: getattr(token, name) for name in (*_PLAIN, *_CAPS)}
+    if token.parent_id is not None and session.row(HOLD, token=token.parent_id) is None:
+        raise TokenRevokedError(f"token {token.parent_id} was revoked: nothing more is made with it")
+    given: dict[str, object] = {name: getattr(token, name) for name in (*_PLAIN, *_LAST)}
     given["actions"] = ",".join(sorted(action.value for action in token.actions))
     given["highest_class"] = None if token.highest_class is None else token.highest_class.value
     (token_id,) = session.the_row(ADD, **given)
@@ -58,20 +82,24 @@ def create(session: Session, token: Token, deed: Deed) -> Token:
 
 
 def revoke(session: Session, token_id: int, deed: Deed) -> bool:
+    """The oldest of the family first: whoever makes another one with it waits for that, and is refused."""
     if not session.change(REVOKE, token=token_id):
         return False
     token = _token(session.the_row(ONE, token=token_id))
     audit.write(session, deed, audit_words.token_revoked(token))
+    for (made_with_it,) in session.rows(MADE_WITH, parent=token_id):
+        revoke(session, made_with_it, deed)
     return True
 
 
-def revoke_all(session: Session, tenant_id: str) -> None:
-    session.change(REVOKE_ALL, tenant=tenant_id)
+def revoke_all(session: Session, tenant_id: str, deed: Deed) -> None:
+    for (token_id,) in session.rows(OF_TENANT, tenant=tenant_id):
+        revoke(session, token_id, deed)
 
 
 def _token(row: Row) -> Token:
     (token_id, user, role, digest, note, created_ms, expires_ms, revoked, tenant_id, actions, highest_class,
-     jobs_left, gpu_ms_left) = row  # fmt: skip
+     jobs_left, gpu_ms_left, parent_id) = row  # fmt: skip
     return Token(
         token_id,
         user,
@@ -86,4 +114,5 @@ def _token(row: Row) -> Token:
         None if highest_class is None else PriorityClass(highest_class),
         jobs_left,
         gpu_ms_left,
+        parent_id,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from sqlalchemy import delete, insert, select
 
@@ -18,6 +19,9 @@ from tgpu.store.sql.stage import of_attempt
 from tgpu.store.sql.usage_kinds import Kind
 from tgpu.store.tables import attempts, jobs, nodes, tasks, usage
 from tgpu.store.tables import usage_kinds as kind_rows
+
+# A node is described anew when it comes, and ends attempts all the time.
+_NODES_KEPT = 2048
 
 _before, _this = usage.alias("before"), usage.alias("this")
 FIELDS = (
@@ -173,13 +177,16 @@ def usage_from(row: Row, kinds: Mapping[int, Kind]) -> Usage:
     )
 
 
+@lru_cache(maxsize=_NODES_KEPT)
+def _node_from(text: str) -> Node:
+    return codec.node_from(text)
+
+
 def _nodes(session: Session, node_ids: set[str]) -> dict[str, Node]:
     names = sorted(node_ids)
     bodies = session.row_each(NODE, [{"node": node_id} for node_id in names])
     return {
-        node_id: codec.node_from(row[0])
-        for node_id, row in zip(names, bodies, strict=True)
-        if row is not None
+        node_id: _node_from(row[0]) for node_id, row in zip(names, bodies, strict=True) if row is not None
     }
 
 

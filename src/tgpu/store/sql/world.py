@@ -1,13 +1,19 @@
 """What the control loop reads: everything that is live, and then what users asked for since."""
 
+from dataclasses import replace
+from functools import lru_cache
+
 from sqlalchemy import BigInteger, and_, cast, exists, func, select
 
+from tgpu.domain import job_status
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import TaskBrief
+from tgpu.domain.job import Gang, TaskBrief
 from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Standing
+from tgpu.store import event_data
 from tgpu.store.event_data import CANCEL_REQUESTED
+from tgpu.store.job_sum import tally_of
 from tgpu.store.port import CancelAsked, Changes, LiveSummary, World
 from tgpu.store.sql import cluster, codec, jobs, restoring, tenants, windows
 from tgpu.store.sql.session import Query, Row, Session, constant, value
@@ -35,11 +41,14 @@ _BRIEF = (
     job_rows.c.cancel_by,
     job_rows.c.cancel_now,
     tasks.c.standing,
+    job_rows.c.gang,
+    job_rows.c.tally,
 )
 _STATUS = {status.value: status for status in Status}
 _CLASS = {name.value: name for name in PriorityClass}
 _CHARGED, _BURST = Standing.CHARGED.value, Standing.BURST.value
 _WAITS = {status.value for status in WAITING}
+_GANGS_KEPT = 1024
 
 LIVE_TASKS = Query(
     "Every task that is not over.",
@@ -115,8 +124,7 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
     for seq, kind, job_id, data, *brief in session.stream(WISHES_AFTER, after_seq=after_seq, most=limit):  # noqa: B007  `seq` is where the scan ended
         scanned += 1
         if kind == CANCEL_REQUESTED:
-            told = codec.data_from(data)
-            cancels.append(CancelAsked(job_id, str(told["by"]), bool(told.get("now"))))
+            cancels.append(event_data.cancel_asked(job_id, codec.data_from(data)))
         elif brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
     of_tenants, of_windows, rearranged = session.the_row(NEWS, after_seq=after_seq)
@@ -134,7 +142,7 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
 def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
      attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, cancel_now,
-     standing) = row  # fmt: skip
+     standing, gang, tally) = row  # fmt: skip
     return TaskBrief(
         TaskId(job_id, task_index),
         _STATUS[status],
@@ -151,6 +159,14 @@ def _brief(row: Row) -> TaskBrief:
         bool(requeue),
         0 if cancel_now else grace_s,
         cancel_by,
+        None if gang is None else _gang(gang, tally),
         held=standing != _CHARGED,
         burst=standing == _BURST,
     )
+
+
+@lru_cache(maxsize=_GANGS_KEPT)
+def _gang(text: str, tally: str | None) -> Gang:
+    """One object for all tasks of a gang."""
+    over = 0 if tally is None else job_status.over(tally_of(tally).counts)
+    return replace(codec.gang_from(text), over=over)

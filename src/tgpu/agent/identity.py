@@ -1,0 +1,49 @@
+"""What an agent says of itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tgpu import __version__
+from tgpu.domain.node import Capacity
+from tgpu.protocol.messages import PROTOCOL, AttemptReport, Hello
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """What does not change while it runs."""
+
+    node_id: str
+    boot_id: str
+    pool: str
+    labels: Mapping[str, str]
+    serves: str
+    taints: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """Which it has joined; None: whichever it meets first."""
+    key: str = ""
+    """By which that cluster knows it."""
+
+    def hello(
+        self,
+        labels: Mapping[str, str],
+        capacity: Capacity,
+        attempts: tuple[AttemptReport, ...],
+        clock_ms: int,
+    ) -> Hello:
+        """The answer to a greeting; `labels` are all that it has now."""
+        return Hello(
+            protocol=PROTOCOL,
+            node_id=self.node_id,
+            boot_id=self.boot_id,
+            version=__version__,
+            capacity=capacity,
+            pool=self.pool,
+            labels=labels,
+            serves=self.serves,
+            attempts=attempts,
+            taints=self.taints,
+            key=self.key,
+            clock_ms=clock_ms,
+            shells=True,
+            gangs=True,
+        )

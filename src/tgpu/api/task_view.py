@@ -1,0 +1,81 @@
+"""The tasks of a job, and the groups they are of, as callers see them."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tgpu.api.access import Sight
+from tgpu.api.edge import decimal, optional_rfc3339
+from tgpu.domain.exit_words import in_words
+from tgpu.domain.job import Group, Job, TaskView
+from tgpu.domain.lifecycle import Cause, Status
+
+
+class TaskOut(msgspec.Struct, kw_only=True):
+    """One task now. What the caller may not know is null."""
+
+    task_id: str
+    task_index: int
+    group: str
+    status: Status
+    node_id: str | None
+    """Where it is, or was last."""
+    devices: Sequence[int]
+    attempt_count: int
+    started_at: str | None
+    ended_at: str | None
+    cause: Cause | None
+    reason: str | None
+    exit_code: int | None
+
+
+class GroupOut(msgspec.Struct, kw_only=True):
+    """Tasks that are alike."""
+
+    name: str
+    tasks: int
+    command: Sequence[str] | str | None
+    cpu_request: int | float
+    mem_request_mb: int
+    disk_request_mb: int
+    gpu_request: int | float
+    gpu_type: str | None
+
+
+def task_out(job: Job, task: TaskView, sight: Sight) -> TaskOut:
+    known = sight is not Sight.OUTLINE
+    attempt = task.attempt
+    ended = None if attempt is None or task.status.waits else attempt.exit
+    cause = ended.cause if ended is not None else task.cause
+    reason = task.detail or None
+    if ended is not None and attempt is not None:
+        reason = in_words(ended, attempt.stop_by, job.spec.time_limit_s)
+    has_place = attempt is not None and not task.status.waits
+    return TaskOut(
+        task_id=str(task.task_id),
+        task_index=task.task_id.task_index,
+        group=task.group,
+        status=task.status,
+        node_id=attempt.node_id if attempt is not None and has_place else None,
+        devices=attempt.devices if attempt is not None and has_place else (),
+        attempt_count=task.attempts,
+        started_at=optional_rfc3339(attempt.started_ms) if attempt is not None and has_place else None,
+        ended_at=optional_rfc3339(ended.ended_ms) if ended is not None and ended.ended_ms else None,
+        cause=cause,
+        reason=reason if known else None,
+        exit_code=ended.exit_code if ended is not None and known else None,
+    )
+
+
+def group_out(group: Group, sight: Sight) -> GroupOut:
+    request = group.request
+    return GroupOut(
+        name=group.name,
+        tasks=group.tasks,
+        command=group.command if sight is not Sight.OUTLINE else None,
+        cpu_request=decimal(request.cpu_milli),
+        mem_request_mb=request.memory_mib,
+        disk_request_mb=request.disk_mib,
+        gpu_request=decimal(request.gpu_milli),
+        gpu_type=request.gpu_type,
+    )

@@ -1,0 +1,36 @@
+"""The settings about what tasks of this node can do to each other."""
+
+from dataclasses import dataclass
+
+from tgpu.config.setting import setting
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots: `Settings` has several such parts
+class IsolationSettings:
+    """A part of `Settings`."""
+
+    task_pids: int = setting(
+        8192, "How many processes and threads a task of this node may have at once; 0: as many as it likes."
+    )
+    private_tmp: str = setting(
+        "auto",
+        "`auto`: where the agent is root, each task has a /tmp and a /dev/shm of its own, which are gone "
+        "with it, unless its working directory lies in one of them. `off`: all share the machine's.",
+    )
+    pin_cpus: str = setting(
+        "auto",
+        "`auto`: on a machine of several NUMA nodes, a task whose GPUs are all at one of them runs on that "
+        "one's CPUs. `off`: tasks run on any.",
+    )
+    memory_reserve: str = setting(
+        "auto",
+        "When less memory than this is left on a node, such as `2G`, one of several tasks gives way: that of "
+        "the lowest class, then that furthest above its request. `auto`: a fiftieth of the node's memory, at "
+        "least 64M and at most 2G. 0: nobody does.",
+    )
+
+
+ISOLATION_CHOICES = {
+    "private_tmp": ("auto", "off"),
+    "pin_cpus": ("auto", "off"),
+}

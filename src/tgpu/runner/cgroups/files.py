@@ -1,0 +1,65 @@
+# ruff: noqa: PTH123  pathlib is too heavy for a supervisor
+"""The kernel's small files: what cannot be read or written is simply not there."""
+
+import os
+
+READ = 1 << 16
+
+
+def write(path: str, text: str) -> bool:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.write(fd, text.encode("ascii")) > 0
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def read(path: str) -> str:
+    """Empty if there is nothing to read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, READ).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def number(path: str) -> int:
+    """0 if there is none, or if it is `max`."""
+    text = read(path).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def entry(path: str, name: str) -> int:
+    """Of a file of lines `name number`."""
+    for line in read(path).split("\n"):
+        key, _, value = line.partition(" ")
+        if key == name and value.isdigit():
+            return int(value)
+    return 0
+
+
+def entry_kib(path: str, name: str) -> int:
+    """Of a file of lines `name  number kB`."""
+    for line in read(path).split("\n"):
+        if line.startswith(name):
+            return int(line.split()[1])
+    return 0
+
+
+def members(folder: str) -> list[int]:
+    """All of them, however many; a number twice while it moves."""
+    try:
+        with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
+            return [int(line) for line in file]
+    except OSError:
+        return []

@@ -1,0 +1,132 @@
+"""What a container prints, taken from its engine into segment files: every byte once, across restarts.
+
+While this agent is attached, bytes come as they are printed. The engine keeps them too. Whoever comes later,
+or was cut off, takes the engine's copy from its beginning and passes over as many bytes as the files already
+have.
+
+Docker keeps a long line in pieces of 16 KiB, and some versions of it forget the end of such a line: a
+shorter piece without an end, behind which another message comes, had one.
+"""
+
+import os
+from pathlib import Path
+
+from tgpu.runner.output import Stream
+
+STDOUT, STDERR = 1, 2
+NAMES = {STDOUT: "stdout", STDERR: "stderr"}
+COPY_BYTES = 1 << 30
+"""What the engine keeps of a container's output before it lets go of the oldest part."""
+_SURELY_WHOLE = COPY_BYTES * 9 // 10
+_HEAD = 8
+_PIECE = 16 * 1024
+_LINE_END = b"\n"
+
+
+class Segments(Stream):
+    """The segments of one stream, gone on with where they end."""
+
+    def __init__(self, folder: str, name: str, cap_bytes: int) -> None:
+        super().__init__(-1, folder, name, cap_bytes)
+        starts = sorted(
+            int(path.suffix[1:]) for path in Path(folder).glob(f"{name}.*") if path.suffix[1:].isdigit()
+        )
+        self.written_s = 0.0
+        """When the last byte that was here before was written."""
+        if starts:
+            last = self._path(starts[-1])
+            self._file = os.open(last, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            about = os.fstat(self._file)
+            self.written_s = about.st_mtime
+            self._begin = starts[-1]
+            self._end = starts[-1] + about.st_size
+            self._older = self._path(starts[-2]) if len(starts) > 1 else None
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def keep(self, data: bytes) -> None:
+        self._keep(data)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class _Copied:
+    """One stream of the engine's copy: what is still to be passed over, and what is to be kept."""
+
+    def __init__(self, segments: Segments, skip: int) -> None:
+        self._segments = segments
+        self._skip = skip
+        self._pending = bytearray()
+        self._lacks_end = False
+
+    def message(self, data: memoryview) -> None:
+        if self._lacks_end:
+            self._add(memoryview(_LINE_END))
+        self._add(data)
+        self._lacks_end = len(data) != _PIECE and bytes(data[-1:]) != _LINE_END
+
+    def flush(self) -> None:
+        if self._pending:
+            self._segments.keep(bytes(self._pending))
+            self._pending.clear()
+
+    def _add(self, data: memoryview) -> None:
+        passed = min(self._skip, len(data))
+        self._skip -= passed
+        self._pending += data[passed:]
+
+
+class Follower:
+    """Keeps the output of one container. Its folder is there as soon as this is."""
+
+    def __init__(self, folder: Path, cap_bytes: int) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._streams = {number: Segments(str(folder), name, cap_bytes) for number, name in NAMES.items()}
+        self._copied: dict[int, _Copied] = {}
+        self._buffer = bytearray()
+
+    def printed(self, number: int, data: bytes) -> None:
+        """As it comes from the container itself."""
+        if number in self._streams:
+            self._streams[number].keep(data)
+
+    def begin_copy(self) -> str:
+        """From when on the engine's copy is to be read: from the beginning, unless that may be gone already;
+        then from the last that was written, and what was printed in that very moment may come twice."""
+        self._buffer.clear()
+        whole = sum(segments.end for segments in self._streams.values()) < _SURELY_WHOLE
+        self._copied = {
+            number: _Copied(segments, segments.end if whole else 0)
+            for number, segments in self._streams.items()
+        }
+        return "0" if whole else f"{max(one.written_s for one in self._streams.values()):.9f}"
+
+    def copied(self, data: bytes) -> None:
+        """A stretch of the copy, in frames that may be cut anywhere."""
+        self._buffer += data
+        with memoryview(self._buffer) as view:
+            used = self._frames(view)
+        del self._buffer[:used]
+        for stream in self._copied.values():
+            stream.flush()
+
+    def close(self) -> None:
+        for segments in self._streams.values():
+            segments.close()
+
+    def _frames(self, view: memoryview) -> int:
+        at = 0
+        while len(view) - at >= _HEAD:
+            end = at + _HEAD + int.from_bytes(view[at + 4 : at + _HEAD], "big")
+            if len(view) < end:
+                break
+            stream = self._copied.get(view[at])
+            if stream is not None:
+                stream.message(view[at + _HEAD : end])
+            at = end
+        return at

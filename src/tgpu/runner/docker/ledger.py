@@ -1,0 +1,131 @@
+"""What this agent knows of its containers, on disk: an end must survive that the engine loses the container.
+
+One file of lines, written anew when an agent starts. A container's name is what keeps an attempt from running
+twice; this remembers it after the container is removed.
+"""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+from tgpu.runner.records import DETAIL_MAX
+
+_FILE = "containers.jsonl"
+_FULL_BYTES = 4 << 20
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One of these things is true of an attempt from now on."""
+
+    attempt: str
+    started_ms: int | None = None
+    stop: tuple[Cause, str] | None = None
+    exit: Exit | None = None
+    forgotten_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Entry:
+    """All that is known of one attempt."""
+
+    started_ms: int | None = None
+    stop: tuple[Cause, str] | None = None
+    exit: Exit | None = None
+    forgotten_ms: int | None = None
+
+    def add(self, line: Line) -> None:
+        self.started_ms = line.started_ms if self.started_ms is None else self.started_ms
+        self.stop = self.stop or line.stop
+        self.exit = self.exit or line.exit
+        self.forgotten_ms = line.forgotten_ms if self.forgotten_ms is None else self.forgotten_ms
+
+    def as_line(self, attempt: str) -> Line:
+        return Line(
+            attempt=attempt,
+            started_ms=self.started_ms,
+            stop=self.stop,
+            exit=self.exit,
+            forgotten_ms=self.forgotten_ms,
+        )
+
+
+_decode = msgspec.json.Decoder(Line).decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Belongs to one agent at a time."""
+
+    folder: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+    _file: int = -1
+
+    def open(self, forget_before_ms: int) -> None:
+        """Reads it, leaves out what was forgotten before then, and writes it anew."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / _FILE
+        for line in path.read_bytes().split(b"\n") if path.exists() else ():
+            try:
+                read = _decode(line)
+            except msgspec.DecodeError:  # blank, or torn by a crash of the machine
+                continue
+            self.entries.setdefault(read.attempt, Entry()).add(read)
+        self.entries = {
+            attempt: entry
+            for attempt, entry in self.entries.items()
+            if entry.forgotten_ms is None or entry.forgotten_ms >= forget_before_ms
+        }
+        self._write_anew()
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def started(self, attempt: str, at_ms: int) -> None:
+        self._add(Line(attempt=attempt, started_ms=at_ms))
+
+    def told_to_stop(self, attempt: str, cause: Cause, detail: str) -> None:
+        self._add(Line(attempt=attempt, stop=(cause, detail[:DETAIL_MAX])))
+
+    def ended(self, attempt: str, end: Exit) -> None:
+        """On disk when this returns."""
+        self._add(Line(attempt=attempt, exit=end))
+        os.fdatasync(self._file)
+
+    def forgotten(self, attempt: str, at_ms: int) -> None:
+        self._add(Line(attempt=attempt, forgotten_ms=at_ms))
+
+    def drop(self, attempt: str) -> None:
+        """It is as if it had never been; known again if the agent starts anew before it is written anew."""
+        self.entries.pop(attempt, None)
+
+    def tend(self, forget_before_ms: int) -> None:
+        """Writes it anew once most of it is history."""
+        old = [
+            attempt
+            for attempt, entry in self.entries.items()
+            if entry.forgotten_ms is not None and entry.forgotten_ms < forget_before_ms
+        ]
+        for attempt in old:
+            del self.entries[attempt]
+        if os.fstat(self._file).st_size > _FULL_BYTES:
+            self._write_anew()
+
+    def _add(self, line: Line) -> None:
+        self.entries.setdefault(line.attempt, Entry()).add(line)
+        os.write(self._file, b"\n" + _encode(line) + b"\n")
+
+    def _write_anew(self) -> None:
+        self.close()
+        draft = self.folder / f".{_FILE}"
+        self._file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        lines = [_encode(entry.as_line(attempt)) for attempt, entry in self.entries.items()]
+        os.write(self._file, b"\n".join([*lines, b""]))
+        os.fsync(self._file)
+        draft.rename(self.folder / _FILE)

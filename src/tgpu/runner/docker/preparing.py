@@ -1,0 +1,97 @@
+"""From an order to what the engine is told: as the task's user, and within what this node allows."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tgpu.domain.container import Mount
+from tgpu.runner.docker import mounting
+from tgpu.runner.docker.as_user import Seen, see
+from tgpu.runner.docker.body import LABEL, House, body
+from tgpu.runner.docker.engine import About, Json
+from tgpu.runner.docker.mounting import Allowed, Bound
+from tgpu.runner.docker.staging import Staging
+from tgpu.runner.port import LaunchSpec
+from tgpu.runner.task import ROOT, Account, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What has to be known of an attempt while it runs; its container's labels say it to the next agent."""
+
+    time_limit_s: int | None
+    grace_s: int
+    log_cap_bytes: int
+    memory_limit_mib: int
+    boot: str
+
+    @classmethod
+    def of(cls, spec: LaunchSpec, boot: str) -> "Terms":
+        return cls(spec.time_limit_s, spec.grace_s, spec.log_cap_bytes, spec.limits.memory_limit_mib, boot)
+
+    @classmethod
+    def found(cls, inspected: Json) -> "Terms":
+        labels = inspected["Config"].get("Labels") or {}
+
+        def number(name: str) -> int | None:
+            text = str(labels.get(f"{LABEL}/{name}", ""))
+            return int(text) if text.isdigit() else None
+
+        return cls(
+            number("time_limit_s"),
+            number("grace_s") or 0,
+            number("log_cap_bytes") or 1 << 20,
+            number("memory_limit_mib") or 0,
+            str(labels.get(f"{LABEL}/boot", "")),
+        )
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What the engine is told, and places to be cleared once the container has started."""
+
+    body: dict[str, Any]
+    staging: Staging
+    places: list[str]
+
+    def release(self) -> None:
+        for place in self.places:
+            self.staging.release(place)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparer:
+    house: House
+    staging: Staging
+
+    def prepare(self, spec: LaunchSpec, about: About, marks: Mapping[str, str]) -> Prepared:
+        """Blocks. Raises Refusal."""
+        assert spec.container is not None
+        account = Account(spec.user)
+        allowed = mounting.Allowed.of(self.house.mount_allow, account)
+        mounts = mounting.wanted(spec.container.mounts, spec.cwd, allowed)
+        seen = see(account, [mount.source for mount in mounts], spec.secret_env)
+        places: list[str] = []
+        try:
+            bounds = [self._bound(mount, account, seen, allowed, spec.attempt, places) for mount in mounts]
+            made = body(spec, account, bounds, seen.secrets, self.house, about, marks)
+        except BaseException:
+            Prepared({}, self.staging, places).release()
+            raise
+        finally:
+            seen.close()
+        return Prepared(made, self.staging, places)
+
+    def _bound(  # noqa: PLR0917  what a mount depends on
+        self, mount: Mount, account: Account, seen: Seen, allowed: Allowed, attempt: str, places: list[str]
+    ) -> Bound:
+        """Only root serves others, and only they could change what a name means before it is mounted."""
+        source = mounting.checked(mount, seen, allowed)
+        if os.geteuid() == ROOT and account.uid != ROOT:
+            try:
+                source = self.staging.hold(seen.descriptors[mount.source], f"{attempt}-{len(places)}")
+            except OSError as error:
+                raise Refusal(f"cannot mount {mount.source}: {error.strerror}") from error
+            places.append(source)
+        return Bound(source, mount.target, mount.read_only)

@@ -1,0 +1,79 @@
+"""The agent's side of isolation: what the machine offers, and a task's limits as supervisors read them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tgpu.observe.logs import logger
+from tgpu.runner.abilities import Ability, abilities, why_no_tmp
+from tgpu.runner.cgroups.detect import Detected, detect
+from tgpu.runner.cgroups.groups import Cgroups
+from tgpu.runner.devices import barred, device_files
+from tgpu.runner.limits import Limits
+from tgpu.runner.place import Packed
+
+OFF = "the setting cgroups is off"
+
+
+class Isolation:
+    """`complete` adds to a task's limits what only this node knows."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        *,
+        cgroups: bool,
+        private_tmp: bool,
+        complete: Callable[[Limits], Limits],
+        devices_dir: Path,
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._uses_cgroups = cgroups
+        self._wants_tmp = private_tmp
+        self._complete = complete
+        self._device_files = device_files(devices_dir)
+        self._found: Detected | None = None
+
+    @property
+    def cgroups(self) -> Cgroups | None:
+        return None if self._found is None else self._found.cgroups
+
+    def prepare(self) -> None:
+        """Makes the folders for the tasks' groups."""
+        self._found = detect(self._cluster_id) if self._uses_cgroups else Detected(None)
+        if self._found.why:
+            logger("runner").warning("limits-not-enforced", why=self._found.why)
+
+    def tidy(self) -> None:
+        """Removes what tasks left that are over. Only for the holder of the lock: a group is empty, too, just
+        before its task is started."""
+        if self.cgroups is not None:
+            self.cgroups.tidy()
+
+    def close(self) -> None:
+        if self.cgroups is not None:
+            self.cgroups.close()
+
+    def abilities(self) -> list[Ability]:
+        """What tasks are held to here; nothing is known before `prepare`."""
+        if self._found is None:
+            return []
+        off = "" if self._uses_cgroups else OFF
+        return abilities(self._found, why_no_tmp(wanted=self._wants_tmp), off)
+
+    def packed_place(self) -> tuple[int, dict[str, str], dict[str, str], bool]:
+        version, bases, homes = (0, {}, {}) if self.cgroups is None else self.cgroups.packed()
+        return version, bases, homes, self._wants_tmp and os.geteuid() == 0
+
+    def packed(self, asked: Limits) -> Packed:
+        """In the order in which `Bounds` takes them."""
+        limits = self._complete(asked)
+        return (
+            limits.cpu_milli,
+            limits.cpu_limit_milli,
+            limits.memory_limit_mib,
+            limits.pids,
+            barred(self._device_files, limits.minors),
+            ",".join(map(str, limits.cpus)),
+            limits.oom_score_adj,
+        )

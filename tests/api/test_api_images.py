@@ -1,0 +1,58 @@
+"""Jobs with an image: what their names mean is found out once, and kept."""
+
+import httpx
+
+from tests.api.conftest import ServerUnderTest
+from tgpu.domain.container import ImageMeaning
+
+PINNED = "ghcr.io/team/train@sha256:" + 64 * "a"
+LOCAL = "sha256:" + 64 * "b"
+
+
+def test_what_a_name_means_is_kept(client: httpx.Client, server: ServerUnderTest) -> None:
+    server.live.images = {"ghcr.io/team/train:1": ImageMeaning(digest=PINNED)}
+    asked = {
+        "image": "ghcr.io/team/train:1",
+        "mounts": ["/data:/data:ro"],
+        "shm_size_mb": 64,
+        "read_only": True,
+        "network": "none",
+        "pull": "always",
+        "cwd": "/tmp",
+    }
+    job = client.post("/jobs", json=asked).raise_for_status().json()
+    assert (job["image"], job["image_digest"], job["name"]) == ("ghcr.io/team/train:1", PINNED, "train")
+    assert {key: job[key] for key in asked} == asked
+    assert job["command"] == []
+    assert job["node_rules"] == ["tgpu.dev/containers"]
+
+
+def test_an_image_that_only_some_hosts_have(client: httpx.Client, server: ServerUnderTest) -> None:
+    server.live.images = {"mine:1": ImageMeaning(digest=LOCAL, hosts=("gpu1", "gpu2"))}
+    job = client.post("/jobs", json={"command": "x", "image": "mine:1", "cwd": "/tmp"}).json()
+    assert job["image_digest"] == LOCAL
+    assert job["node_rules"] == ["tgpu.dev/containers", "tgpu/host in (gpu1, gpu2)"]
+
+
+def test_one_that_there_is_not_is_refused(client: httpx.Client, server: ServerUnderTest) -> None:
+    server.live.images = {"nosuch:1": ImageMeaning(refusal="there is no image nosuch:1 at docker.io")}
+    answer = client.post("/jobs", json={"command": "x", "image": "nosuch:1", "cwd": "/tmp"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "image")
+    assert answer.json()["detail"] == "image: there is no image nosuch:1 at docker.io"
+
+
+def test_nobody_who_could_tell_leaves_it_unpinned(client: httpx.Client, server: ServerUnderTest) -> None:
+    job = client.post("/jobs", json={"command": "x", "image": "a:1", "cwd": "/tmp"}).json()
+    assert (job["image"], job["image_digest"]) == ("a:1", None)
+    server.live.leads = False
+    assert client.post("/jobs", json={"command": "x", "image": "a:1", "cwd": "/tmp"}).status_code == 201
+
+
+def test_a_name_with_a_digest_needs_no_asking_and_each_other_is_asked_once(
+    client: httpx.Client, server: ServerUnderTest
+) -> None:
+    jobs = [{"command": "x", "image": name, "cwd": "/tmp"} for name in (PINNED, "a:1", "a:1", "b:1")]
+    jobs.append({"command": [], "image": "b:1", "pull": "never", "cwd": "/tmp"})
+    ids = client.post("/jobs", json={"jobs": jobs}).raise_for_status().json()["job_ids"]
+    assert server.live.images_asked == [("a:1", False), ("b:1", False), ("b:1", True)]
+    assert client.get(f"/jobs/{ids[0]}").json()["image_digest"] == PINNED
