@@ -116,13 +116,15 @@ def test_a_limit_by_name_is_told_by_its_name() -> None:
         task(1, asks(1, gpu_type="a100"), tenant_id="lab", held=True), limits=Limits(named=(("gpu:a100", 0),))
     )
     assert why(picture, 1).reasons[0].text == (
-        "held by the quota of tenant lab: 0 of 0 a100 GPUs are admitted, and it needs 1"
+        "held by the quota of tenant lab: 0 of 0 a100 GPUs are admitted, and it needs 1: it cannot start unless "
+        "that limit is raised"
     )
     asking = task(1, asks(generic=(("fpga", 2),)), tenant_id="lab", held=True)
     picture = picture_of([node(generic={"fpga": 4})], [asking])
     picture.set_tenant(Tenant("lab", limits=Limits(named=(("generic:fpga", 1),))))
     assert why(picture, 1).reasons[0].text == (
-        "held by the quota of tenant lab: 0 of 1 fpga are admitted, and it needs 2"
+        "held by the quota of tenant lab: 0 of 1 fpga are admitted, and it needs 2: it cannot start unless that "
+        "limit is raised"
     )
 
 
@@ -250,3 +252,18 @@ def test_whose_start_the_store_refused_is_told_when_it_is_tried_again() -> None:
     assert why(picture, 1).reasons == (Reason("backoff", text, {"eligible_in_s": 1}),)
     assert picture.waiting[TaskId(1, 0)].status is Status.PENDING
     assert plan(picture, PRIORITY).starts == ()
+
+
+def test_one_that_is_larger_than_a_lowered_limit_is_told_that_it_cannot_start() -> None:
+    answer = why(lab(held(2, 2), limits=Limits(gpu_milli=1000)), 2)
+    assert "and it needs 2: it cannot start unless that limit is raised" in answer.summary
+
+
+def test_nobody_is_told_to_take_any_model_where_models_are_given_only_by_name() -> None:
+    model = Limits(named=(("gpu:a100", 3000),))
+    taken = task(17, asks(gpus=3, gpu_type="a100"), tenant_id="lab")
+    waiting = task(2, asks(gpus=1, gpu_type="a100"), tenant_id="lab", held=True)
+    picture = picture_of([node(gpus=8)], [waiting], [(taken, "n1", (0, 1, 2))], DRF)
+    picture.set_tenant(Tenant("lab", limits=model))
+    assert why(picture, 2).reasons
+    assert why(picture, 2).advice is None

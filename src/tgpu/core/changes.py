@@ -10,7 +10,7 @@ from tgpu.core.columns.kind_columns import wants_gpu
 from tgpu.core.kernel.shapes import NEVER, WHOLE, Flags, Small
 from tgpu.core.obstacles import Match, nodes_tainted
 from tgpu.core.outlook import Ground
-from tgpu.core.quota_reasons import hours_left_s
+from tgpu.core.quota_reasons import hours_left_s, limits_models
 from tgpu.core.rules import not_tolerated
 from tgpu.core.wording import limit_before, number, size, whole_gib
 from tgpu.domain.job import Request, TaskBrief
@@ -37,7 +37,7 @@ def changes(ground: Ground, found: Match, tasks: list[TaskBrief]) -> Iterator[Ch
     yield from _fewer_licences(ground, found, len(tasks))
     yield from _shorter(ground, found)
     yield from _fewer_gpu_hours(ground, tasks)
-    yield from _less_choosy(found.task.request)
+    yield from _less_choosy(ground, found.task)
     yield from _more_tolerant(ground, found)
     if found.task.request.pool is not None:
         yield Change("pool", None, f"without --pool {found.task.request.pool}")
@@ -148,8 +148,9 @@ def _fewer_gpu_hours(ground: Ground, tasks: list[TaskBrief]) -> Iterator[Change]
         yield Change("time_limit_s", limit_s, f"with --time {time_in_words(limit_s)}")
 
 
-def _less_choosy(request: Request) -> Iterator[Change]:
-    if request.gpu_type is not None:
+def _less_choosy(ground: Ground, task: TaskBrief) -> Iterator[Change]:
+    request = task.request
+    if request.gpu_type is not None and not limits_models(ground, task):
         yield Change("gpu_type", None, f"without --gpu-type {request.gpu_type}")
     if request.gpu_memory_mib and request.gpu_milli:
         yield Change("gpu_memory_mib", 0, "without --gpu-memory")

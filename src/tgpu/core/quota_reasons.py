@@ -251,10 +251,11 @@ def _limit(ground: Ground, tasks: list[TaskBrief], row: int, column: int) -> tup
     name, exact, said = _numbers(ground, row, column, ground.asked(tasks))
     label, unit = _label(name)
     tenant_id = tenant_at(ground, row)
-    on_burst = f", {said[2]} more run on the burst" if exact[2] else ""
+    on_burst = f", {said[2]} more {'runs' if exact[2] == unit else 'run'} on the burst" if exact[2] else ""
+    too_much = "" if exact[3] <= exact[0] else ": it cannot start unless that limit is raised"
     text = (
         f"held by the quota of tenant {tenant_id}: {_admitted(name, exact, said)}{on_burst}, and it needs "
-        f"{said[3]}"
+        f"{said[3]}{too_much}"
     )
     most, used, _, needs = (amount / unit for amount in exact)
     data: dict[str, object] = {
@@ -305,6 +306,18 @@ def _where(ground: Ground, task: TaskBrief, total: Ints, kept: Ints | int = 0) -
             return row, int(np.argmax(over))
         row = int(tree.parent[row])
     return None
+
+
+def limits_models(ground: Ground, task: TaskBrief) -> bool:
+    """Whether a tenant from the task's up limits some model of GPU, which is then given only by name."""
+    tree, row = ground.paper.tree, ground.row_of(task)
+    names = (*BASIC, *ground.paper.table.quotas.names)
+    models = [column for column, name in enumerate(names) if name.startswith(GPU_MODEL)]
+    while row >= 0 and models:
+        if (tree.limit[row, models] >= 0).any():
+            return True
+        row = int(tree.parent[row])
+    return False
 
 
 def _label(name: str) -> tuple[str, int]:
