@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tgpu.client import Client, TgpuError
-from tgpu.runner.cgroup import detect
+from tgpu.runner.cgroups.detect import detect
 
 TGPU = Path(sys.executable).parent / "tgpu"
 EXAMPLES = Path(__file__).resolve().parent
@@ -131,10 +131,9 @@ class Stage:
         with contextlib.suppress(DemoError):
             wait_until(lambda: not self._kill_leftovers(), "all processes have ended")
         for cluster in (self.base / "home" / "agent").glob("*"):
-            cgroups = detect(cluster.name)  # kept for an installation that comes back
+            cgroups = detect(cluster.name).cgroups  # kept for an installation that comes back
             if cgroups is not None:
-                with contextlib.suppress(OSError):
-                    Path(cgroups.base).rmdir()
+                cgroups.close()
         shutil.rmtree(self.base, ignore_errors=True)
 
     def _kill_leftovers(self) -> list[int]:

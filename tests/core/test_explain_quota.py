@@ -116,15 +116,15 @@ def test_a_limit_by_name_is_told_by_its_name() -> None:
         task(1, asks(1, gpu_type="a100"), tenant_id="lab", held=True), limits=Limits(named=(("gpu:a100", 0),))
     )
     assert why(picture, 1).reasons[0].text == (
-        "held by the quota of tenant lab: 0 of 0 a100 GPUs are admitted, and it needs 1: it cannot start unless "
-        "that limit is raised"
+        "held by the quota of tenant lab: 0 of 0 a100 GPUs are admitted, and it needs 1: it cannot "
+        "start unless that limit is raised"
     )
     asking = task(1, asks(generic=(("fpga", 2),)), tenant_id="lab", held=True)
     picture = picture_of([node(generic={"fpga": 4})], [asking])
     picture.set_tenant(Tenant("lab", limits=Limits(named=(("generic:fpga", 1),))))
     assert why(picture, 1).reasons[0].text == (
-        "held by the quota of tenant lab: 0 of 1 fpga are admitted, and it needs 2: it cannot start unless that "
-        "limit is raised"
+        "held by the quota of tenant lab: 0 of 1 fpga are admitted, and it needs 2: it cannot "
+        "start unless that limit is raised"
     )
 
 

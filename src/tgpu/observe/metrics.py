@@ -1,13 +1,13 @@
 """What is counted and measured, for Prometheus and for `tgpu stats`; each instance has its own registry."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from tgpu.domain.lifecycle import NodeState, Status
-from tgpu.domain.quantities import MILLI
+from tgpu.domain.lifecycle import Status
 from tgpu.domain.views import NodeView
+from tgpu.observe.node_gauges import NodeGauges
 
 _WAIT_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _RUN_S = (0.1, 1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
@@ -101,40 +101,7 @@ class Metrics:
             "tgpu_alert", "1 while something is wrong that does not mend itself.", ["name"], registry=registry
         )
         self._leads = Gauge("tgpu_leads", "1 on the server that leads, 0 on the others.", registry=registry)
-        self._node_up = Gauge("tgpu_node_up", "1 while the node is ready.", ["node"], registry=registry)
-        labels = ["node", "resource"]
-        self._capacity = Gauge("tgpu_capacity", "What a node has to give.", labels, registry=registry)
-        self._allocated = Gauge("tgpu_allocated", "What is given out.", labels, registry=registry)
-        self._used = Gauge("tgpu_used", "What is in use, measured.", labels, registry=registry)
-        device = ["node", "device"]
-        self._device_allocated = Gauge(
-            "tgpu_device_allocated", "Share of a GPU given out.", device, registry=registry
-        )
-        self._device_busy = Gauge(
-            "tgpu_device_busy", "Share of time a GPU was busy, measured.", device, registry=registry
-        )
-        self._device_memory = Gauge(
-            "tgpu_device_memory_used_mib", "Memory of a GPU in use, measured.", device, registry=registry
-        )
-        self._device_healthy = Gauge(
-            "tgpu_device_healthy", "1 while a GPU is healthy.", device, registry=registry
-        )
-        self._device_foreign = Gauge(
-            "tgpu_device_foreign_processes",
-            "Processes on a GPU that belong to no job.",
-            device,
-            registry=registry,
-        )
-        self._device_heat = Gauge(
-            "tgpu_device_temperature_celsius", "How hot a GPU is.", device, registry=registry
-        )
-        self._device_power = Gauge("tgpu_device_power_watts", "What a GPU draws.", device, registry=registry)
-        self._device_errors = Gauge(
-            "tgpu_device_ecc_uncorrected",
-            "Errors of a GPU's memory that could not be corrected since its driver was loaded.",
-            device,
-            registry=registry,
-        )
+        self._nodes = NodeGauges(registry)
         self._wait_of, self._run_of = _ByLabels(self._wait), _ByLabels(self._run)
         self._completion_of, self._request_of = _ByLabels(self._completion), _ByLabels(self._requests)
         self._waits, self._runs, self._completions, self._decisions = Recent(), Recent(), Recent(), Recent()
@@ -195,8 +162,7 @@ class Metrics:
         """What this server has seen happen. What is true of the cluster is told by its leader alone, so that
         sums over all servers count it once."""
         self._leads.set(0)
-        for gauge in self._filled_on_demand():
-            gauge.clear()
+        self._fill({}, {}, ())
         return generate_latest(self.registry)
 
     def exposition(
@@ -208,63 +174,19 @@ class Metrics:
         """Everything in Prometheus' text format, as the leader has it: the gauges filled with what was just
         read."""
         self._leads.set(1)
-        for gauge in self._filled_on_demand():
-            gauge.clear()
-        for status in Status:
-            self._jobs.labels(status.value).set(by_status.get(status, 0))
-        for (user, status), number in live_by_user.items():
-            self._live.labels(user, status.value).set(number)
-        for view in nodes:
-            self._fill_node(view)
+        self._fill({status: by_status.get(status, 0) for status in Status}, live_by_user, nodes)
         return generate_latest(self.registry)
 
-    def _filled_on_demand(self) -> Iterable[Gauge]:
-        return (
-            self._jobs,
-            self._live,
-            self._node_up,
-            self._capacity,
-            self._allocated,
-            self._used,
-            self._device_allocated,
-            self._device_busy,
-            self._device_memory,
-            self._device_healthy,
-            self._device_foreign,
-            self._device_heat,
-            self._device_power,
-            self._device_errors,
-        )
-
-    def _fill_node(self, view: NodeView) -> None:
-        name, capacity, given = view.node.node_id, view.node.capacity, view.allocated
-        self._node_up.labels(name).set(view.node.state is NodeState.READY)
-        for resource, total, allocated in (
-            ("cpu", capacity.cpu_milli / MILLI, given.cpu_milli / MILLI),
-            ("memory_mib", capacity.memory_mib, given.memory_mib),
-            ("disk_mib", capacity.disk_mib, given.disk_mib),
-            ("gpu", capacity.gpu_milli / MILLI, given.gpu_milli / MILLI),
-        ):
-            self._capacity.labels(name, resource).set(total)
-            self._allocated.labels(name, resource).set(allocated)
-        if view.used_cpu_milli is not None:
-            self._used.labels(name, "cpu").set(view.used_cpu_milli / MILLI)
-        if view.used_memory_mib is not None:
-            self._used.labels(name, "memory_mib").set(view.used_memory_mib)
-        for known in capacity.devices:
-            self._device_healthy.labels(name, str(known.index)).set(known.healthy)
-            self._device_foreign.labels(name, str(known.index)).set(len(known.foreign))
-        for device in view.devices:
-            index = str(device.index)
-            for gauge, sign in (
-                (self._device_heat, device.signs.temperature_c),
-                (self._device_power, device.signs.power_w),
-                (self._device_errors, device.signs.ecc_uncorrected),
-            ):
-                if sign is not None:
-                    gauge.labels(name, index).set(sign)
-            self._device_allocated.labels(name, index).set(device.allocated_milli / MILLI)
-            if device.busy_percent is not None:
-                self._device_busy.labels(name, index).set(device.busy_percent / 100)
-            if device.memory_used_mib is not None:
-                self._device_memory.labels(name, index).set(device.memory_used_mib)
+    def _fill(
+        self,
+        by_status: Mapping[Status, int],
+        live_by_user: Mapping[tuple[str, Status], int],
+        nodes: Sequence[NodeView],
+    ) -> None:
+        self._jobs.clear()
+        self._live.clear()
+        for status, number in by_status.items():
+            self._jobs.labels(status.value).set(number)
+        for (user, status), number in live_by_user.items():
+            self._live.labels(user, status.value).set(number)
+        self._nodes.fill(nodes)

@@ -8,15 +8,13 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
 from tgpu.agent import pressure
 from tgpu.agent.identity import NodeIdentity
-from tgpu.agent.inventory import Inventory, Owners, host
-from tgpu.agent.restraint import Restraint
+from tgpu.agent.inventory import Inventory, host
 from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
@@ -24,15 +22,12 @@ from tgpu.domain.node import NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
-from tgpu.runner.both import BothRunners
-from tgpu.runner.port import LaunchSpec
-from tgpu.runner.process import ProcessRunner
 from tgpu.wiring import agent_status, home, pidfile
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
 from tgpu.wiring.node_address import node_address
-from tgpu.wiring.node_containers import NodeContainers
+from tgpu.wiring.node_runners import NodeRunners
 
 
 def main(settings: Settings, join: str | None = None) -> int:
@@ -83,45 +78,17 @@ def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
 
 async def _run(settings: Settings, member: Membership, chance: random.Random) -> None:
     inventory = Inventory(settings)
-
-    runners: list[ProcessRunner] = []
-
-    restraint = Restraint(
-        pids=settings.task_pids,
-        pin_cpus=settings.pin_cpus == "auto",
-        devices=lambda: () if agent.capacity is None else agent.capacity.devices,
+    runners = NodeRunners(
+        settings, inventory, lambda: () if agent.capacity is None else agent.capacity.devices
     )
-
-    def completed(spec: LaunchSpec) -> LaunchSpec:
-        found = {device.index: device.uuid for device in restraint.devices()}
-        gpus = tuple(found.get(index, "") for index in spec.limits.devices or ())
-        return replace(spec, limits=restraint.completed(spec.limits), gpus=gpus)
-
-    containers = NodeContainers(settings, completed)
-    swept: list[BothRunners] = []
-
-    def runner_for(cluster_id: str) -> BothRunners:
-        inventory.owners = Owners(cluster_id)
-        runner = ProcessRunner(
-            records_dir=settings.agent_dir / cluster_id,
-            logs_dir=settings.logs_dir / cluster_id,
-            cluster_id=cluster_id,
-            cgroups=settings.cgroups == "auto",
-            private_tmp=settings.private_tmp == "auto",
-            complete=restraint.completed,
-        )
-        runners.append(runner)
-        swept.append(containers.with_containers(runner, cluster_id))
-        return swept[-1]
-
     agent = Agent(
         identity=identity_of(settings, member),
         dial=member.dial,
         guide=member.dial,
         spread_s=member.spread_s,
         clock_ms=lambda: time.time_ns() // 1_000_000,
-        runner_for=runner_for,
-        containers=containers,
+        runner_for=runners.of_cluster,
+        containers=runners.containers,
         discover=lambda: asyncio.to_thread(inventory.capacity),
         measure=lambda: asyncio.to_thread(inventory.measure),
         gpu_failure=inventory.gpu_failure,
@@ -134,12 +101,12 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
     working = asyncio.create_task(agent.run())
     beside = [
         asyncio.create_task(
-            pressure.watch_for_ever(runners, host.memory_left_mib, _memory_reserve(settings))
+            pressure.watch_for_ever(runners.processes, host.memory_left_mib, _memory_reserve(settings))
         ),
-        asyncio.create_task(sweep_for_ever(swept, settings.log_keep_days)),
+        asyncio.create_task(sweep_for_ever(runners.both, settings.log_keep_days)),
         asyncio.create_task(
             agent_status.keep_written(
-                settings, member.node_id, agent, lambda: member.dial.called, lambda: _abilities(runners)
+                settings, member.node_id, agent, lambda: member.dial.called, runners.abilities
             )
         ),
     ]
@@ -163,8 +130,3 @@ def _memory_reserve(settings: Settings) -> int:
     if settings.memory_reserve == "auto":
         return pressure.reserve_of(host.memory_mib())
     return mib("memory_reserve", settings.memory_reserve)
-
-
-def _abilities(runners: list[ProcessRunner]) -> dict[str, str]:
-    """Of the cluster that was met last; an agent meets only one."""
-    return {ability.name: ability.why_not for runner in runners for ability in runner.abilities()}

@@ -1,0 +1,53 @@
+"""What runs attempts on this node, put together by its settings: processes, containers, and their limits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tgpu.agent.inventory import Inventory, Owners
+from tgpu.agent.restraint import Restraint
+from tgpu.config.settings import Settings
+from tgpu.domain.node import Device
+from tgpu.runner.both import BothRunners
+from tgpu.runner.port import LaunchSpec
+from tgpu.runner.process import ProcessRunner
+from tgpu.wiring.node_containers import NodeContainers
+
+
+class NodeRunners:
+    """One for each cluster that the agent meets; it meets only one."""
+
+    def __init__(
+        self, settings: Settings, inventory: Inventory, devices: Callable[[], tuple[Device, ...]]
+    ) -> None:
+        """`devices`: what the agent offered last."""
+        self._settings, self._inventory, self._devices = settings, inventory, devices
+        self._restraint = Restraint(
+            pids=settings.task_pids, pin_cpus=settings.pin_cpus == "auto", devices=devices
+        )
+        self.containers = NodeContainers(settings, self._completed)
+        self.processes: list[ProcessRunner] = []
+        self.both: list[BothRunners] = []
+
+    def of_cluster(self, cluster_id: str) -> BothRunners:
+        settings = self._settings
+        self._inventory.owners = Owners(cluster_id)
+        processes = ProcessRunner(
+            records_dir=settings.agent_dir / cluster_id,
+            logs_dir=settings.logs_dir / cluster_id,
+            cluster_id=cluster_id,
+            cgroups=settings.cgroups == "auto",
+            private_tmp=settings.private_tmp == "auto",
+            complete=self._restraint.completed,
+        )
+        self.processes.append(processes)
+        self.both.append(self.containers.with_containers(processes, cluster_id))
+        return self.both[-1]
+
+    def abilities(self) -> dict[str, str]:
+        """By name: why it is not there; empty if it is."""
+        return {each.name: each.why_not for runner in self.processes for each in runner.abilities()}
+
+    def _completed(self, spec: LaunchSpec) -> LaunchSpec:
+        uuids = {device.index: device.uuid for device in self._devices()}
+        gpus = tuple(uuids.get(index, "") for index in spec.limits.devices or ())
+        return replace(spec, limits=self._restraint.completed(spec.limits), gpus=gpus)
