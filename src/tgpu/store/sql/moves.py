@@ -71,6 +71,7 @@ TRIED = Query(
         attempts.c.started_ms,
         attempts.c.exit,
         attempts.c.stop_cause,
+        jobs.c.submitted_ms,
         tasks.c.status,
         *_CHARGED,
     )

@@ -54,7 +54,7 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     if batch.assigned:
         progress.note(batch.assigned, starts.assign(list(enumerate(batch.assigned))))
     usage.forget(session, [change.attempt_id for change in returned])
-    usage.record(session, [*ended, *lately_lost, *gone], batch.at_ms)
+    usage.record(session, [*ended, *lately_lost, *gone], batch.at_ms, stages.first_tries)
     sums.write()
     postings.write()
     return Receipt(progress.refused, _numbered(session, batch.at_ms, progress.happened), starts.specs)

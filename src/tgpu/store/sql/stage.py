@@ -86,6 +86,7 @@ class Tried(NamedTuple):
     started_ms: int | None
     exit: str | None
     stop_cause: str | None
+    submitted_ms: int
     task: TaskNow
 
     @property
@@ -109,8 +110,10 @@ _STATES = {state.value: state for state in AttemptState}
 
 
 def _tried(row: Row) -> Tried:
-    state, node_id, devices, started_ms, ended, stop_cause, *task = row
-    return Tried(_STATES[state], node_id, devices, started_ms, ended, stop_cause, TaskNow(*task))
+    state, node_id, devices, started_ms, ended, stop_cause, submitted_ms, *task = row
+    return Tried(
+        _STATES[state], node_id, devices, started_ms, ended, stop_cause, submitted_ms, TaskNow(*task)
+    )
 
 
 class Stage:

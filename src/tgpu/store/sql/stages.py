@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import (
     ENDINGS,
@@ -26,6 +27,9 @@ from tgpu.store.demand import NEVER_RAN, Run
 from tgpu.store.lost import AttemptLost
 from tgpu.store.port import AttemptEnded, Started, StopOrdered, TaskClosed
 from tgpu.store.sql import codec, moves
+from tgpu.store.sql.job_sums import JobSums
+from tgpu.store.sql.postings import Postings
+from tgpu.store.sql.session import Row, Session
 from tgpu.store.sql.stage import (
     STANDINGS,
     Happened,
@@ -56,6 +60,11 @@ class _Leaving(NamedTuple):
 
 
 class Stages(Stage):
+    def __init__(self, session: Session, at_ms: int, postings: Postings, sums: JobSums) -> None:
+        super().__init__(session, at_ms, postings, sums)
+        self.first_tries: dict[AttemptId, Row] = {}
+        """Of each attempt that was the first of its task, and never lost, what accounting has to know."""
+
     def start(self, changes: Sequence[Numbered[Started]]) -> Outcomes:
         taken = [
             (place, change, now)
@@ -150,6 +159,8 @@ class Stages(Stage):
         self._put_back([one for one in leaving if not one.after.is_final])
         for one in leaving:
             self._settle(one)
+            if one.change.attempt_id.number == 1 and one.now.state is not AttemptState.LOST:
+                self.first_tries[one.change.attempt_id] = _first_try(one)
         return {
             one.place: Happened(
                 one.happening.value,
@@ -274,6 +285,16 @@ class Stages(Stage):
 
 _STARTED = task_after(Status.SCHEDULED, Happening.STARTED).value
 _NOWHERE = codec.text_of(())
+
+
+def _first_try(one: _Leaving) -> Row:
+    """As a row of `usage.TRIED`: nobody was before it, and when it was assigned does not matter then."""
+    now, task = one.now, one.now.task
+    began_ms = now.began_ms(one.change.exit.started_ms)
+    return (
+        now.node_id, now.devices, None, began_ms, task.request, task.user, task.tenant_id,
+        task.priority_class, now.submitted_ms, None,
+    )  # fmt: skip
 
 
 def _of_several(leaving: Sequence[_Leaving]) -> list[_Leaving]:

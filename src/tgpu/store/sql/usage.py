@@ -96,17 +96,19 @@ OF_JOB = Query(
 )
 
 
-def record(session: Session, left: Sequence[Left], at_ms: int) -> None:
-    """Of attempts that hold nothing any more: after everything else is written of them."""
+def record(session: Session, left: Sequence[Left], at_ms: int, known: Mapping[AttemptId, Row]) -> None:
+    """Of attempts that hold nothing any more: after everything else is written of them. `known`: of some that
+    have no row here yet, what `TRIED` would tell."""
     if not left:
         return
     last = {change.attempt_id: change for change in left}
-    found = session.row_each(LEFT, [of_attempt(attempt_id) for attempt_id in last])
-    here = _nodes(session, {row[0] for row in found if row is not None})
+    found = {attempt_id: (*known[attempt_id], None) for attempt_id in last if attempt_id in known}
+    if unknown := [attempt_id for attempt_id in last if attempt_id not in known]:
+        found |= _read(session, unknown)
+    here = _nodes(session, {row[0] for row in found.values()})
     over: list[Usage] = []
-    for change, row in zip(last.values(), found, strict=True):
-        assert row is not None, "whoever ended it has seen it"
-        *tried, was_ended_ms = row
+    for change in last.values():
+        *tried, was_ended_ms = found[change.attempt_id]
         if was_ended_ms is not None:
             if tells_less(change):
                 continue
@@ -120,6 +122,15 @@ def record(session: Session, left: Sequence[Left], at_ms: int) -> None:
         session.change_many(
             ADD, [_row(numbers[kind], spent) for kind, spent in zip(kinds, over, strict=True)]
         )
+
+
+def _read(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptId, Row]:
+    rows = session.row_each(LEFT, [of_attempt(attempt_id) for attempt_id in attempt_ids])
+    found: dict[AttemptId, Row] = {}
+    for attempt_id, row in zip(attempt_ids, rows, strict=True):
+        assert row is not None, "whoever ended it has seen it"
+        found[attempt_id] = row
+    return found
 
 
 def forget(session: Session, attempt_ids: Iterable[AttemptId]) -> None:
