@@ -23,6 +23,8 @@ FORGET = (
     "ALTER TABLE tasks DROP COLUMN cause",
     "ALTER TABLE tasks DROP COLUMN detail",
     "ALTER TABLE tasks DROP COLUMN checkpoint_ms",
+    "DROP INDEX tokens_by_parent",
+    "ALTER TABLE tokens DROP COLUMN parent_id",
     "UPDATE alembic_version SET version_num = '0006'",
     "UPDATE compatibility SET oldest_server = '0006'",
 )
