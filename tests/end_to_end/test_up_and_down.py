@@ -9,9 +9,13 @@ from tests.end_to_end.whole_tgpu import TGPU, Installation
 
 
 def in_the_foreground(installation: Installation) -> tuple["subprocess.Popen[str]", str]:
-    """Started, and all it said to introduce itself."""
+    """Started, and all it said to introduce itself. Whoever runs these tests in the background of a script
+    ignores Ctrl-C; a terminal does not."""
     process = subprocess.Popen(
-        [TGPU, "up", "--simulate-gpus", "2"], env=installation.environ, stdout=subprocess.PIPE, text=True
+        ["env", "--default-signal=INT", TGPU, "up", "--simulate-gpus", "2"],
+        env=installation.environ,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     said = ""
