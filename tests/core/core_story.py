@@ -105,9 +105,9 @@ def task(
 
 
 def gang(job_id: int, requests: Iterable[Request], *args: Any, **more: Any) -> list[TaskBrief]:
-    """All tasks of one job; `per_node` and `topology` are the gang's, everything else is each task's."""
+    """All tasks of one job; `per_node`, `nodes` and `topology` are the gang's, all else is each task's."""
     asked = list(requests)
-    terms = {name: more.pop(name) for name in ("per_node", "topology") if name in more}
+    terms = {name: more.pop(name) for name in ("per_node", "nodes", "topology") if name in more}
     whole = Gang(len(asked), **terms)
     return [
         task(job_id, request, *args, index=index, gang=whole, **more) for index, request in enumerate(asked)

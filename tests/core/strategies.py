@@ -283,8 +283,9 @@ def time_passes(dice: Random, picture: Picture) -> None:
     before = picture.now_ms
     for placed in list(picture.placed.values()):
         if placed.state is AttemptState.ASSIGNED and not rarely(dice, 4):
-            if rarely(dice, 4):
-                placed.task = replace(placed.task, checkpoint_ms=before)
+            if rarely(dice, 4):  # by this attempt, or by one before
+                saved_ms = before - 60_000 * dice.choice((0, 0, 30))
+                placed.task = replace(placed.task, checkpoint_ms=saved_ms)
             picture.started(placed, before)
     picture.now_ms = before + 60_000 * dice.choice((1, 1, 10, 60, 600))
     for placed in list(picture.placed.values()):

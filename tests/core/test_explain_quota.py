@@ -1,5 +1,6 @@
 """Which quota a task waits for: told, word by word."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -192,6 +193,27 @@ def test_who_waits_for_gpu_hours_is_told_when_the_next_period_begins_and_what_wo
         starts_at_ms=until,
         estimate="when others give hours back, at the latest when the period ends: 1970-01-13 00:00 UTC",
         advice=Advice("time_limit_s", 7140, 3540, "with --time 59m it would start now on n1"),
+    )
+
+
+def test_who_needs_gpu_hours_that_are_spent_is_told_that_it_is_not_waited_for() -> None:
+    """Of the nine, the three and a bit that job 17 has reserved may come back; the other six do not."""
+    first = task(1, asks(1), tenant_id="lab", time_limit_s=4 * 3600 - 60, held=True)
+    use, most = JobUse(gpu_ms=9 * HOUR + 3000 * 60), JobLimits(gpu_ms=9 * HOUR, period=Period.DAY)
+    picture = lab(first, limits=Limits(), job_limits=most, job_use=use)
+    told = why(picture, 1)
+    assert told.reasons[0].text == (
+        "tenant lab has used or reserved 9.05 of its 9 GPU-hours of this day, and it may take 4; 6 are spent "
+        "and do not come back before that ends, so others may pass it; the next day begins "
+        "1970-01-13 00:00 UTC"
+    )
+    assert told.reasons[0].data["spent"] == 6.0
+    assert told.estimate == "when the next period of GPU-hours begins: 1970-01-13 00:00 UTC"
+    picture.set_tenant(Tenant("lab", job_limits=replace(most, period=Period.EVER), job_use=use))
+    assert (
+        why(picture, 1)
+        .reasons[0]
+        .text.endswith("6 are spent and do not come back before the limit is raised, so others may pass it")
     )
 
 

@@ -32,7 +32,7 @@ def test_what_the_picture_counts_is_the_sum_of_what_lives_at_every_level(story: 
     carry_out(picture, plan(picture, story.policy, whole=True))
     table = picture.table
     need = table.kinds.arrays().quota
-    _, charged, burst, _, begun = table.quotas.arrays(table.tenants, need, picture.hours.used, asked=True)
+    _, charged, burst, _, begun, spent = table.quotas.arrays(table.tenants, need, picture.hours, asked=True)
     alive = living(picture)
     for tenant in picture.tenants.values():
         row = table.tenants.top_row[tenant.tenant_id]
@@ -45,6 +45,12 @@ def test_what_the_picture_counts_is_the_sum_of_what_lives_at_every_level(story: 
         if table.quotas.limits_begin:
             running = sum(task.has_node and is_within(task.tenant_id, tenant.tenant_id) for task in alive)
             assert begun[row, RUNNING] == running
+            placed = (placed.task for placed in picture.placed.values())
+            below = [task for task in placed if is_within(task.tenant_id, tenant.tenant_id)]
+            of_claims = [picture.waiting[task_id] for task_id in picture.claims]
+            below += [task for task in of_claims if is_within(task.tenant_id, tenant.tenant_id)]
+            used = picture.hours.used.get(tenant.tenant_id, 0)
+            assert spent[row] == max(0, used - sum(map(story.policy.gpu_ms, below)))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

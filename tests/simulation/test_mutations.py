@@ -29,9 +29,10 @@ from tgpu.core.plan import Plan, Preempt
 from tgpu.core.policy import OnGpuFailure
 from tgpu.domain.job import Event, Exit, JobSpec, Request, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
+from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import Acknowledge, Launch
 from tgpu.runner.port import LaunchSpec
-from tgpu.sim import run, workload
+from tgpu.sim import run, tenants, workload
 from tgpu.sim import store as sim_store
 from tgpu.sim.faults import Faults
 from tgpu.sim.machine import Machine
@@ -39,6 +40,7 @@ from tgpu.sim.run import simulate
 from tgpu.sim.runner import SimRunner
 from tgpu.sim.store import SimStore
 from tgpu.sim.world import World
+from tgpu.store import tenancy
 from tgpu.store.account import Account
 from tgpu.store.book import Lineage
 from tgpu.store.memory_state import State
@@ -72,6 +74,28 @@ def cuts_while_all_run_once(patch: Patch) -> None:
     original = workload.job_spec
     patch.setattr(workload, "job_spec", lambda *about: replace(original(*about), once=True))
     patch.setattr(run, "happens", lambda *_: True)
+
+
+def cuts(patch: Patch) -> None:
+    """Nodes come and go."""
+    patch.setattr(run, "happens", lambda *_: True)
+
+
+def nothing_but_gangs(patch: Patch) -> None:
+    original = workload.job_spec
+
+    def job_spec(random: Random, user: str, capacities: Sequence[Capacity]) -> JobSpec:
+        groups, gang = workload.gang_of(random, capacities)
+        return replace(original(random, user, capacities), groups=groups, gang=gang)
+
+    patch.setattr(workload, "job_spec", job_spec)
+
+
+def moves_while_nodes_come_and_go(patch: Patch) -> None:
+    """Everybody is of the tenant that is moved, as often as anything is changed."""
+    cuts(patch)
+    patch.setattr(tenants, "happens", lambda *_: True)
+    patch.setattr(workload, "TENANTS", tenants.MOVED)
 
 
 def an_agent_that_launches_what_it_is_told_twice(patch: Patch) -> None:
@@ -290,6 +314,11 @@ def a_store_that_forgets_that_a_task_has_left_its_node(patch: Patch) -> None:
     patch.setattr(Lineage, "part", part)
 
 
+def a_store_that_leaves_behind_what_was_counted_of_lost_attempts(patch: Patch) -> None:
+    """Whoever is above a tenant that was moved has it taken off all the same."""
+    patch.setattr(tenancy.Living, "gpu_ms", lambda self, _since_ms: self.reserved_gpu_ms)
+
+
 def a_store_that_writes_down_a_start_where_there_was_none(patch: Patch) -> None:
     original = State.record
 
@@ -336,8 +365,11 @@ NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
         patch, "_cut_leader_off_from_the_store", "_snap", "_snap"
     ),
     a_loss_that_never_comes: losses_of_nodes,
+    a_return_after_which_both_go_on: cuts,
+    a_control_that_lets_the_rest_of_a_broken_gang_run_on: nothing_but_gangs,
     a_supervisor_that_does_not_freeze: cuts_while_all_run_once,
     a_leader_that_acknowledges_heartbeats_before_it_knows_the_node: cuts_while_all_run_once,
+    a_store_that_leaves_behind_what_was_counted_of_lost_attempts: moves_while_nodes_come_and_go,
     a_store_without_a_fence: lambda patch: storms(patch, "_pause_leader"),
 }
 """What would show only in one story of a hundred is looked for in such as make it likely."""
@@ -372,6 +404,7 @@ NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
         (a_store_that_forgets_that_a_task_has_left_its_node, "QuotaAddsUp"),
         (a_store_that_admits_beyond_the_limit, "QuotaHolds"),
         (a_store_and_a_planner_that_run_more_tasks_than_they_may, "QuotaHolds"),
+        (a_store_that_leaves_behind_what_was_counted_of_lost_attempts, "HoursAreThere"),
         (a_store_that_writes_down_a_start_where_there_was_none, "OnlyLegalMoves"),
         (a_store_that_changes_its_mind, "FinalIsFinal"),
         (an_api_that_answers_before_it_has_written, "AcknowledgedIsNeverLost"),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from tests.store.store_story import ROOT, nth, setting
 from tgpu.domain.charges import charged_gpu_milli, charged_of
@@ -11,9 +12,11 @@ from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Admission, Amounts, JobUse, Limits, OverQuota
 from tgpu.domain.tenant import Tenant, Terms, is_within
+from tgpu.store.lost import AttemptLost, AttemptReturned
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Started, Store, TaskClosed
 
 LOW = PriorityClass.LOW
+JULY, AUGUST = (int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) * 1000 for month in (7, 8))
 QUEUE = Terms(over_quota=OverQuota.QUEUE)
 
 
@@ -52,6 +55,11 @@ async def counts(store: Store, tenant_id: str = "lab") -> tuple[int, int]:
     return use.running, use.waiting
 
 
+async def hours(store: Store, tenant_id: str = "lab") -> int:
+    """In thousandths of a GPU times seconds."""
+    return (await seen(store, tenant_id)).job_use.gpu_ms
+
+
 async def submit(store: Store, *specs: JobSpec, at_ms: int = 1) -> list[int]:
     return (await store.submit(specs, at_ms)).job_ids
 
@@ -85,6 +93,14 @@ async def finish(
 ) -> None:
     batch = Batch(at_ms, ended=[ended(job_id, at_ms, happening)])
     assert not (await store.commit(epoch, batch)).refused
+
+
+def lost(job_id: int, at_ms: int, number: int = 1) -> AttemptLost:
+    return AttemptLost(nth(number, job_id), Exit(Cause.NODE_LOST, ended_ms=at_ms), requeue=True)
+
+
+def returned(job_id: int, started_ms: int, reserve_gpu_ms: int = 0) -> AttemptReturned:
+    return AttemptReturned(nth(1, job_id), started_ms, reserve_gpu_ms)
 
 
 async def close(store: Store, epoch: int, job_id: int) -> None:

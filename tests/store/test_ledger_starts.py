@@ -1,10 +1,10 @@
 """What is counted when tasks start and leave: those that run, and GPU-hours."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from tests.store.ledger_story import (
+    AUGUST,
+    JULY,
     LOW,
     QUEUE,
     check_exact,
@@ -15,8 +15,10 @@ from tests.store.ledger_story import (
     given,
     gpu_job,
     gpus,
+    hours,
+    lost,
+    returned,
     run,
-    seen,
     start,
     submit,
     tenant,
@@ -25,24 +27,8 @@ from tests.store.store_story import ROOT, nth, setting
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.quota import Admission, JobLimits, Limits, Period
-from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
+from tgpu.store.lost import AttemptGone, Superseded
 from tgpu.store.port import Assigned, Batch, DeposedError, Store
-
-
-def ms(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
-
-
-JULY, AUGUST = ms("2026-07-01"), ms("2026-08-01")
-
-
-async def hours(store: Store, tenant_id: str = "lab") -> int:
-    """In thousandths of a GPU times seconds."""
-    return (await seen(store, tenant_id)).job_use.gpu_ms
-
-
-def lost(job_id: int, at_ms: int, number: int = 1) -> AttemptLost:
-    return AttemptLost(nth(number, job_id), Exit(Cause.NODE_LOST, ended_ms=at_ms), requeue=True)
 
 
 async def test_no_more_tasks_run_than_may_at_any_level(store: Store) -> None:
@@ -153,15 +139,15 @@ async def test_only_the_leader_looks_after_the_ledger(store: Store) -> None:
 async def test_an_attempt_that_returns_is_counted_once_and_whole(store: Store) -> None:
     await tenant(store, job_limits=JobLimits(running=1, gpu_ms=100_000, period=Period.EVER))
     epoch = await store.claim()
-    await submit(store, gpu_job(1, time_limit_s=60, grace_s=5), gpu_job(1))
+    await submit(store, gpu_job(1), gpu_job(1))
     await start(store, epoch, given(1, reserve_gpu_ms=65_000))
     await run(store, epoch, 1, 1000)
     await store.commit(epoch, Batch(5000, lost=[lost(1, 5000)]))
     assert (await hours(store), await counts(store)) == (4000, (0, 2))
     await start(store, epoch, given(2))
-    await store.commit(epoch, Batch(7000, returned=[AttemptReturned(nth(1, 1), 1000)]))
+    await store.commit(epoch, Batch(7000, returned=[returned(1, 1000, 65_000)]))
     assert await counts(store) == (2, 0), "it runs, whether or not it may"
-    assert await hours(store) == 65_000, "reserved by its time limit and grace"
+    assert await hours(store) == 65_000, "reserved anew"
     await finish(store, epoch, 1, 9000)
     assert await hours(store) == 8000
     await check_exact(store)
@@ -176,7 +162,7 @@ async def test_an_attempt_that_returns_takes_the_place_of_another(store: Store) 
     await store.commit(epoch, Batch(5000, lost=[lost(1, 5000)]))
     await start(store, epoch, given(1, reserve_gpu_ms=65_000, number=2))
     assert (await hours(store), await counts(store)) == (69_000, (1, 0))
-    batch = Batch(8000, returned=[AttemptReturned(nth(1), 1000)], superseded=[Superseded(nth(2))])
+    batch = Batch(8000, returned=[returned(1, 1000, 33)], superseded=[Superseded(nth(2))])
     assert not (await store.commit(epoch, batch)).refused
     assert (await hours(store), await counts(store)) == (65_000, (1, 0))
     await finish(store, epoch, 1, 9000)
@@ -191,14 +177,14 @@ async def test_what_was_counted_before_another_period_is_not_taken_off_when_a_lo
 ) -> None:
     await tenant(store, job_limits=JobLimits(gpu_ms=100_000, period=Period.EVER))
     epoch = await store.claim()
-    await submit(store, gpu_job(1, time_limit_s=60, grace_s=5))
+    await submit(store, gpu_job(1))
     await start(store, epoch, given(1, reserve_gpu_ms=65_000))
     await run(store, epoch, 1, 1000)
     await store.commit(epoch, Batch(5000, lost=[lost(1, 5000)]))
     by_the_week = setting(job_limits=JobLimits(gpu_ms=100_000, period=Period.WEEK))
     await store.update_tenant("lab", by_the_week, ROOT, 6000)
     assert await hours(store) == 0
-    await store.commit(epoch, Batch(7000, returned=[AttemptReturned(nth(1), 1000)]))
+    await store.commit(epoch, Batch(7000, returned=[returned(1, 1000, 65_000)]))
     assert await hours(store) == 65_000
     await finish(store, epoch, 1, 9000)
     assert await hours(store) == 3000, "since it is counted by the week"
@@ -232,7 +218,7 @@ async def test_what_returns_to_the_burst_counts_there_again(store: Store) -> Non
     assert await start(store, epoch, given(3, Admission.BURST)) == []
     # Together with the admission of something that asks nothing of the GPUs that are full.
     wanted = given(4, Admission.NOW)
-    batch = Batch(30, returned=[AttemptReturned(nth(1, 2), 5)], assigned=[wanted])
+    batch = Batch(30, returned=[returned(2, 5)], assigned=[wanted])
     assert not (await store.commit(epoch, batch)).refused
     assert await gpus(store) == (2000, 2000), "beyond what the burst has room for: it runs"
     await check_exact(store)

@@ -15,6 +15,30 @@ from tgpu.store.port import (
     Store,
     TaskClosed,
 )
+from tgpu.store.task_paging import TaskPaging
+
+
+async def test_when_a_task_saved_its_work_is_kept_and_time_does_not_go_back(store: Store) -> None:
+    epoch = await running(store)
+
+    async def seen() -> tuple[int | None, int | None]:
+        (task,) = await store.tasks(1, TaskPaging())
+        (brief,) = (await store.load()).tasks
+        return task.checkpoint_ms, brief.checkpoint_ms
+
+    assert await seen() == (None, None)
+    receipt = await store.commit(epoch, Batch(30, saved={TaskId(1, 0): 25}))
+    assert (receipt.refused, receipt.events, await seen()) == ([], [], (25, 25))
+    for at_ms in (20, 25):
+        await store.commit(epoch, Batch(40, saved={TaskId(1, 0): at_ms, TaskId(9, 0): 1}))
+        assert await seen() == (25, 25), "nor is an unknown task any harm"
+    await store.commit(
+        epoch,
+        Batch(50, saved={TaskId(1, 0): 45}, ended=[end(Happening.PREEMPTED, Cause.PREEMPTED, None)]),
+    )
+    assert await seen() == (45, 45), "also when it waits again"
+    with pytest.raises(DeposedError):
+        await store.commit(epoch - 1, Batch(60, saved={TaskId(1, 0): 55}))
 
 
 async def test_an_assignment_is_taken_with_its_attempt_event_and_spec(store: Store) -> None:

@@ -7,10 +7,24 @@ import pytest
 from sqlalchemy import update
 
 from tests.store.ledger_crowd import decided, found, some_jobs
-from tests.store.ledger_story import check_exact, check_limits, given, gpu_job, seen, start, submit, tenant
+from tests.store.ledger_story import (
+    check_exact,
+    check_limits,
+    close,
+    given,
+    gpu_job,
+    hours,
+    lost,
+    returned,
+    run,
+    seen,
+    start,
+    submit,
+    tenant,
+)
 from tgpu.domain.quota import Amounts, JobUse, Limits
 from tgpu.store.memory import MemoryStore
-from tgpu.store.port import Store
+from tgpu.store.port import Batch, Store
 from tgpu.store.quota_port import Discrepancy, QuotaExceededError
 from tgpu.store.sql.session import Query, constant
 from tgpu.store.sql_store import SqlStore
@@ -64,6 +78,24 @@ async def test_what_differs_is_told_and_put_right(store: Store) -> None:
     assert await store.tenants() == right
     assert await store.recount(epoch) == []
     assert (await seen(store)).job_use == JobUse(1, 1, 500)
+
+
+async def test_gpu_hours_of_lost_attempts_that_are_missing_are_put_back(store: Store) -> None:
+    """Of what is taken off when they return; nothing else of what is used can be added up."""
+    await tenant(store, limits=Limits(named=(("generic:licence", 5),)))
+    epoch = await store.claim()
+    await submit(store, gpu_job(1), gpu_job(2), gpu_job(1))
+    await start(store, epoch, given(1), given(2), given(3, reserve_gpu_ms=500))
+    for job_id in (1, 2):
+        await run(store, epoch, job_id, 1000)
+    await store.commit(epoch, Batch(5000, lost=[lost(1, 5000), lost(2, 5000)]))
+    await close(store, epoch, 2)
+    assert await store.recount(epoch) == []
+    await spoil(store)
+    assert Discrepancy("lab", "gpu_ms", 3, 4500) in await store.recount(epoch)
+    assert await hours(store) == 4500
+    await store.commit(epoch, Batch(7000, returned=[returned(1, 1000, 700)]))
+    assert await hours(store) == 1200
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.store.store_story import a_job, a_node, assign, end, nth, running
 from tgpu.domain.job import Exit, Request
 from tgpu.domain.lifecycle import Cause, Happening
@@ -52,6 +54,27 @@ async def test_what_a_preempted_attempt_did_is_lost_and_the_next_one_waited_sinc
     first, second = await store.usage(1)
     assert first == spent(cause=Cause.PREEMPTED, lost_ms=70)
     assert second == spent(2, started_ms=160, ended_ms=300, wait_ms=70, used_cpu_ms=0, peak_memory_mib=0)
+
+
+@pytest.mark.parametrize(("saved_ms", "lost_ms"), [(70, 20), (5, 70), (95, 0), (None, 70)])
+async def test_what_came_before_the_last_save_is_not_lost(
+    store: Store, saved_ms: int | None, lost_ms: int
+) -> None:
+    """An attempt before may have made it, and a node's clock may be wrong."""
+    epoch = await with_a_node(store)
+    ending = end(Happening.PREEMPTED, Cause.PREEMPTED, None)
+    ending = replace(ending, exit=replace(ending.exit, checkpoint_ms=saved_ms))
+    await store.commit(epoch, Batch(100, ended=[ending]))
+    assert await store.usage(1) == [spent(cause=Cause.PREEMPTED, lost_ms=lost_ms)]
+
+
+async def test_what_an_attempt_did_that_ended_its_task_is_not_lost_saved_or_not(store: Store) -> None:
+    epoch = await with_a_node(store)
+    ending = end(Happening.FAILED, exit_code=1)
+    await store.commit(
+        epoch, Batch(100, ended=[replace(ending, exit=replace(ending.exit, checkpoint_ms=30))])
+    )
+    assert await store.usage(1) == [spent()]
 
 
 async def test_an_attempt_that_never_ran_has_waited_until_its_end_and_used_nothing(store: Store) -> None:

@@ -35,6 +35,8 @@ def gang_reasons(outlook: Outlook, ground: Ground, tasks: list[TaskBrief]) -> li
 
 def _terms(gang: Gang) -> str:
     words = f", at most {gang.per_node} on a node" if gang.per_node is not None else ""
+    if gang.nodes is not None and gang.per_node is not None:
+        words = f", {gang.per_node} on each of {gang.nodes} nodes"
     return words + (f", all on nodes with one value of {gang.topology}" if gang.topology is not None else "")
 
 

@@ -23,10 +23,22 @@ class GpuHours:
         """When their period began."""
         self._promised: Counter[str] = Counter()
         """For those who have claims: the store does not know of them."""
+        self._running: Counter[str] = Counter()
+        """By tenant, without those below: what tasks that have a node have reserved."""
 
     @property
     def used(self) -> Mapping[str, int]:
         return {name: used + self._promised[name] for name, used in self._used.items()}
+
+    @property
+    def spent(self) -> Mapping[str, int]:
+        """What of it nobody can give back before the period ends: it is neither reserved nor promised."""
+        spent = dict(self._used)
+        for tenant_id, reserved in self._running.items():
+            for name in lineage(tenant_id):
+                if name in spent:
+                    spent[name] -= reserved
+        return {name: max(0, amount) for name, amount in spent.items()}
 
     def set(self, tenant: Tenant) -> None:
         """As the store says now."""
@@ -40,6 +52,10 @@ class GpuHours:
         if self._used:
             for name in self._limited(task):
                 self._used[name] += self._policy.gpu_ms(task)
+
+    def runs(self, task: TaskBrief, sign: int) -> None:
+        """It has a node, whether the store has said so or it was reserved here; with `sign` -1, no more."""
+        self._running[task.tenant_id] += sign * self._policy.gpu_ms(task)
 
     def promise(self, task: TaskBrief, sign: int) -> None:
         """It has a claim, or, with `sign` -1, has it no more."""

@@ -4,6 +4,7 @@ Nothing here changes the picture, except that kinds of request that somebody ask
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tgpu.core.plan import Plan, Reservation, Start
 from tgpu.core.planner import is_settled, plan
 from tgpu.core.policy import Policy
 from tgpu.core.units import Unit, domains, hardest_first, room_for, unit_at
+from tgpu.core.whole_nodes import Site, sets_of_nodes
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.priority import TERMS, grace_s
@@ -231,14 +233,17 @@ class Ground:
         """
         paper = self.paper
         kinds = np.array([self.kind_of(task) for task in tasks], dtype=np.int32)
-        unit = self._unit(tasks)
-        for allowed in domains(paper, unit):
+        unit, special = self._unit(tasks), paper.special if reserved else no_special(paper.special)
+        cluster_free = paper.cluster_free - self.kept_licences
+        site = Site(paper.nodes, special, cluster_free, self.end_ms(tasks[0]), self.row_of(tasks[0]))
+        sets = (sets_of_nodes(paper, unit, kinds, site, allowed) for allowed in domains(paper, unit))
+        for chosen in chain.from_iterable(sets):
             out_node, length = kinds.copy(), int(paper.index.length[0])
             placed = paper.engine.place_gang(
                 kinds,
-                self.end_ms(tasks[0]),
-                self.row_of(tasks[0]),
-                allowed,
+                site.end_ms,
+                site.tenant_row,
+                chosen,
                 room_for(paper, unit),
                 paper.own_nodes(),
                 paper.kinds,
@@ -246,8 +251,8 @@ class Ground:
                 paper.tree,
                 paper.index,
                 paper.new_index(1, 0),
-                _own(paper.special) if reserved else no_special(paper.special),
-                paper.cluster_free - self.kept_licences,
+                _own(special),
+                cluster_free.copy(),
                 paper.new_amounts(),
                 out_node,
                 kinds.astype(np.int64),

@@ -248,6 +248,7 @@ class Picture:
         if placed.task.gang is not None:
             self.gangs.runs(placed.task)
         self._know_tenant(placed.task.tenant_id)
+        self.hours.runs(placed.task, 1)
         if not self.table.can_hold_request(placed.task.request):
             self.lay_out()
         else:
@@ -264,6 +265,11 @@ class Picture:
             self.moments.runs(placed.attempt_id, at_ms)
         self.table.attempt_changed(placed)
 
+    def saved(self, placed: Placed, at_ms: int) -> None:
+        """What it has done so far would not be lost any more."""
+        placed.task = replace(placed.task, checkpoint_ms=at_ms)
+        self.table.attempt_changed(placed)
+
     def stopping(self, placed: Placed, cause: Cause) -> None:
         """It is told to stop, and is gone after its grace at the latest."""
         placed.state = AttemptState.STOPPING
@@ -278,6 +284,7 @@ class Picture:
         del self.places[placed.node_id].attempts[placed.attempt_id]
         if placed.task.gang is not None:
             self.gangs.left(placed.task)
+        self.hours.runs(placed.task, -1)
         self.hours.settle(placed, self._now_ms)
         self.table.release(task_id, self._now_ms)
         return placed

@@ -27,6 +27,8 @@ class Placed:
     """What its node is told of it, where the cause alone does not tell."""
     stop_by_ms: int | None = None
     """When it is gone at the latest, then."""
+    saved_wrote_ms: int = 0
+    """When it was last written down that it saved its work."""
 
     @property
     def since_ms(self) -> int:

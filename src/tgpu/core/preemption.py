@@ -11,9 +11,12 @@ from tgpu.core.paper import Paper
 from tgpu.core.plan import Claim, Preempt
 from tgpu.core.starting import admit
 from tgpu.core.units import Unit, domains, member_kinds, room_for
+from tgpu.core.whole_nodes import fills_nodes
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.priority import BURST_RANK, grace_s
 
+MOST_STUCK = 4
+"""So many nodes are tried that turn out not to be filled by a gang that fills nodes."""
 MOST_SEARCHES = 32
 """In one plan; then it says that there is more to decide."""
 
@@ -73,7 +76,7 @@ class Preemption:
         if not self._licensed(kinds):
             return False
         for allowed in domains(paper, unit):
-            search = self._search(unit, kinds, rank, allowed)
+            search = self._search_anew(unit, kinds, rank, allowed)
             if search is not None and search.victims:
                 self._decide(unit, kinds, search)
                 return True
@@ -105,21 +108,34 @@ class Preemption:
         need = self._paper.kinds.cluster_need[kinds].sum(axis=0)
         return bool((need <= self._paper.cluster_free).all())
 
-    def _search(self, unit: Unit, kinds: Small, rank: int, allowed: Flags) -> _Search | None:
+    def _search_anew(self, unit: Unit, kinds: Small, rank: int, allowed: Flags) -> _Search | None:
+        """A gang that fills nodes may have begun on one that cannot be filled: then without that one."""
+        for _ in range(MOST_STUCK if fills_nodes(unit) else 1):
+            found = self._search(unit, kinds, rank, allowed)
+            if isinstance(found, _Search):
+                return found
+            if found != NOWHERE:
+                allowed = allowed & (np.arange(len(allowed)) != found)
+        return None
+
+    def _search(self, unit: Unit, kinds: Small, rank: int, allowed: Flags) -> _Search | int:
+        """Where it got stuck, if it did: a node that was begun to be filled, or nowhere."""
         paper = self._paper
         nodes = paper.own_nodes()
         room = room_for(paper, unit)
         takes = nodes.takes & allowed & self._open_now(unit) & (room > 0)
-        search = _Search(nodes._replace(takes=takes))
+        search, evenly, stuck = _Search(nodes._replace(takes=takes.copy())), fills_nodes(unit), NOWHERE
         for kind in kinds.tolist():
             spot = self._place(search, kind, rank, unit, room)
             if spot is None:
                 self._field.unit_stoppable[search.victims] = True
-                return None
+                return stuck
             search.spots.append(spot)
-            room[spot[0]] -= 1
-            if room[spot[0]] <= 0:
-                search.nodes.takes[spot[0]] = False
+            node = spot[0]
+            room[node] -= 1
+            takes[node] &= room[node] > 0
+            stuck = node if evenly and takes[node] else NOWHERE
+            search.nodes.takes[:] = takes if stuck == NOWHERE else np.arange(len(takes)) == stuck
         return search
 
     def _open_now(self, unit: Unit) -> Flags:

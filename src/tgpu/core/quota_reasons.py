@@ -44,6 +44,8 @@ def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimat
         return reasons, UNKNOWN
     at_ms = max(known)
     last, at = reasons[moments.index(at_ms)], clock(at_ms, ground.paper.now_ms)
+    if last.code == "gpu-hours" and "spent" in last.data:
+        return reasons, (at_ms, f"when the next period of GPU-hours begins: {at}")
     if last.code == "gpu-hours":
         return reasons, (at_ms, f"when others give hours back, at the latest when the period ends: {at}")
     return reasons, (at_ms, f"its quota has room at the latest ≈ {at}, if what runs takes all its time")
@@ -137,10 +139,16 @@ def _too_many_hours(
         f"tenant {tenant_id} has used or reserved {hours[0]} of its {hours[1]} GPU-hours"
         f"{'' if until_ms is None else f' of this {period}'}, and it may take {hours[2]}"
     )
-    if until_ms is not None:
-        text += f"; the next {period} begins {clock(until_ms, now_ms)}"
     data: dict[str, object] = {"tenant_id": tenant_id, "limit": limit / GPU_HOUR, "used": used / GPU_HOUR}
     data |= {"needs": needs / GPU_HOUR, "until_ms": until_ms}
+    spent = ground.paper.picture.hours.spent[tenant_id]
+    if spent + needs > limit:
+        text += f"; {number(spent / GPU_HOUR)} are spent and do not come back before"
+        text += " the limit is raised" if until_ms is None else " that ends"
+        text += ", so others may pass it" if tasks[0].held else ""
+        data["spent"] = spent / GPU_HOUR
+    if until_ms is not None:
+        text += f"; the next {period} begins {clock(until_ms, now_ms)}"
     shorter_s = hours_left_s(ground, tasks)
     if shorter_s is not None:
         text += f"; with --time {time_in_words(shorter_s)} there would be enough"

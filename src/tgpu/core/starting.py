@@ -1,9 +1,12 @@
 """Start a unit now, if it has room."""
 
+from itertools import chain
+
 from tgpu.core.kernel.promises import HOURS
 from tgpu.core.kernel.shapes import NEVER, NOWHERE, Ints, Nodes, Small, Special
 from tgpu.core.paper import Paper
 from tgpu.core.units import Unit, domains, member_kinds, room_for
+from tgpu.core.whole_nodes import Site, sets_of_nodes
 
 CHARGED, ADMITTED, ON_BURST = 0, 1, 2
 """How a unit stands with the quota; see `Started.held`."""
@@ -170,14 +173,17 @@ def place_gang(
     """Kinds, nodes, devices of all members, and what they are charged; taken from `nodes`. Or None."""
     kinds = member_kinds(paper, unit)
     own = paper.new_index(1, 0)
-    for allowed in domains(paper, unit):
+    end_ms, row = paper.end_ms(unit.slot), paper.tenant_row(unit.slot)
+    site = Site(nodes, special, paper.cluster_free, end_ms, row)
+    sets = (sets_of_nodes(paper, unit, kinds, site, allowed) for allowed in domains(paper, unit))
+    for chosen in chain.from_iterable(sets):
         out_node, out_devices = kinds.copy(), kinds.astype("int64")
         amounts = paper.new_amounts()
         if paper.engine.place_gang(
             kinds,
-            paper.end_ms(unit.slot),
-            paper.tenant_row(unit.slot),
-            allowed,
+            end_ms,
+            row,
+            chosen,
             room_for(paper, unit),
             nodes,
             paper.kinds,

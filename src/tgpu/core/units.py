@@ -65,7 +65,7 @@ def domains(paper: Paper, unit: Unit) -> list[Flags]:
     if unit.gang is None or topology is None:
         return [np.ones(count, dtype=np.bool_)]
     values = [node.labels.get(topology) for node in paper.table.nodes.nodes]
-    live = [values[paper.table.nodes.row(node_id)] for node_id in _nodes_of(paper, unit.gang)]
+    live = [values[paper.table.nodes.row(node_id)] for node_id in nodes_of(paper, unit.gang)]
     wanted = set(live) if live else {value for value in values if value is not None}
     found = []
     for value in wanted:
@@ -82,10 +82,11 @@ def room_for(paper: Paper, unit: Unit) -> Small:
     if unit.gang is None or per_node is None:
         return np.full(count, len(unit.members), dtype=np.int32)
     room = np.full(count, per_node, dtype=np.int32)
-    for node_id in _nodes_of(paper, unit.gang):
+    for node_id in nodes_of(paper, unit.gang):
         room[paper.table.nodes.row(node_id)] -= 1
     return room
 
 
-def _nodes_of(paper: Paper, gang: GangState) -> list[str]:
+def nodes_of(paper: Paper, gang: GangState) -> list[str]:
+    """By name, of those of it that run."""
     return [paper.picture.placed[task_id].node_id for task_id in gang.running]

@@ -42,13 +42,13 @@ INCARNATION: ContextVar[Incarnation | None] = ContextVar("incarnation", default=
 class SimLoop(asyncio.BaseEventLoop):
     """Every handle belongs to the incarnation that its context names; those of a dead one are never run."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, begins_s: float = 0.0) -> None:
         super().__init__()
         self.steps = 0
         self.tasks: list[asyncio.Task[Any]] = []
         """All that were ever made: what is collected as garbage would run its `finally`."""
         self._random = random
-        self._now = 0.0
+        self._now = begins_s
         self._number = 0
         self._soon: list[tuple[asyncio.Handle, Incarnation | None]] = []
         self._later: list[tuple[float, int, asyncio.Handle, Incarnation | None]] = []

@@ -19,6 +19,8 @@ from tgpu.sim.trace import Trace
 from tgpu.sim.workload import User
 from tgpu.sim.world import World
 
+BEGINS_S = 86_400 - 40.0
+"""Midnight comes while something goes on: then a day's GPU-hours are counted anew."""
 LOOK_S = 0.5
 REST_S = 2.0
 """How long nothing may be left to do before it is believed."""
@@ -49,8 +51,8 @@ class Result:
 
 def simulate(seed: int) -> Result:
     random = Random(seed)  # noqa: S311  a seed, not a secret
-    loop = SimLoop(random)
-    trace = Trace(loop.time)
+    loop = SimLoop(random, BEGINS_S)
+    trace = Trace(lambda: loop.time() - BEGINS_S)
     with _logging_into(trace):
         asyncio.set_event_loop(loop)
         try:
@@ -69,7 +71,7 @@ def simulate(seed: int) -> Result:
         jobs=len(world.store.state.jobs),
         runs=sum(map(len, world.facts.runs.values())),
         steps=loop.steps,
-        seconds=loop.time(),
+        seconds=loop.time() - BEGINS_S,
     )
 
 

@@ -1,10 +1,11 @@
 """The runner's port on a simulated machine: it passes orders on, and finds again what is there."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.look import Look
 from tgpu.runner.port import HAD_BEFORE, AttemptEnded, CouldNotPrepareError, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.shell_port import Shell, ShellOrder, ShellRefusedError
 from tgpu.sim.chance import happens
@@ -48,6 +49,9 @@ class SimRunner:
             raise CouldNotPrepareError(f"simulated: {spec.attempt} could not be prepared")
         self._machine.prepared(spec.attempt)
 
+    def drop(self, attempt: str) -> None:
+        """Nothing of it is left: it was said to be ready, and no more."""
+
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._machine.forgotten:
             assert self._on_event is not None
@@ -69,6 +73,9 @@ class SimRunner:
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:  # noqa: ARG002  simulated programs say nothing
         return LogPart(0, b"") if attempt in self._known else None
+
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:  # noqa: ARG002  simulated programs use nothing
+        return {}
 
     async def open_shell(self, order: ShellOrder) -> Shell:
         raise ShellRefusedError(f"{order.attempt} is simulated: nobody can be inside it")

@@ -90,11 +90,14 @@ class Administrator:
         self._trace.add("admin", f"tenant {tenant_id}: weight {now.weight} {told}")
 
     async def _move(self) -> None:
-        name, to, at_ms = *self._random.sample(MOVED, 2), self._door.now_ms()
+        known = {tenant.tenant_id for tenant in await self._door.ask(lambda store: store.tenants())}
+        name = next(name for name in MOVED if name in known)
+        to = self._random.choice([other for other in MOVED if other != name])
+        at_ms = self._door.now_ms()
         try:
             await self._door.ask(lambda store: store.move_tenant(name, to, FOUNDER, at_ms))
         except (UnknownTenantError, TenantExistsError):
-            return  # it is not there, or it has been moved and nobody heard the answer
+            return  # it has been moved, and nobody heard the answer
         self._trace.add("admin", f"tenant {name} is {to} from now on")
 
     async def lift_limits(self) -> None:

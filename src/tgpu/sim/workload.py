@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from tgpu.domain.job import Gang, Group, JobSpec, OnReturn, Request
@@ -11,9 +12,9 @@ from tgpu.sim.behaviour import Behaviour
 from tgpu.sim.chance import happens
 from tgpu.sim.door import Door
 from tgpu.sim.facts import Facts
-from tgpu.sim.tenants import TENANTS
+from tgpu.sim.tenants import MOVED, TENANTS
 from tgpu.sim.trace import Trace
-from tgpu.store.port import IdempotencyKey, UnknownTenantError
+from tgpu.store.port import IdempotencyKey, Submitted, UnknownTenantError
 from tgpu.store.quota_port import QuotaExceededError
 
 
@@ -47,15 +48,12 @@ class User:
     async def _submit(self, key: str) -> None:
         count = self._random.choice((1, 1, 1, 2, 5))
         specs = [job_spec(self._random, self._name, self._capacities) for _ in range(count)]
-        at_ms = self._door.now_ms()
-        once = IdempotencyKey(self._name, key, key)
         try:
-            submitted = await self._door.ask(lambda store: store.submit(specs, at_ms, once))
+            submitted = await self._sent(specs, key)
         except QuotaExceededError as error:
             self._trace.add(self._name, f"{key} is refused: {error}")
             return
-        except UnknownTenantError:
-            self._trace.add(self._name, f"{key} is for a tenant that was moved")
+        if submitted is None:
             return
         self._trace.add(self._name, f"{key} is acknowledged as {submitted.job_ids}")
         self._mine += submitted.job_ids
@@ -63,6 +61,17 @@ class User:
         if happens(self._random, 0.2):  # some change their mind at once
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)
+
+    async def _sent(self, specs: Sequence[JobSpec], key: str) -> Submitted | None:
+        """To a tenant that was moved by each of its names, until one is right."""
+        at_ms, once = self._door.now_ms(), IdempotencyKey(self._name, key, key)
+        for name in MOVED:
+            named = [replace(spec, tenant_id=name) if spec.tenant_id in MOVED else spec for spec in specs]
+            try:
+                return await self._door.ask(lambda store: store.submit(named, at_ms, once))  # noqa: B023  awaited here
+            except UnknownTenantError:
+                self._trace.add(self._name, f"{key} is for a tenant that was moved")
+        return None
 
     async def _cancel(self, job_ids: Sequence[int]) -> None:
         chosen = self._random.sample(job_ids, min(len(job_ids), self._random.choice((1, 1, 3))))

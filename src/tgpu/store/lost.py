@@ -25,6 +25,8 @@ class AttemptReturned:
 
     attempt_id: AttemptId
     started_ms: int
+    reserve_gpu_ms: int = 0
+    """What it may take of its tenants' GPU-hours, if its task waits; if not, that is reserved already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class MemoryTask:
     cause: Cause | None = None
     """Why it was closed without having run."""
     detail: str = ""
+    checkpoint_ms: int | None = None
 
     @property
     def charged(self) -> Charged:

@@ -21,8 +21,9 @@ from tgpu.domain.lifecycle import (
 from tgpu.domain.quota import Standing
 from tgpu.store import event_data, memory_assigning, memory_usage
 from tgpu.store.book import Lineage, standing_put_back, standing_returned
-from tgpu.store.demand import NEVER_RAN, Run, longest_of, whole_run_gpu_ms
+from tgpu.store.demand import NEVER_RAN, Run, longest_of
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
+from tgpu.store.lost_run import counted
 from tgpu.store.memory_jobs import JobRows
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.memory_state import State
@@ -43,6 +44,9 @@ def commit(state: State, epoch: int, batch: Batch) -> Receipt:
     if epoch != state.epoch:
         raise DeposedError(f"epoch {epoch} is over: {state.epoch} leads by now")
     state.nodes.update({node.node_id: node for node in batch.nodes})
+    for task_id, at_ms in batch.saved.items():
+        if (task := state.tasks.get(task_id)) is not None and at_ms > (task.checkpoint_ms or 0):
+            state.tasks[task_id] = replace(task, checkpoint_ms=at_ms)
     refused: list[Change] = []
     events: list[Event] = []
     work = _Work(state, batch.at_ms, state.ledger(), JobRows(state))
@@ -159,7 +163,7 @@ def _return(change: AttemptReturned, work: _Work) -> Event | None:
     now = attempt_after(attempt.state, AttemptHappening.RETURNED)
     status = task_after(work.state.tasks[task_id].status, Happening.RETURNED)
     started_ms = change.started_ms if attempt.started_ms is None else attempt.started_ms
-    _charge_again(work, job, attempt)
+    _charge_again(work, job, attempt, change.reserve_gpu_ms)
     runs = replace(attempt, state=now, started_ms=started_ms, exit=None, stop_cause=None, stop_by=None)
     work.state.put_attempt(runs)
     work.rows.returned(runs, work.move(task_id, status).status)
@@ -264,9 +268,9 @@ def _settle(work: _Work, task_id: TaskId, run: Run, tried: Attempt, *, over: boo
     task, owner = work.state.tasks[task_id], work.owner(work.state.jobs[task_id.job_id])
     if task.status.waits:
         owner.close(task.charged)
-        owner.count(task.request, run, _counted(tried))
+        owner.count(task.request, run, counted(tried))
     else:
-        owner.part(task.charged, run, _counted(tried), over=over)
+        owner.part(task.charged, run, counted(tried), over=over)
     if over:
         work.put_task(task_id, task.standing, 0)
     else:
@@ -274,23 +278,16 @@ def _settle(work: _Work, task_id: TaskId, run: Run, tried: Attempt, *, over: boo
         work.state.tasks[task_id] = replace(put_back, standing=standing_put_back(task.standing))
 
 
-def _charge_again(work: _Work, job: Job, attempt: Attempt) -> None:
+def _charge_again(work: _Work, job: Job, attempt: Attempt, reserve_gpu_ms: int) -> None:
     """A task goes on with an attempt that was lost, in its own place or in that of another attempt."""
     task_id = attempt.attempt_id.task_id
     task, owner = work.state.tasks[task_id], work.owner(job)
     reserved = task.reserved_gpu_ms
     if task.status.waits:
-        reserved = whole_run_gpu_ms(task.request, longest_of(job.spec)) or 0
+        reserved = reserve_gpu_ms
         owner.come_back(task.charged, reserved)
-    owner.count(task.request, None, _counted(attempt))
+    owner.count(task.request, None, counted(attempt))
     work.put_task(task_id, standing_returned(task.standing), reserved)
-
-
-def _counted(attempt: Attempt) -> Run | None:
-    """What was counted of its run, if it is lost."""
-    if attempt.state is not AttemptState.LOST or attempt.exit is None:
-        return None
-    return Run(attempt.started_ms, attempt.exit.ended_ms)
 
 
 def _finish(work: _Work, task_id: TaskId, run: Run) -> None:

@@ -29,7 +29,8 @@ class MemoryQuota(ABC):
             self._check(epoch)
             tenants = self._state.tenants
             accounts = {tenant_id: account_of(tenant) for tenant_id, tenant in sorted(tenants.items())}
-            found = settle(accounts, map(self._alike, self._state.live))
+            lost = (run for task_id in self._state.live for run in self._state.lost_runs(task_id))
+            found = settle(accounts, map(self._alike, self._state.live), lost)
             if found:
                 tenants.update({each: account.shown_on(tenants[each]) for each, account in accounts.items()})
             return found
@@ -59,12 +60,15 @@ class MemoryQuota(ABC):
         return await self._once(roll)
 
     def _begin(self, tenant: Tenant, begun_ms: int) -> Tenant:
-        reserved = sum(
-            self._state.tasks[task_id].reserved_gpu_ms
+        """With what is reserved, and what lost attempts ran since then."""
+        below = [
+            task_id
             for task_id in self._state.live
             if is_within(self._state.jobs[task_id.job_id].spec.tenant_id, tenant.tenant_id)
-        )
-        use = replace(tenant.job_use, gpu_ms=reserved, period_from_ms=begun_ms)
+        ]
+        reserved = sum(self._state.tasks[task_id].reserved_gpu_ms for task_id in below)
+        lost = sum(run.gpu_ms(begun_ms) for task_id in below for run in self._state.lost_runs(task_id))
+        use = replace(tenant.job_use, gpu_ms=reserved + lost, period_from_ms=begun_ms)
         begun = self._state.tenants[tenant.tenant_id] = replace(tenant, job_use=use)
         return begun
 

@@ -19,6 +19,7 @@ from tgpu.store.access_port import Token
 from tgpu.store.attempt_shown import shown
 from tgpu.store.cluster_port import WindowRow
 from tgpu.store.job_sum import Tally, new_tally
+from tgpu.store.lost_run import LostRun, counted
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.port import (
     Changes,
@@ -152,6 +153,7 @@ class State:
                 shown(self.attempts.get(task_id, [])),
                 task.cause,
                 task.detail,
+                task.checkpoint_ms,
             )
             for task_id, task in self.tasks_of(job_id)
             if task_id.task_index > paging.after and (not paging.statuses or task.status in paging.statuses)
@@ -187,6 +189,12 @@ class State:
     def live_attempts(self) -> Iterator[Attempt]:
         for attempt_id in sorted(self.holding):
             yield self.attempts[attempt_id.task_id][attempt_id.number - 1]
+
+    def lost_runs(self, task_id: TaskId) -> tuple[LostRun, ...]:
+        """Of a task that is not over."""
+        owner, request = self.jobs[task_id.job_id].spec.tenant_id, self.tasks[task_id].request
+        runs = map(counted, self.attempts.get(task_id, ()))
+        return tuple(LostRun(task_id, owner, request, run) for run in runs if run is not None)
 
     def attempt(self, attempt_id: AttemptId) -> Attempt | None:
         tries = self.attempts.get(attempt_id.task_id, [])
@@ -248,6 +256,7 @@ class State:
             spec.gang_now(job_status.over(job.task_counts)),
             held=task.standing is not Standing.CHARGED,
             burst=task.standing is Standing.BURST,
+            checkpoint_ms=task.checkpoint_ms,
         )
 
     def put_window(self, window: WindowRow) -> WindowRow:

@@ -11,6 +11,7 @@ from tgpu.domain.usage import Usage
 from tgpu.store import tenancy
 from tgpu.store.access_port import NameKeptError, Token
 from tgpu.store.cluster_port import WindowRow
+from tgpu.store.lost_run import LostRun
 from tgpu.store.memory_ledger import MemoryTask
 from tgpu.store.memory_state import State
 from tgpu.store.port import StaleVersionError, TenantExistsError, UnknownTenantError
@@ -96,7 +97,7 @@ class Tree:
     def _living(self, tenant_id: str) -> list[Living]:
         owners = ((task_id, self._state.jobs[task_id.job_id].spec) for task_id in sorted(self._state.live))
         return [
-            _living(task_id, spec.tenant_id, self._state.tasks[task_id])
+            _living(task_id, spec.tenant_id, self._state.tasks[task_id], self._state.lost_runs(task_id))
             for task_id, spec in owners
             if is_within(spec.tenant_id, tenant_id)
         ]
@@ -144,5 +145,5 @@ class Tree:
         self._state.rearranged_seq = self._state.last_seq
 
 
-def _living(task_id: TaskId, tenant_id: str, task: MemoryTask) -> Living:
-    return Living(task_id, tenant_id, task.request, task.standing, task.reserved_gpu_ms)
+def _living(task_id: TaskId, tenant_id: str, task: MemoryTask, lost: tuple[LostRun, ...]) -> Living:
+    return Living(task_id, tenant_id, task.request, task.standing, task.reserved_gpu_ms, lost)

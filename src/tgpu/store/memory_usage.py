@@ -9,7 +9,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Exit
 from tgpu.domain.tenant import is_within
 from tgpu.domain.usage import Owner, Times, Usage, cut_of, models_of, usage_of
-from tgpu.store.left import Left, tells_less, was_thrown_away
+from tgpu.store.left import Left, tells_less, thrown_away_ms
 from tgpu.store.memory_state import State
 from tgpu.store.usage_port import GroupBy, ReportFilter, ReportRow
 from tgpu.store.usage_sums import Tally, gpu_ms_after
@@ -24,9 +24,7 @@ def record(state: State, change: Left, at_ms: int) -> None:
     if change.attempt_id in state.usage and tells_less(change):
         return
     spent = _used(state, attempt, change.exit.ended_ms or at_ms, change.exit)
-    state.usage[change.attempt_id] = (
-        replace(spent, lost_ms=spent.run_ms) if was_thrown_away(change) else spent
-    )
+    state.usage[change.attempt_id] = replace(spent, lost_ms=thrown_away_ms(change, spent))
 
 
 def report(state: State, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:

@@ -233,6 +233,8 @@ class Batch:
     at_ms: int
     nodes: list[Node] = field(default_factory=list)
     """Rows to insert or replace."""
+    saved: dict[TaskId, int] = field(default_factory=dict)
+    """When tasks last saved their work, as nodes reported it; time does not go back."""
     started: list[Started] = field(default_factory=list)
     returned: list[AttemptReturned] = field(default_factory=list)
     superseded: list[Superseded] = field(default_factory=list)
@@ -244,7 +246,7 @@ class Batch:
     assigned: list[Assigned] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or any(self.in_order()))
+        return bool(self.nodes or self.saved or any(self.in_order()))
 
     def in_order(self) -> "tuple[Sequence[Change], ...]":
         """The changes of each kind, as they are applied."""
@@ -334,8 +336,7 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
     ) -> list[Job | None]:
         """Records the wish on each live job that has none yet; returns every job as it was before, None for
-        an unknown id. `now`: it is given no grace (its brief says 0 from then on), also if the wish itself is
-        an older one."""
+        an unknown id. `now`: it gets no grace (its brief says 0 from then on), also if the wish is older."""
         ...
 
     # What users see.

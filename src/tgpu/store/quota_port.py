@@ -51,8 +51,8 @@ class Discrepancy:
 class QuotaStore(Protocol):
     async def recount(self, epoch: int) -> list[Discrepancy]:
         """Adds up, in one transaction, what every live task is charged for, and compares: used, burst,
-        running, waiting, and what is reserved of GPU-hours. What differs is put right, and returned: there
-        should be nothing, ever. Raises DeposedError."""
+        running, waiting, and the least that must be used of GPU-hours. What differs is put right, and
+        returned: there should be nothing, ever. Raises DeposedError."""
         ...
 
     async def reserved_gpu_ms(self) -> dict[str, int]:

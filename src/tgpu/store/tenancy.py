@@ -13,6 +13,7 @@ from tgpu.domain.quota import GPU_MODEL, Amounts, JobUse, Named, Standing
 from tgpu.domain.tenant import DEFAULT_TENANT, GRAMMAR, TENANT_ID, Tenant, is_within, lineage, parent_of
 from tgpu.store.access_port import MisplacedTenantError, TenantInUseError
 from tgpu.store.demand import within_limits
+from tgpu.store.lost_run import LostRun
 from tgpu.store.port import TenantExistsError, UnknownTenantError
 
 
@@ -25,6 +26,12 @@ class Living:
     request: Request
     standing: Standing
     reserved_gpu_ms: int
+    lost: tuple[LostRun, ...] = ()
+    """Of its attempts that may still return."""
+
+    def gpu_ms(self, since_ms: int) -> int:
+        """What a period that began then has to hold of GPU-hours for it."""
+        return self.reserved_gpu_ms + sum(run.gpu_ms(since_ms) for run in self.lost)
 
 
 def created(asked: Tenant, at_ms: int) -> Tenant:
@@ -48,7 +55,7 @@ def without_use(tenant: Tenant) -> Tenant:
 
 def changed(now: Tenant, wanted: Tenant, at_ms: int, living: Callable[[], Sequence[Living]]) -> Tenant:
     """`wanted` says how its settings shall be. A named limit that is new counts what lives, a new period
-    begins with what is reserved. The same object if nothing differs."""
+    begins with what is reserved and what lost attempts ran in it. The same object if nothing differs."""
     limits = replace(wanted.limits, named=tuple(sorted(wanted.limits.named)))
     after = replace(
         now,
@@ -94,10 +101,11 @@ def _use_after(now: Tenant, after: Tenant, at_ms: int, living: Callable[[], Sequ
     is_over = after.job_limits != now.job_limits and begun_ms > now.job_use.period_from_ms
     if not (is_other or is_over):
         return now.job_use
-    reserved = sum(task.reserved_gpu_ms for task in living())
     # By another period it is counted from now on: what was counted before must not be taken off again when
     # an attempt that was lost returns.
-    return replace(now.job_use, gpu_ms=reserved, period_from_ms=at_ms if is_other else begun_ms)
+    from_ms = at_ms if is_other else begun_ms
+    gpu_ms = sum(task.gpu_ms(from_ms) for task in living())
+    return replace(now.job_use, gpu_ms=gpu_ms, period_from_ms=from_ms)
 
 
 def has_other_models(now: Tenant, after: Tenant) -> bool:
@@ -171,7 +179,9 @@ def check_unused(tenant_id: str, below: Sequence[str], live_jobs: int) -> None:
 def with_new_parents(
     tenants: Mapping[str, Tenant], moved: Tenant, to_id: str, living: Sequence[Living]
 ) -> list[Tenant]:
-    """The tenants that were above it and are no more, released, and those that are from now on, charged."""
+    """The tenants that were above it and are no more, released, and those that are from now on, charged.
+    GPU-hours that are used stay, but for those of lost attempts: whoever is above when such a one returns has
+    them taken off. Each level counts in its own period."""
     old, new = set(lineage(moved.tenant_id)[:-1]), set(lineage(to_id)[:-1])
     left = [_with(tenants[name], moved, living, -1) for name in sorted(old - new)]
     return left + [_with(tenants[name], moved, living, 1) for name in sorted(new - old)]
@@ -188,7 +198,7 @@ def _with(above: Tenant, moved: Tenant, living: Sequence[Living], sign: int) -> 
             use,
             running=use.running + sign * moved.job_use.running,
             waiting=use.waiting + sign * moved.job_use.waiting,
-            gpu_ms=use.gpu_ms + sign * sum(task.reserved_gpu_ms for task in living),
+            gpu_ms=use.gpu_ms + sign * sum(task.gpu_ms(use.period_from_ms) for task in living),
         ),
     )
 

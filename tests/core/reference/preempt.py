@@ -112,7 +112,8 @@ def _may_be_stopped(world: World, unit: Unit, holder: Holder) -> bool:
 def _lost(world: World, holder: Holder) -> int:
     saved_ms = holder.task.checkpoint_ms
     if saved_ms:
-        return world.now_ms - saved_ms
+        assert holder.placed is not None, "only attempts are stopped"
+        return world.now_ms - max(saved_ms, holder.placed.since_ms)
     assert holder.end_ms is not None, "attempts have an estimated end"
     return holder.end_ms - world.now_ms
 

@@ -66,17 +66,36 @@ def is_like_one_refused(world: World, unit: Unit) -> bool:
 
 def refuse(world: World, unit: Unit) -> None:
     """What a held unit asks for is kept for it: from its own tenant at all levels, from everybody up to the
-    highest level that has no room whatever its own tenant keeps. Nothing is for who alone is more than a
-    limit."""
+    highest level that has no room whatever its own tenant keeps. Nothing is for whom no end of others would
+    make room."""
     lacks, levels = lacking(world, unit), lineage(unit.head.tenant_id)
     assert lacks, "only who lacks something is refused"
-    if any(is_for_all(world, unit, *each) for each in lacks):
+    beyond = [dimension for name in levels for dimension in out_of_reach(world, unit, name)]
+    of_hours = bool(beyond) and set(beyond) == {GPU_HOURS}  # others alike may take fewer
+    if not of_hours and any(is_for_all(world, unit, *each) for each in lacks):
         world.shut.add((unit.head.tenant_id, kind_of(world, unit)))
-    limits = [limit for name in levels for limit in all_limits(world, name).items()]
-    if all(asked(world, unit.tasks, dimension) <= limit for dimension, limit in limits):
+    if not beyond:
         without_own = [name for name, _ in lacking(world, unit, own=False)]
         highest = min(map(levels.index, without_own), default=len(levels))
         world.line.append((unit.tasks, tuple(levels[highest:])))
+
+
+def out_of_reach(world: World, unit: Unit, name: str) -> Iterator[str]:
+    """What there would not be enough of here, even if everybody else ended."""
+    for dimension, limit in all_limits(world, name).items():
+        needs = asked(world, unit.tasks, dimension)
+        remains = gpu_ms_spent(world, name) if dimension == GPU_HOURS else 0
+        if needs and remains + needs > limit:
+            yield dimension
+
+
+def gpu_ms_spent(world: World, name: str) -> int:
+    """What is neither reserved by somebody who runs nor kept for somebody with a claim."""
+    picture = world.picture
+    tasks = [placed.task for placed in picture.placed.values()]
+    tasks += [picture.waiting[task_id] for task_id in picture.claims]
+    reserved = sum(gpu_ms(world, task) for task in tasks if name in lineage(task.tenant_id))
+    return max(0, picture.hours.used[name] - reserved)
 
 
 def is_for_all(world: World, unit: Unit, name: str, dimension: str) -> bool:

@@ -1,6 +1,10 @@
 """All tasks or none."""
 
+from collections import Counter
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from tests.core.core_story import (
     PRIORITY,
@@ -15,7 +19,7 @@ from tests.core.core_story import (
     task,
 )
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Reservation
+from tgpu.core.plan import Plan, Reservation
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
 from tgpu.domain.ids import TaskId
@@ -201,3 +205,91 @@ def test_a_gang_that_lacks_only_licences_keeps_those_that_are_free() -> None:
     placed = [(task(9, licensed), "n1", ())]
     picture = picture_of([node()], [*gang(1, [licensed] * 2), task(2, licensed)], placed, policy)
     assert decisions(plan(picture, policy)) == ((), (), ())
+
+
+def where(made: Plan) -> list[str]:
+    return [each.node_id for each in made.starts]
+
+
+def test_a_gang_that_fills_nodes_is_on_so_many_and_no_others() -> None:
+    """Four on each of two: n1 and n3 have room for fewer, though for eight there would be enough."""
+    nodes = [node("n1", gpus=3), node("n2", gpus=4), node("n3", gpus=2), node("n4", gpus=5)]
+    eight = [asks(gpus=1)] * 8
+    assert sorted(where(plan(picture_of(nodes, gang(1, eight, per_node=4, nodes=2)), PRIORITY))) == (
+        ["n2"] * 4 + ["n4"] * 4
+    )
+    picture = picture_of(nodes[:3], gang(1, eight, per_node=4, nodes=2))
+    assert decisions(plan(picture, PRIORITY)) == ((), (), ())
+    assert len(where(plan(picture_of(nodes[:3], gang(1, eight, per_node=4)), PRIORITY))) == 8
+
+
+def test_all_of_it_is_on_one_node_if_it_says_so() -> None:
+    nodes = [node("n1", gpus=1), node("n2", gpus=1), node("n3", gpus=2)]
+    picture = picture_of(nodes, gang(1, PAIR, per_node=2, nodes=1))
+    assert where(plan(picture, PRIORITY)) == ["n3", "n3"]
+
+
+def test_parts_of_gpus_fill_nodes_too() -> None:
+    nodes = [node(f"n{at}", gpus=1) for at in (1, 2, 3)]
+    picture = picture_of(
+        nodes, [task(9, asks(gpus=0.5)), *gang(1, [asks(gpus=0.5)] * 4, per_node=2, nodes=2)]
+    )
+    made = plan(picture, PRIORITY)
+    on = [each.node_id for each in made.starts if each.task_id.job_id == 1]
+    assert [on.count(name) for name in sorted(set(on))] == [2, 2]
+
+
+def test_nodes_of_one_rack_are_filled() -> None:
+    nodes = [node(f"n{at}", gpus=2, labels={"rack": rack}) for at, rack in enumerate("aabb", 1)]
+    busy = task(9, asks(gpus=1))
+    picture = picture_of(nodes, gang(1, PAIR * 2, per_node=2, nodes=2, topology="rack"), [(busy, "n1", (0,))])
+    assert where(plan(picture, PRIORITY)) == ["n3", "n3", "n4", "n4"]
+
+
+def test_whole_nodes_are_made_free_for_it() -> None:
+    """The victims are those who leave two nodes free for four each; n2 cannot be freed."""
+    low, urgent = {"priority_class": PriorityClass.BEST_EFFORT}, {"priority_class": PriorityClass.HIGH}
+    busy = [
+        (task(7, asks(gpus=1), **low), "n1", (0,)),
+        (task(8, asks(gpus=1), **urgent), "n2", (0,)),
+        (task(9, asks(gpus=1), **low), "n3", (0,)),
+    ]
+    nodes = [node(f"n{at}", gpus=2) for at in (1, 2, 3)]
+    picture = picture_of(nodes, gang(1, PAIR * 2, per_node=2, nodes=2, **urgent), busy)
+    made = plan(picture, PRIORITY)
+    assert made.starts == ()
+    (preempt,) = made.preempts
+    assert sorted(victim.job_id for victim in preempt.victims) == [7, 9]
+
+
+def test_one_that_is_replaced_goes_back_to_where_it_was_missed() -> None:
+    """Three of four run on, on the two nodes that they fill; n3 would have had more room."""
+    members = gang(1, PAIR * 2, per_node=2, nodes=2)
+    nodes = [node("n1", gpus=3), node("n2", gpus=3), node("n3", gpus=8)]
+    placed = [(members[0], "n1", (0,)), (members[1], "n1", (1,)), (members[2], "n2", (0,))]
+    assert where(plan(picture_of(nodes, members[3:], placed), PRIORITY)) == ["n2"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nodes_are_filled_whenever_there_are_enough_that_can_be(seed: int) -> None:
+    dice = Random(seed)
+    sizes = {f"n{at}": dice.randint(1, 8) for at in range(dice.randint(2, 6))}
+    taken = {name: dice.randint(0, size) for name, size in sizes.items()}
+    others = [
+        (task(100 + at, asks(gpus=taken[name])), name, tuple(range(taken[name])))
+        for at, name in enumerate(sizes)
+        if taken[name]
+    ]
+    each, per_node, count = dice.choice((0.5, 1, 2)), dice.choice((2, 3)), dice.choice((1, 2, 3))
+    members = gang(1, [asks(gpus=each)] * (per_node * count), per_node=per_node, nodes=count)
+    made = plan(
+        picture_of([node(name, gpus=size) for name, size in sizes.items()], members, others), PRIORITY
+    )
+    able = [name for name, size in sizes.items() if (size - taken[name]) // each >= per_node]
+    found = Counter(where(made))
+    if len(able) < count:
+        assert not found
+    else:
+        assert len(found) == count
+        assert set(found.values()) == {per_node}
+        assert set(found) <= set(able)

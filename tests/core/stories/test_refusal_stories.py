@@ -101,12 +101,60 @@ def test_for_one_who_alone_is_more_than_a_limit_nothing_is_kept() -> None:
     assert begun(of_quota(wants(1, 3), wants(2, 1))) == [2]
 
 
-def test_gpu_hours_and_places_for_running_tasks_are_kept_too() -> None:
-    hours = [wants(1, 1, time_limit_s=7140), wants(2, 1, time_limit_s=3540), wants(3, 0)]
-    picture = picture_of([node(cpus=64, gpus=8)], hours)
-    use = JobUse(gpu_ms=1000 * 3600)
-    picture.set_tenant(Tenant("a", job_limits=JobLimits(gpu_ms=1000 * 7200), job_use=use))
+HOUR = 1000 * 3600
+
+
+def taking(job_id: int, hours: float, gpus: int = 1, **more: Any) -> TaskBrief:
+    """So many GPU-hours at the most: a minute of it is grace."""
+    return wants(job_id, gpus, time_limit_s=int(3600 * hours) // gpus - 60, **more)
+
+
+def of_hours(*waiting: TaskBrief, used: float, limit: float = 10, gpus: int = 8) -> Picture:
+    """Tenant `a` may have so many GPU-hours, and so many GPUs."""
+    picture = picture_of([node(cpus=64, gpus=8)], waiting)
+    use, most = JobUse(gpu_ms=int(used * HOUR)), JobLimits(gpu_ms=int(limit * HOUR))
+    picture.set_tenant(Tenant("a", limits=Limits(gpu_milli=1000 * gpus), job_limits=most, job_use=use))
+    return picture
+
+
+def test_nobody_waits_for_one_who_needs_gpu_hours_that_are_spent() -> None:
+    """They come back with the next period, whoever ends before it."""
+    assert begun(of_hours(taking(1, 4), taking(2, 1), wants(3, 0), used=7)) == [2, 3]
+    assert begun(of_hours(taking(1, 4, gpus=4), taking(2, 1), used=7, gpus=4)) == [2]
+
+
+def test_gpu_hours_that_somebody_who_runs_may_give_back_are_waited_for() -> None:
+    """Else small ones would take them again and again, and the large one would never have enough."""
+    picture = of_hours(taking(1, 4), taking(2, 1), wants(3, 0), used=2)
+    picture.place(taking(9, 5, held=False), TaskId(9, 0).attempt(1), "n1", (0,))
+    assert picture.hours.used == {"a": 7 * HOUR}
+    assert picture.hours.spent == {"a": 2 * HOUR}
     assert begun(picture) == [3]
+    placed = picture.placed[TaskId(9, 0)]
+    picture.started(placed, picture.now_ms)
+    picture.now_ms += 3600 * 1000
+    picture.release(TaskId(9, 0))
+    assert picture.hours.spent == picture.hours.used == {"a": 3 * HOUR}
+    assert begun(picture) == [1, 2, 3]
+
+
+def test_gpu_hours_are_kept_for_one_who_waits_for_something_else() -> None:
+    picture = of_hours(taking(1, 4, gpus=2), taking(2, 1), wants(3, 0), used=4, gpus=2)
+    picture.place(taking(9, 2, held=False), TaskId(9, 0).attempt(1), "n1", (0,))
+    assert begun(picture) == [3]
+
+
+def test_for_one_like_it_that_takes_fewer_gpu_hours_all_is_kept() -> None:
+    """Though the first of their kind is not waited for: both GPUs are for job 2."""
+    waiting = taking(1, 9, gpus=2), taking(2, 2, gpus=2), taking(3, 1)
+    picture = of_hours(*waiting, used=4, gpus=2)
+    picture.place(taking(9, 1, held=False), TaskId(9, 0).attempt(1), "n1", (0,))
+    assert begun(picture) == []
+    picture.release(TaskId(9, 0))
+    assert begun(picture) == [2]
+
+
+def test_places_for_running_tasks_are_kept_too() -> None:
     places = [wants(1, 1), wants(2, 2), wants(3, 0), wants(4, 0)]
     picture = of_quota(*places)
     picture.set_tenant(Tenant("a", limits=Limits(gpu_milli=2000), job_limits=JobLimits(running=3)))

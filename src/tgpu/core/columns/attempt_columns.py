@@ -106,7 +106,8 @@ class AttemptColumns:
         order, begin = np.empty(len(by_id), dtype=np.int64), np.empty(nodes + 1, dtype=np.int32)
         sort(column["node"], end_ms, by_id, begin, np.zeros(nodes, dtype=np.int32), order)
         saved_ms = np.concatenate([self.saved_ms[slots], np.zeros(more, dtype=np.int64)])
-        cost = np.where(saved_ms > 0, now_ms - saved_ms, end_ms - now_ms)
+        since_ms = np.maximum(saved_ms, column["start_ms"])  # an attempt before may have saved it
+        cost = np.where(saved_ms > 0, now_ms - since_ms, end_ms - now_ms)
         had_its_time = self.running[slots] & (now_ms - self.start_ms[slots] >= min_run_ms)
         stoppable = np.zeros(len(slots) + more, dtype=np.bool_)
         stoppable[: len(slots)] = had_its_time | (min_run_ms == 0)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tgpu.core.columns.tenant_columns import TenantColumns
+from tgpu.core.gpu_hours import GpuHours
 from tgpu.core.kernel.shapes import Ints
 from tgpu.domain.charges import charged_gpu_milli, charged_of
 from tgpu.domain.job import Request
@@ -84,10 +85,10 @@ class QuotaColumns:
     # For a plan
 
     def arrays(
-        self, tenants: TenantColumns, need: Ints, gpu_ms: Mapping[str, int], *, asked: bool
-    ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """The last columns of `Tree`. `need` by kind; `gpu_ms` by tenant: known with everybody below. What is
-        charged only if somebody is held, and so `asked` for."""
+        self, tenants: TenantColumns, need: Ints, hours: GpuHours, *, asked: bool
+    ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
+        """The last columns of `Tree` but one. `need` by kind; `hours` are known with everybody below. What is
+        charged, and spent, only if somebody is held, and so `asked` for."""
         limit, begin_limit = self._limit_arrays(tenants)
         charged, burst = np.zeros_like(limit), np.zeros_like(limit)
         if asked:
@@ -95,8 +96,11 @@ class QuotaColumns:
                 self._summed(tenants, self._charged, need),
                 self._summed(tenants, self._burst, need),
             )
-        begun = self._begun(tenants, gpu_ms) if self.limits_begin else np.zeros_like(begin_limit)
-        return limit, charged, burst, begin_limit, begun
+        begun = self._begun(tenants, hours.used) if self.limits_begin else np.zeros_like(begin_limit)
+        spent = np.zeros(tenants.rows, dtype=np.int64)
+        for name, amount in hours.spent.items() if asked else ():
+            spent[tenants.top_row[name]] = amount
+        return limit, charged, burst, begin_limit, begun, spent
 
     def _limit_arrays(self, tenants: TenantColumns) -> tuple[Ints, Ints]:
         """[T, Q] of amounts, and [T, 2] of what counts when a task begins; -1: none."""

@@ -132,7 +132,7 @@ class Table:
         total = np.concatenate([self.nodes.total(), self.cluster_total])
         shares = self.tenants.shares(total, now_ms)
         asked = self.waiting.any_held  # nobody else asks what is charged
-        limits = self.quotas.arrays(self.tenants, self.kinds.quota, self._hours.used, asked=asked)
+        limits = self.quotas.arrays(self.tenants, self.kinds.quota, self._hours, asked=asked)
         promised = np.zeros((self.tenants.rows, self.quotas.width + 2), dtype=np.int64)
         return Tree(*shares, *limits, promised)
 

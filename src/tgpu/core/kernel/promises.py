@@ -3,18 +3,21 @@
 from tgpu.core.kernel.shapes import NOWHERE, Ints, Tree
 
 HOURS = 1
-"""It lacks nothing but GPU-hours, of which some are left: one of its kind that takes fewer may have room."""
+"""It takes too many GPU-hours: one of its kind that takes fewer may have room, or something kept for it."""
 ALIKE = 2
 """It lacks what everybody of its tenant and kind lacks."""
 
 
 def refuse(row: int, tenant: int, asked: Ints, tasks: int, gpu_ms: int, tree: Tree, promised: Ints) -> int:
     """0 if all quotas from here to the root have room for it. Else what it asks for is kept for it from now
-    on, unless it would wait for ever."""
+    on, unless no end of others would make room for it."""
     lacks, highest = lacking(row, tenant, asked, tasks, gpu_ms, tree, promised)
-    if lacks > 0 and fits_alone(row, asked, tasks, gpu_ms, tree):
+    if lacks == 0:
+        return 0
+    beyond = out_of_reach(row, asked, tasks, gpu_ms, tree)
+    if beyond == 0:
         keep(row, highest, tenant, asked, tasks, gpu_ms, tree, promised)
-    return lacks
+    return HOURS if beyond == HOURS else lacks
 
 
 def lacking(
@@ -48,15 +51,22 @@ def account(row: int, column: int, asked: Ints, tasks: int, gpu_ms: int, tree: T
     return tree.begin_limit[row, at], tree.begun[row, at], tasks if at == 0 else gpu_ms
 
 
-def fits_alone(row: int, asked: Ints, tasks: int, gpu_ms: int, tree: Tree) -> bool:
-    """Whether it would have room if nobody else had anything."""
+def out_of_reach(row: int, asked: Ints, tasks: int, gpu_ms: int, tree: Tree) -> int:
+    """0 if it would have room if everybody else ended; else what there is not enough of even then. GPU-hours
+    that are spent come back with the next period: whoever waits for that is not waited for."""
+    beyond = 0
     while row >= 0:
         for column in range(len(asked) + 2):
             limit, _, need = account(row, column, asked, tasks, gpu_ms, tree)
-            if 0 <= limit < need:
-                return False
+            if limit < 0 or need == 0:
+                continue
+            if column == len(asked) + 1:
+                if tree.spent[row] + need > limit:
+                    beyond = HOURS
+            elif need > limit:
+                return ALIKE
         row = tree.parent[row]
-    return True
+    return beyond
 
 
 def keep(

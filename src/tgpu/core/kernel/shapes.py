@@ -133,6 +133,8 @@ class Tree(NamedTuple):
     """[T, 2] the most tasks that run, and the most GPU-hours; -1: any"""
     begun: Ints
     """[T, 2] what of these is taken"""
+    spent: Ints
+    """[T] what of the GPU-hours nobody can give back any more"""
     promised: Ints
     """[T, Q + 2] of all that is limited: the most that one asks for who waits for a limit here or above"""
 

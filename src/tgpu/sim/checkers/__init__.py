@@ -9,6 +9,7 @@ from tgpu.sim.checkers.failures import NobodyFails
 from tgpu.sim.checkers.fencing import DeposedWriteNothing
 from tgpu.sim.checkers.finality import FinalIsFinal
 from tgpu.sim.checkers.gangs import GangsRunWhole
+from tgpu.sim.checkers.hours import HoursAreThere
 from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
 from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
 from tgpu.sim.checkers.quota import QuotaAddsUp, QuotaHolds
@@ -38,5 +39,6 @@ def everyone(world: World) -> list[Watcher]:
         PreemptedIsNeverLost(world),
         QuotaAddsUp(facts, state),
         QuotaHolds(state),
+        HoursAreThere(state),
         TrueEndings(facts, state),
     ]

@@ -19,6 +19,7 @@ _FIELDS = (
     tasks.c.attempts,
     tasks.c.cause,
     tasks.c.detail,
+    tasks.c.checkpoint_ms,
 )
 
 
@@ -68,8 +69,9 @@ def page(session: Session, job_id: int, paging: TaskPaging) -> list[TaskView]:
             shown(tried.get(index, [])),
             None if cause is None else Cause(cause),
             detail or "",
+            checkpoint_ms,
         )
-        for index, group, status, number, cause, detail in found
+        for index, group, status, number, cause, detail, checkpoint_ms in found
     ]
 
 

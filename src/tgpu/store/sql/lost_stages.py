@@ -13,7 +13,6 @@ from tgpu.domain.lifecycle import (
 )
 from tgpu.store import event_data
 from tgpu.store.book import Lineage, standing_returned
-from tgpu.store.demand import whole_run_gpu_ms
 from tgpu.store.lost import AttemptGone, AttemptReturned, Superseded
 from tgpu.store.sql import codec, moves
 from tgpu.store.sql.stage import (
@@ -40,7 +39,7 @@ class LostStages(Stage):
                 "old_status": now.task.status,
                 "new_status": _RUNS,
                 "new_standing": standing_returned(STANDINGS[now.task.standing]).value,
-                "reserved": _reserved(now.task),
+                "reserved": _reserved(now.task, change),
             }
             for _, change, now in taken
         ])  # fmt: skip
@@ -66,8 +65,8 @@ class LostStages(Stage):
             job.moved(Status(now.task.status), Status(_RUNS))
             job.assigned(change.attempt_id, now.node_id)
             job.began(now.began_ms(change.started_ms))
-        for _, _, now in taken:
-            self._charge_again(now)
+        for _, change, now in taken:
+            self._charge_again(now, _reserved(now.task, change))
         return {
             place: Happened(
                 Happening.RETURNED.value,
@@ -78,14 +77,14 @@ class LostStages(Stage):
             for place, change, now in taken
         }
 
-    def _charge_again(self, now: Tried) -> None:
+    def _charge_again(self, now: Tried, reserved_gpu_ms: int) -> None:
         """Its run is counted whole when it ends: what was counted when it was lost is taken back until then.
         If another attempt runs by now, its place is this one's."""
         task, charged, counted = now.task, now.task.charged, now.counted
 
         def come_back(tenants: Lineage) -> None:
             if Status(task.status).waits:
-                tenants.come_back(charged, _reserved(task))
+                tenants.come_back(charged, reserved_gpu_ms)
             tenants.count(charged.request, None, counted)
 
         self._postings.post(task.tenant_id, come_back)
@@ -141,12 +140,9 @@ def _may_return(now: Tried) -> bool:
     return Status(now.task.status) in task_sources(Happening.RETURNED)
 
 
-def _reserved(task: TaskNow) -> int:
-    """Of GPU-hours, once the task goes on: what another attempt of it has reserved by now, or what its time
-    limit, if it has one, and its grace still let it take."""
-    if not Status(task.status).waits:
-        return task.reserved_gpu_ms
-    return whole_run_gpu_ms(task.charged.request, task.longest_s) or 0
+def _reserved(task: TaskNow, change: AttemptReturned) -> int:
+    """Of GPU-hours, once the task goes on; if another attempt of it has reserved some by now, those."""
+    return change.reserve_gpu_ms if Status(task.status).waits else task.reserved_gpu_ms
 
 
 def _concerns_no_task(now: Tried) -> bool:

@@ -82,6 +82,12 @@ TRIED = Query(
 )
 
 
+SAVE_TASK = Query(
+    "Notes when a task last saved its work.",
+    update(tasks)
+    .values(checkpoint_ms=value("at"))
+    .where(*_THIS_TASK, or_(tasks.c.checkpoint_ms.is_(None), tasks.c.checkpoint_ms < value("at"))),
+)
 MOVE_TASK = Query(
     "Moves a task on from the status it was seen in.",
     update(tasks)

@@ -6,7 +6,7 @@ from tgpu.domain.lifecycle import HOLDING, AttemptState
 from tgpu.domain.periods import period_from_ms
 from tgpu.domain.quota import Period
 from tgpu.domain.tenant import Tenant, is_within
-from tgpu.store.sql import cluster, tenants
+from tgpu.store.sql import cluster, lost_runs, tenants
 from tgpu.store.sql.session import Query, Session, constant, value
 from tgpu.store.tables import attempts, jobs, tasks
 from tgpu.store.tables import tenants as tenant_rows
@@ -42,7 +42,7 @@ RESERVED_NOW = Query(
 BEGIN = Query(
     "Begins a tenant's next period.",
     update(tenant_rows)
-    .values(gpu_period_from_ms=value("begun"), gpu_ms_used=value("reserved"))
+    .values(gpu_period_from_ms=value("begun"), gpu_ms_used=value("taken"))
     .where(tenant_rows.c.tenant_id == value("tenant")),
 )
 
@@ -53,6 +53,8 @@ def reserved(session: Session) -> dict[str, int]:
 
 
 def roll(session: Session, epoch: int, at_ms: int) -> list[Tenant]:
+    """With what is reserved, and what lost attempts ran since the period began: nobody may have looked for a
+    while, and it is taken off again when they return."""
     cluster.check_epoch(session, epoch)
     begun = {
         tenant_id: now_ms
@@ -62,12 +64,13 @@ def roll(session: Session, epoch: int, at_ms: int) -> list[Tenant]:
     if not begun:
         return []
     tenants.hold(session, begun)
-    by_owner = session.rows(RESERVED)
+    by_owner, lost = session.rows(RESERVED), lost_runs.everywhere(session)
     session.change_all(BEGIN, [
         {
             "tenant": tenant_id,
             "begun": now_ms,
-            "reserved": sum(gpu_ms for owner, gpu_ms in by_owner if is_within(owner, tenant_id)),
+            "taken": sum(gpu_ms for owner, gpu_ms in by_owner if is_within(owner, tenant_id))
+            + sum(run.gpu_ms(now_ms) for run in lost if is_within(run.tenant_id, tenant_id)),
         }
         for tenant_id, now_ms in begun.items()
     ])  # fmt: skip

@@ -18,7 +18,7 @@ from tgpu.store.sql.job_sums import JobSums
 from tgpu.store.sql.lost_stages import LostStages
 from tgpu.store.sql.postings import Postings
 from tgpu.store.sql.session import Session
-from tgpu.store.sql.stage import Happened, Numbered, Outcomes
+from tgpu.store.sql.stage import Happened, Numbered, Outcomes, of_task
 from tgpu.store.sql.stages import Stages
 
 _Change = TypeVar(
@@ -39,6 +39,7 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     cluster.check_epoch(session, epoch)
     cluster.put_nodes(session, batch.nodes)
     _hold_jobs(session, batch)
+    _note_saved(session, batch)
     progress, postings, sums = _Progress(), Postings(session), JobSums(session)
     stages = Stages(session, batch.at_ms, postings, sums)
     lost = LostStages(session, batch.at_ms, postings, sums)
@@ -114,7 +115,14 @@ def _task_of(change: Change) -> TaskId:
 def _hold_jobs(session: Session, batch: Batch) -> None:
     """A user's wish to cancel is seen by all of this, or comes after all of it."""
     job_ids = {_task_of(change).job_id for changes in batch.in_order() for change in changes}
+    job_ids |= {task_id.job_id for task_id in batch.saved}
     session.hold(moves.HOLD_JOB, [{"job": job_id} for job_id in job_ids])
+
+
+def _note_saved(session: Session, batch: Batch) -> None:
+    rows = [of_task(task_id) | {"at": at_ms} for task_id, at_ms in batch.saved.items()]
+    if rows:
+        session.change_each(moves.SAVE_TASK, rows)  # of an older time, nothing is changed
 
 
 def _numbered(session: Session, at_ms: int, happened: Sequence[Happened]) -> list[Event]:

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, cast, func, select
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.quota import Standing
 from tgpu.store.quota_port import Discrepancy
-from tgpu.store.sql import cluster, codec, ledger
+from tgpu.store.sql import cluster, codec, ledger, lost_runs
 from tgpu.store.sql.session import Query, Session, constant
 from tgpu.store.tables import LIVE_STATUSES, jobs, tasks
 from tgpu.store.tally import Alike, settle
@@ -27,14 +27,14 @@ def differences(session: Session, epoch: int) -> list[Discrepancy]:
     """As of one moment, for which nobody has to wait: tasks and ledger change together, so that they agree
     at any time."""
     cluster.see_epoch(session, epoch)
-    return settle(ledger.read_all(session), _living(session))
+    return settle(ledger.read_all(session), _living(session), lost_runs.everywhere(session))
 
 
 def mend(session: Session, epoch: int) -> list[Discrepancy]:
     """While nobody writes the ledger."""
     cluster.check_epoch(session, epoch)
     accounts = ledger.hold_all(session)
-    found = settle(accounts, _living(session))
+    found = settle(accounts, _living(session), lost_runs.everywhere(session))
     ledger.write(session, accounts.values())
     return found
 

@@ -1,5 +1,6 @@
 """Rows that belong to a part of the tree of tenants."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Integer, Table, Text, func, or_, select, update
@@ -7,7 +8,8 @@ from sqlalchemy import ColumnElement, Integer, Table, Text, func, or_, select, u
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Request
 from tgpu.domain.quota import Standing
-from tgpu.store.sql import codec
+from tgpu.store.lost_run import LostRun
+from tgpu.store.sql import codec, lost_runs
 from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, jobs, tasks
 from tgpu.store.tenancy import Living
@@ -64,8 +66,18 @@ CHANGE_REQUEST = Query(
 
 
 def living(session: Session, tenant_id: str) -> list[Living]:
+    lost: defaultdict[TaskId, tuple[LostRun, ...]] = defaultdict(tuple)
+    for run in lost_runs.below(session, tenant_id):
+        lost[run.task_id] += (run,)
     return [
-        Living(TaskId(job_id, index), owner, codec.request_from(request), Standing(standing), reserved)
+        Living(
+            TaskId(job_id, index),
+            owner,
+            codec.request_from(request),
+            Standing(standing),
+            reserved,
+            lost.get(TaskId(job_id, index), ()),
+        )
         for job_id, index, owner, request, standing, reserved in session.rows(LIVING, **within(tenant_id))
     ]
 

@@ -12,7 +12,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.usage import Owner, Times, Usage, models_of, usage_of
-from tgpu.store.left import Left, tells_less, was_thrown_away
+from tgpu.store.left import Left, tells_less, thrown_away_ms
 from tgpu.store.sql import codec, usage_kinds
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.sql.stage import of_attempt
@@ -115,7 +115,7 @@ def record(session: Session, left: Sequence[Left], at_ms: int, known: Mapping[At
             forget(session, [change.attempt_id])
         end = change.exit
         spent = used(change.attempt_id, tuple(tried), here, end.ended_ms or at_ms, end)
-        over.append(replace(spent, lost_ms=spent.run_ms) if was_thrown_away(change) else spent)
+        over.append(replace(spent, lost_ms=thrown_away_ms(change, spent)))
     if over:
         kinds = [usage_kinds.kind_of(spent) for spent in over]
         numbers = usage_kinds.numbers(session, kinds)

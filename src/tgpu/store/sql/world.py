@@ -43,6 +43,7 @@ _BRIEF = (
     tasks.c.standing,
     job_rows.c.gang,
     job_rows.c.tally,
+    tasks.c.checkpoint_ms,
 )
 _STATUS = {status.value: status for status in Status}
 _CLASS = {name.value: name for name in PriorityClass}
@@ -142,7 +143,7 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
 def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
      attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, cancel_now,
-     standing, gang, tally) = row  # fmt: skip
+     standing, gang, tally, checkpoint_ms) = row  # fmt: skip
     return TaskBrief(
         TaskId(job_id, task_index),
         _STATUS[status],
@@ -162,6 +163,7 @@ def _brief(row: Row) -> TaskBrief:
         None if gang is None else _gang(gang, tally),
         held=standing != _CHARGED,
         burst=standing == _BURST,
+        checkpoint_ms=checkpoint_ms,
     )
 
 
