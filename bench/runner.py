@@ -5,7 +5,8 @@ by side for a while, are stopped, and every one of their ends must be heard and 
 counted by a cgroup around everything: runner, spawner, supervisors and tasks. The baseline, counted alike in
 the same run, is bare fork, exec, kill and wait of as many `sleep`s. `runner_cpu_per_task` is what a task
 costs beyond its baseline from its launch to its recorded end; `runner_steady` is what all of them together
-cost while nothing happens. Containers have a benchmark of their own: `runner_containers.py`.
+cost while nothing happens but that each is looked at every 5 seconds, as an agent does. Containers have a
+benchmark of their own: `runner_containers.py`.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from report import Case, arguments, at_most, emit
+from tgpu.agent.use.uses import Uses
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.journal import Journals
 from tgpu.runner.limits import Limits
@@ -113,8 +115,19 @@ def bare(count: int, meter: Meter) -> float:
 
 async def supervised(count: int, steady_s: float, base: Path, meter: Meter) -> Figures:
     heard: list[RunnerEvent] = []
+    loop, uses = asyncio.get_running_loop(), Uses()
+
+    def hear(event: RunnerEvent) -> None:
+        heard.append(event)
+        if isinstance(event, AttemptStarted):
+            uses.started(event, loop.time())
+        elif isinstance(event, AttemptEnded):
+            uses.ended(event)
+
     runner = ProcessRunner(base / "records", base / "logs", f"bench-{os.getpid()}", cgroups=True)
-    await runner.open(heard.append)
+    uses.open(base / "logs", runner)
+    await runner.open(hear)
+    looking = asyncio.create_task(uses.go_on())
     before = meter.ms()
     attempts = [f"{number}.0.1" for number in range(1, count + 1)]
     for attempt in attempts:
@@ -135,6 +148,8 @@ async def supervised(count: int, steady_s: float, base: Path, meter: Meter) -> F
     right = [
         attempt for attempt in attempts if attempt in recorded and recorded[attempt].signal == signal.SIGTERM
     ]
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
     await runner.close()
     return Figures(
         (started - before) + (ended - stopped), pss_mb, steady / (10 * steady_s), count - len(right)

@@ -18,7 +18,8 @@ from typing import Any
 IMAGE = "tools:1"
 TOOLS = (
     "cat", "chmod", "dd", "echo", "env", "false", "grep", "head", "id", "kill", "ls", "mkdir", "mount",
-    "nproc", "printf", "pwd", "rm", "seq", "sh", "sleep", "stat", "tail", "touch", "tr", "true", "wc", "yes",
+    "nproc", "printf", "pwd", "rm", "seq", "sh", "sleep", "stat", "stty", "tail", "touch", "tr", "true", "wc",
+    "yes",
 )  # fmt: skip
 HOSTED = ("host", "none")
 """It has no bridge: what a sandbox without network tables can do."""

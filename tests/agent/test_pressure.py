@@ -68,7 +68,7 @@ class FakeRunner:
         self.stops: list[tuple[str, Cause, bool]] = []
         self.running = [Burden("1.0.1", LOW, 0, 50), Burden("2.0.1", DEFAULT, 0, 50)]
 
-    def burdens(self) -> list[Burden]:
+    async def burdens(self) -> list[Burden]:
         return self.running
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:

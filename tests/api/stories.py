@@ -47,6 +47,7 @@ def end(
     *,
     number: int = 1,
     exit_code: int | None = None,
+    **more: Any,
 ) -> None:
-    how = Exit(cause, exit_code=exit_code, ended_ms=server.now_ms)
+    how = Exit(cause, exit_code=exit_code, **{"ended_ms": server.now_ms, **more})
     commit(server, ended=[AttemptEnded(AttemptId(job_id, 0, number), how, happening)])

@@ -57,6 +57,7 @@ TABLE = {
     "DELETE /jobs/{job_id}": Row("in operator", CANCEL, "/jobs/{j}"),
     "POST /jobs/{job_id}/abort": Row("in operator", CANCEL, "/jobs/{j}/abort"),
     "GET /jobs/{job_id}/logs": Row("in viewer", LOGS, "/jobs/{j}/logs"),
+    "GET /jobs/{job_id}/use": Row("in viewer", LOGS, "/jobs/{j}/use"),
     "GET /jobs/{job_id}/terminal": Row("in admin", ENTER, "/jobs/{j}/terminal"),
     "GET /jobs/{job_id}/why": Row("any viewer", READ, "/jobs/{j}/why"),
     "GET /jobs/{job_id}/tasks": Row("any viewer", READ, "/jobs/{j}/tasks"),

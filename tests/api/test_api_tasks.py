@@ -21,27 +21,31 @@ def asked(client: httpx.Client, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "tasks", "per_node", "gpus"),
+    ("fields", "tasks", "per_node", "nodes", "gpus"),
     [
-        ({"nodes": 4, "gpus_per_node": 8}, 4, 1, 8),
-        ({"nodes": 2, "tasks_per_node": 2, "gpus_per_node": 4}, 4, 2, 2),
-        ({"nodes": 2, "tasks_per_node": 4, "gpus_per_node": 2}, 8, 4, 0.5),
-        ({"nodes": 2, "tasks": 5}, 5, 3, 0),
-        ({"tasks": 8, "gpu_request": 1}, 8, None, 1),
-        ({"tasks": 8, "tasks_per_node": 4}, 8, 4, 0),
-        ({"nodes": 1}, 1, 1, 0),
+        ({"nodes": 4, "gpus_per_node": 8}, 4, 1, 4, 8),
+        ({"nodes": 2, "tasks_per_node": 2, "gpus_per_node": 4}, 4, 2, 2, 2),
+        ({"nodes": 2, "tasks_per_node": 4, "gpus_per_node": 2}, 8, 4, 2, 0.5),
+        ({"nodes": 2, "tasks": 8}, 8, 4, 2, 0),
+        ({"nodes": 2, "tasks": 5}, 5, 3, None, 0),
+        ({"nodes": 2, "tasks": 7, "tasks_per_node": 4}, 7, 4, None, 0),
+        ({"tasks": 8, "gpu_request": 1}, 8, None, None, 1),
+        ({"tasks": 8, "tasks_per_node": 4}, 8, 4, None, 0),
+        ({"nodes": 1}, 1, 1, 1, 0),
     ],
 )
-def test_how_many_tasks_there_are(
-    client: httpx.Client, fields: dict[str, Any], tasks: int, per_node: int | None, gpus: float
+def test_how_many_tasks_there_are(  # noqa: PLR0917  the columns of the table
+    client: httpx.Client,
+    fields: dict[str, Any],
+    tasks: int,
+    per_node: int | None,
+    nodes: int | None,
+    gpus: float,
 ) -> None:
     job = asked(client, **fields)
-    assert (job["tasks"], job["tasks_per_node"], job["gpu_request"], job["gang"]) == (
-        tasks,
-        per_node,
-        gpus,
-        True,
-    )
+    assert job["gang"]
+    found = (job["tasks"], job["tasks_per_node"], job["nodes"], job["gpu_request"])
+    assert found == (tasks, per_node, nodes, gpus)
     assert job["task_counts"] == {"pending": tasks}
 
 

@@ -64,6 +64,8 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("private_tmp = 'on'", "private_tmp must be one of auto, off; got 'on'"),
         ("pin_cpus = 'on'", "pin_cpus must be one of auto, off; got 'on'"),
         ("task_pids = -1", "task_pids must not be negative"),
+        ("sample_s = 0.5", "sample_s must be between 1 and 3600 seconds; got 0.5"),
+        ("sample_s = nan", "sample_s must be between 1 and 3600 seconds; got nan"),
         ("task_pids = 9999999", "task_pids may be at most 4194304"),
         ("memory_reserve = 'much'", "memory_reserve must be"),
         ("tls = 'on'", "tls must be one of off, auto"),

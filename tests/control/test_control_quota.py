@@ -9,6 +9,7 @@ from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, sa
 from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, LEDGER_DIFFERS
 from tgpu.control.loop import Timers
 from tgpu.domain.access import Actor
+from tgpu.domain.exit_words import in_words
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.periods import period_until_ms
@@ -72,7 +73,10 @@ def test_what_runs_on_the_burst_gives_way_first_and_is_held_again() -> None:
         assert (brief.held, brief.burst) == (True, True)
         await leader.submit(spec(gpus=2, priority_class=PriorityClass.BEST_EFFORT))
         assert (node.stopped(), other.stopped()) == ([], ["3.0.1"])
-        other.reports(says("3.0.1", Phase.ENDED, replace(DONE, cause=Cause.PREEMPTED, exit_code=None)))
+        (stop,) = other.stops()
+        ended = replace(DONE, cause=Cause.PREEMPTED, exit_code=None, detail=stop.detail)
+        assert in_words(ended, None, None) == "gave way: it ran on the burst"
+        other.reports(says("3.0.1", Phase.ENDED, ended))
         await asyncio.sleep(0.01)
         assert await standing(leader, "lab") == (2000, 0, 2)
         brief = leader.control.picture.waiting[TaskId(3, 0)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tgpu.domain.exit_words import in_words
+from tgpu.domain.exit_words import ON_BURST, in_words
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 
@@ -42,4 +42,8 @@ def test_no_cause_is_without_words(cause: Cause) -> None:
 
 def test_who_ran_on_the_burst_gave_way_for_that() -> None:
     assert in_words(Exit(Cause.PREEMPTED), None, None, burst=True) == "gave way: it ran on the burst"
+    told = Exit(Cause.PREEMPTED, detail=f"{ON_BURST}; 9 bytes of output could not be written")
+    for burst in (True, False):
+        words = in_words(told, None, None, burst=burst)
+        assert words == "gave way: it ran on the burst: 9 bytes of output could not be written"
     assert in_words(Exit(Cause.EXITED, exit_code=1), None, None, burst=True) == "exit code 1"

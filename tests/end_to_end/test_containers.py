@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docker_engine import IMAGE, PrivateEngine, tools
+from tests.end_to_end.at_terminal import DETACH, at_terminal
 from tests.end_to_end.whole_tgpu import Installation, an_installation
 from tests.fake_registry import FakeRegistry
+from tgpu.domain.container import HOSTFILE
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,42 @@ def test_a_program_inside_it(up: Installation) -> None:
     assert (done.returncode, done.stdout) == (3, "here\ntyped\n")
 
 
+def test_a_terminal_of_its_own_is_left_and_come_back_to_through_restarts(up: Installation) -> None:
+    with at_terminal(up, "run", "--pty", "--image", IMAGE, "--", "sh", rows=31, cols=97) as person:
+        person.type(b"stty size; echo job $((40+2))\n")
+        person.until(b"31 97\r\njob 42\r\n")
+        person.type(DETACH)
+        assert person.ends() == 0
+        assert b"comes back to it" in person.seen
+    with at_terminal(up, "attach", "last") as person:
+        person.until(b"job 42\r\n")
+        up.kill("agent", "server")
+        up.up()
+        job_id = up.json("list")[0]["job_id"]
+        up.wait_until(lambda: up.status(job_id) == "running", "the job runs on")
+        person.until(b"job 42\r\n", 30)
+        person.type(b"echo after $((2+2)); exit 7\n")
+        person.until(b"after 4\r\n", 30)
+        assert person.ends() == 7
+    assert up.wait_status(job_id, "failed")["exit_code"] == 7
+
+
+def test_a_gang_of_containers_finds_its_hosts_and_is_broken_before_any_of_it_starts(up: Installation) -> None:
+    job_id = up.submit(
+        *("--ntasks", "2", "--image", IMAGE, "--", "sh", "-c"),
+        "echo $RANK $TGPU_HOSTFILE; cat $TGPU_HOSTFILE",
+    )
+    up.wait_status(job_id, "completed")
+    found = [up.tgpu("logs", f"{job_id}.{rank}").stdout for rank in range(2)]
+    assert found == [f"{rank} {HOSTFILE}\nlocalhost slots=2\n" for rank in range(2)]
+    mounts = ("--mount", f"{up.files}:/data", "--mount", "/etc:/other")
+    job_id = up.submit("--ntasks", "2", "--image", IMAGE, *mounts, "--", "touch", "/data/begun")
+    job = up.wait_status(job_id, "failed")
+    assert job["cause"] == "could-not-start"
+    assert "mount_allow" in job["reason"]
+    assert not (up.files / "begun").exists()
+
+
 def test_images_are_pinned_when_they_are_submitted(up: Installation) -> None:
     registry = FakeRegistry()
     name = f"{registry.host}/team/train"
@@ -139,7 +177,6 @@ WRONG = (
     (("--image", IMAGE, "--network", "container:other"), "must be none, bridge, host"),
     (("--image", IMAGE, "--network", "bridge"), "must be one of none, host here"),
     (("--image", IMAGE, "--once"), "cannot live at most once"),
-    (("--image", IMAGE, "--pty"), "no terminal to attach to"),
     (("--mount", "/tmp:/data"), "say image, too"),
 )
 

@@ -14,13 +14,15 @@
      gpu 0 action 1           what the driver asks for (not told unless said)
      gpu 0 process 4711 12288 a process that computes: its pid, and MiB
      gpu 0 graphics 4712 300  one that draws
+     gpu 0 busy 4711 60       how busy a process keeps it, in percent (not told unless said; of process 0: nobody does)
      xid 1 0 79               the first event of all: an Xid of GPU 0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, GPU_IS_LOST = 15 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { TIMEOUT = 10, GPU_IS_LOST = 15 };
 enum { MOST = 9, TO_GPU = 0, TO_SWITCH = 2, RECOVERY_ACTION = 230, XID_EVENT = 8 };
 typedef struct { int index; } device_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
@@ -31,6 +33,7 @@ typedef struct {
     char busId[32];
 } pci_t;
 typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci; } process_t;
+typedef struct { unsigned int pid; unsigned long long at; unsigned int sm, memory, encoder, decoder; } busy_t;
 typedef struct { device_t *device; unsigned long long type, data; unsigned int gi, ci; } event_t;
 typedef struct {
     unsigned int id, scope;
@@ -188,6 +191,16 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t *device, unsigned int *coun
 }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(device_t *device, unsigned int *count, process_t *found) {
     return processes(device, "graphics", count, found);
+}
+int nvmlDeviceGetProcessUtilization(device_t *device, busy_t *found, unsigned int *count, unsigned long long since) {
+    unsigned int there = 0, room = found ? *count : 0;
+    long pid = 0, percent = 0;
+    for (; numbers(device, "busy", (int)there, &pid, &percent); there++)
+        if (there < room) found[there] = (busy_t){(unsigned int)pid, since + 1, (unsigned int)percent, 0, 0, 0};
+    *count = there;
+    if (there == 0) return NOT_SUPPORTED;
+    if (pid == 0) return NOT_FOUND;
+    return there > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 int nvmlEventSetCreate(void **set) { *set = devices; return SUCCESS; }

@@ -5,24 +5,28 @@ from collections.abc import Mapping
 from tgpu.agent.restraint import oom_score
 from tgpu.domain.ids import AttemptId
 from tgpu.protocol.messages import Launch
+from tgpu.runner import checkpoint_folder
 from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NO_GANG: Mapping[str, str] = {}
 
 
 def launch_spec(
-    launch: Launch, log_cap_bytes: int, everybodys: Mapping[str, str], gang: Mapping[str, str] = _NO_GANG
+    launch: Launch,
+    log_cap_bytes: int,
+    everybodys: Mapping[str, str],
+    checkpoint_dir: str = "",
 ) -> LaunchSpec:
-    """`everybodys`: what every task of this node finds, unless its owner says otherwise. `gang`: what it
-    finds as one of a gang."""
+    """`everybodys`: what every task of this node finds, unless its owner says otherwise. `checkpoint_dir`:
+    where it may save its work."""
+    own = {**task_variables(launch), **checkpoint_folder.variables(checkpoint_dir)}
     path = {"PATH": DEFAULT_PATH} if launch.container is None else {}  # an image brings its own
     argv = ("/bin/sh", "-c", launch.command) if isinstance(launch.command, str) else tuple(launch.command)
     return LaunchSpec(
         attempt=launch.attempt,
         argv=argv,
-        env={**path, **everybodys, **launch.env, **task_variables(launch), **gang},
+        env={**path, **everybodys, **launch.env, **own},
         cwd=launch.cwd,
         user=launch.user,
         time_limit_s=launch.time_limit_s,
@@ -33,6 +37,9 @@ def launch_spec(
         secret_env=launch.secret_env,
         limits=limits_of(launch),
         container=launch.container,
+        stop_signal=launch.stop_signal,
+        warn=launch.warn,
+        checkpoint_dir=checkpoint_dir,
     )
 
 

@@ -1,9 +1,10 @@
 """A node's part in gangs: a task is prepared, waits until all are ready, and is then launched."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 from tgpu.agent.gang_variables import gang_variables
 from tgpu.agent.spots import Spots
+from tgpu.domain.container import HOSTFILE
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.protocol.gangs import Go, Spot
@@ -20,17 +21,21 @@ class GangService:
         try:
             await runner.prepare(spec)
             return self._spots.take(spec.attempt)
-        except (CouldNotPrepareError, OSError) as error:
+        except CouldNotPrepareError as error:
+            return Exit(error.cause, detail=str(error))
+        except OSError as error:
             return Exit(Cause.COULD_NOT_START, detail=str(error))
 
-    def going(self, launch: Launch, go: Go | None) -> Mapping[str, str]:
-        """What it finds in its environment as one of a gang, which is launched at once from here."""
+    def joined(self, spec: LaunchSpec, launch: Launch, go: Go | None) -> LaunchSpec:
+        """With what it finds as one of a gang, once it goes; from here it is launched at once."""
         if launch.gang is None or go is None:
-            return {}
+            return spec
         self._spots.free(launch.attempt)
-        # What is on this node's disk is not inside a container.
-        hostfile = "" if launch.container is not None else self._spots.hostfile(launch.attempt, go.hosts)
-        return gang_variables(launch.gang, go, hostfile)
+        hostfile = self._spots.hostfile(launch.attempt, go.hosts)
+        if launch.container is None or not hostfile:
+            return replace(spec, env={**spec.env, **gang_variables(launch.gang, go, hostfile)})
+        env = {**spec.env, **gang_variables(launch.gang, go, HOSTFILE)}
+        return replace(spec, env=env, hostfile=hostfile)
 
     def over(self, attempt: str) -> None:
         self._spots.forget(attempt)

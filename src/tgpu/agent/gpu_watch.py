@@ -7,7 +7,7 @@ milliseconds, long before anybody could have stopped it.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tgpu.agent.gpu_meter import GpuMeter
+from tgpu.agent.use.uses import Uses
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
@@ -19,27 +19,26 @@ Failure = Callable[[Sequence[int]], str | None]
 
 
 class GpuWatch:
-    """Of attempts that were launched in this life of the agent: of others it does not know the GPUs."""
+    """Of an attempt from before this agent it knows the GPUs if its use was written down."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, uses: Uses | None = None) -> None:
         self._failure = failure
-        self._meter = GpuMeter()
-        self._devices: dict[str, tuple[int, ...]] = {}
+        self.uses = uses or Uses()
+        self._meter = self.uses.meter
 
     def launched(self, launch: Launch, now: float) -> None:
-        self._meter.launched(launch.attempt, launch.devices, launch.gpu_milli, now)
-        if launch.devices:
-            self._devices[launch.attempt] = launch.devices
+        self.uses.launched(launch, now)
 
     def seen(self, capacity: Capacity | None, use: NodeUse, now: float) -> None:
         devices = () if capacity is None else capacity.devices
-        busy = {device.index: percent for device, percent in zip(devices, use.gpu_percent, strict=False)}
-        self._meter.seen(busy, now)
+        indices = [device.index for device in devices]
+        busy = dict(zip(indices, use.gpu_percent, strict=False))
+        self._meter.seen(busy, now, dict(zip(indices, use.gpu_memory_mib, strict=False)))
 
     def ended(self, event: AttemptEnded, now: float) -> AttemptEnded:
         """With what it used; if it failed with one of its GPUs, that is why it ended."""
+        devices = self._meter.devices(event.attempt)
         how = replace(event.exit, gpu_ms=self._meter.ended(event.attempt, now))
-        devices = self._devices.pop(event.attempt, ())
         failure = self._failure(devices) if devices and _failed_by_itself(how) else None
         if failure is not None:
             detail = "; ".join(filter(None, [failure, _ending(how), how.detail]))

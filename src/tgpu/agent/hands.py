@@ -1,7 +1,8 @@
 """Carries out on this node what was decided: starts, stops and forgets tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from tgpu.agent.checkpoints import Checkpoints
 from tgpu.agent.environment import launch_spec
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import GpuWatch
@@ -9,17 +10,23 @@ from tgpu.agent.machine import DropPrepared, ForgetTask, LaunchTask, StopTask
 from tgpu.domain.job import Exit
 from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import Launch
-from tgpu.runner.port import AttemptEnded, LaunchSpec, Runner
+from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, Runner, RunnerEvent
 
 
 class Hands:
     def __init__(
-        self, log_cap_bytes: int, everybodys_env: Mapping[str, str], gpus: GpuWatch, gangs: GangService
+        self,
+        log_cap_bytes: int,
+        everybodys_env: Mapping[str, str],
+        gpus: GpuWatch,
+        gangs: GangService,
+        checkpoints: Checkpoints,
     ) -> None:
         self._log_cap_bytes = log_cap_bytes
         self._everybodys_env = everybodys_env
         self._gpus = gpus
         self._gangs = gangs
+        self._checkpoints = checkpoints
 
     def carry_out(
         self, instruction: LaunchTask | DropPrepared | StopTask | ForgetTask, runner: Runner, now: float
@@ -29,6 +36,7 @@ class Hands:
                 self._gpus.launched(launch, now)
                 runner.launch(self._spec(launch, go))
             case DropPrepared(attempt=attempt):
+                runner.drop(attempt)
                 self._gangs.over(attempt)
             case StopTask(attempt=attempt, cause=cause, detail=detail, at_once=at_once):
                 runner.stop(attempt, cause, detail, at_once=at_once)
@@ -38,11 +46,20 @@ class Hands:
     async def prepare(self, launch: Launch, runner: Runner) -> Spot | Exit:
         return await self._gangs.prepare(self._spec(launch, None), runner)
 
-    def ended(self, event: AttemptEnded, now: float) -> AttemptEnded:
-        """With what is known here of its GPUs."""
-        self._gangs.over(event.attempt)
-        return self._gpus.ended(event, now)
+    def adopted(self, events: Sequence[RunnerEvent], now: float) -> Sequence[RunnerEvent]:
+        """Of what was here before this agent: with what is known of its use."""
+        return self._gpus.uses.adopted(events, now)
+
+    def said(self, event: RunnerEvent, now: float) -> RunnerEvent:
+        """An end comes with what is known here of its use and of its GPUs."""
+        if isinstance(event, AttemptStarted):
+            self._gpus.uses.started(event, now)
+        elif isinstance(event, AttemptEnded):
+            self._gangs.over(event.attempt)
+            return self._gpus.ended(self._gpus.uses.ended(event), now)
+        return event
 
     def _spec(self, launch: Launch, go: Go | None) -> LaunchSpec:
-        in_gang = self._gangs.going(launch, go)
-        return launch_spec(launch, self._log_cap_bytes, self._everybodys_env, in_gang)
+        folder = self._checkpoints.folder_of(launch.attempt)
+        spec = launch_spec(launch, self._log_cap_bytes, self._everybodys_env, folder)
+        return self._gangs.joined(spec, launch, go)

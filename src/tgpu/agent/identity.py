@@ -23,6 +23,15 @@ class NodeIdentity:
     key: str = ""
     """By which that cluster knows it."""
 
+    def why_not(self, theirs: str) -> str:
+        """A server of that cluster is not obeyed."""
+        if self.cluster_id is None:
+            return f"the server now belongs to another cluster, {theirs}"
+        return (
+            f"this node has joined cluster {self.cluster_id}, but the server belongs to {theirs}: "
+            "check --server, or join that cluster with a token of its own"
+        )
+
     def hello(
         self,
         labels: Mapping[str, str],

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
+from tgpu.agent.use.uses import Uses
 from tgpu.protocol.messages import LogChunk, ReadLog
+from tgpu.protocol.use import STREAM
 from tgpu.runner.port import Runner
 
 POLL_S = 0.1
@@ -11,8 +13,10 @@ MOST_BYTES = 1024 * 1024
 MOST_WAIT_S = 30.0
 
 
-async def answer(question: ReadLog, runner: Runner, is_over: Callable[[str], bool]) -> LogChunk:
+async def answer(question: ReadLog, runner: Runner, is_over: Callable[[str], bool], uses: Uses) -> LogChunk:
     """`is_over` is asked before reading, so that nothing written before the end is missed."""
+    if question.stream == STREAM:
+        return LogChunk(request=question.request, offset=0, data=uses.read(question.attempt), at_end=True)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(question.wait_s, MOST_WAIT_S)
     size = max(1, min(question.max_bytes, MOST_BYTES))

@@ -4,7 +4,7 @@ An attempt is launched at most once, whatever is repeated, and what is over is r
 has acknowledged it. One of a gang is only prepared, and launched when it is told to go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tgpu.domain.job import Exit
@@ -76,6 +76,8 @@ class Known:
     master: Spot | None = None
     note: str = ""
     """While it starts: what it is about."""
+    checkpoint_ms: int | None = None
+    """When its task last saved its work, if it said so."""
 
 
 @dataclass(slots=True)
@@ -202,6 +204,17 @@ class Machine:
         self._dirty[event.attempt] = None
         return []
 
+    def running(self) -> list[str]:
+        return [attempt for attempt, known in self.attempts.items() if known.phase is Phase.RUNNING]
+
+    def saved(self, found: Mapping[str, int]) -> None:
+        """When tasks last saved their work, by attempt: worth a word if it is news."""
+        for attempt, at_ms in found.items():
+            known = self.attempts.get(attempt)
+            if known is not None and known.phase is Phase.RUNNING and known.checkpoint_ms != at_ms:
+                known.checkpoint_ms = at_ms
+                self._dirty[attempt] = None
+
     def acknowledged(self, session: int, seq: int, now: float) -> list[Instruction]:
         """Committed: what had ended by then need not be remembered any longer."""
         if session != self.session or seq not in self._unacknowledged:
@@ -253,4 +266,5 @@ class Machine:
             spot=known.spot,
             master=known.master,
             note=known.note if known.phase is Phase.STARTING else "",
+            checkpoint_ms=known.checkpoint_ms,
         )

@@ -22,7 +22,7 @@ LEAST_MIB, MOST_MIB = 64, 2048
 
 
 class Pressed(Protocol):
-    def burdens(self) -> list[Burden]: ...
+    async def burdens(self) -> list[Burden]: ...
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None: ...
 
@@ -67,7 +67,7 @@ async def watch_for_ever(runners: Sequence[Pressed], left: Callable[[], int], re
         await asyncio.sleep(LOOK_EVERY_S)
         left_mib = await asyncio.to_thread(left)
         for runner in runners if left_mib < reserve_mib else ():
-            burdens = await asyncio.to_thread(runner.burdens)
+            burdens = await runner.burdens()
             leaver = who_gives_way(burdens, left_mib, reserve_mib, stopping)
             if leaver is not None and stopping.get(leaver.attempt) is not leaver.at_once:
                 stopping[leaver.attempt] = leaver.at_once

@@ -8,6 +8,7 @@ from typing import Any
 
 from tgpu.agent import log_service
 from tgpu.agent.channel import Channel, Dial, Guide, OneServer
+from tgpu.agent.checkpoints import Checkpoints, NoCheckpoints
 from tgpu.agent.containers import Containers, NoContainers
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import Failure, GpuWatch
@@ -17,6 +18,7 @@ from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
 from tgpu.agent.shells import Shells
 from tgpu.agent.spots import FixedSpots, Spots
+from tgpu.agent.use.uses import Uses
 from tgpu.domain.job import Exit
 from tgpu.domain.node import Capacity
 from tgpu.observe.logs import logger
@@ -79,6 +81,8 @@ class Agent:
         containers: Containers | None = None,
         gpu_failure: Failure = lambda _indices: None,
         spots: Spots | None = None,
+        checkpoints: Checkpoints | None = None,
+        uses: Uses | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -96,9 +100,11 @@ class Agent:
         self._random = random
         self._containers = containers or NoContainers()
         self._machine = Machine()
-        self._gpus = GpuWatch(gpu_failure)
+        self._gpus = GpuWatch(gpu_failure, uses)
         self._spots = spots or FixedSpots()
-        self._hands = Hands(log_cap_bytes, everybodys_env, self._gpus, GangService(self._spots))
+        self._checkpoints = checkpoints or NoCheckpoints()
+        gangs = GangService(self._spots)
+        self._hands = Hands(log_cap_bytes, everybodys_env, self._gpus, gangs, self._checkpoints)
         self._labels: Mapping[str, str] = {}
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
@@ -188,6 +194,7 @@ class Agent:
                 relabelled = labels if labels != self._labels else None
                 self._capacity, self._labels = capacity, labels
                 await self._beat(channel, changed, relabelled)
+                self._machine.saved(await self._checkpoints.look(self._machine.running()))
                 self._machine.tick(self._now())
                 self._report_soon()
 
@@ -274,7 +281,7 @@ class Agent:
             self._give_up(AgentRefusedError(why))
             return
         if self._cluster_id not in (None, greeting.cluster_id):
-            self._give_up(AgentRefusedError(self._wrong_cluster(greeting.cluster_id)))
+            self._give_up(AgentRefusedError(self._identity.why_not(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
             self._disobey(greeting.epoch, channel)
@@ -285,7 +292,8 @@ class Agent:
             if self._runner is None:
                 self._cluster_id = greeting.cluster_id
                 self._runner = self._runner_for(greeting.cluster_id)
-                self._machine.adopted(await self._runner.open(self._runner_said))
+                found = await self._runner.open(self._runner_said)
+                self._machine.adopted(self._hands.adopted(found, self._now()))
                 self._spots.sweep(self._machine.attempts)
         self._capacity = await self._discover()
         self._labels = self._labels_now()
@@ -316,20 +324,12 @@ class Agent:
             channel.send(KnowsNewer(node_id=identity.node_id, epoch=self._epoch, key=identity.key))
             asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
 
-    def _wrong_cluster(self, theirs: str) -> str:
-        if self._identity.cluster_id is None:
-            return f"the server now belongs to another cluster, {theirs}"
-        return (
-            f"this node has joined cluster {self._identity.cluster_id}, but the server belongs to {theirs}: "
-            "check --server, or join that cluster with a token of its own"
-        )
-
     async def _answer(self, question: ReadLog | ResolveImage) -> None:
         channel, runner = self._channel, self._runner
         if channel is None or runner is None:
             return
         if isinstance(question, ReadLog):
-            channel.send(await log_service.answer(question, runner, self._is_over))
+            channel.send(await log_service.answer(question, runner, self._is_over, self._gpus.uses))
         else:
             channel.send(await self._containers.resolve(question))
 
@@ -346,8 +346,7 @@ class Agent:
     # What the runner says, and what is done about it
 
     def _runner_said(self, event: RunnerEvent) -> None:
-        if isinstance(event, AttemptEnded):
-            event = self._hands.ended(event, self._now())
+        event = self._hands.said(event, self._now())
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
 

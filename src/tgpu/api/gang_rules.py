@@ -53,13 +53,21 @@ def gang_of(asked: JobAsked, groups: tuple[Group, ...]) -> Gang | None:
         topology = None if asked.topology is None else label("topology", asked.topology)
     except BadQuantityError as error:
         raise unprocessable("topology", str(error)) from None
-    return Gang(size, _per_node(asked), topology)
+    per_node = _per_node(asked)
+    return Gang(size, per_node, topology, nodes=_whole_nodes(asked, size, per_node))
 
 
 def _per_node(asked: JobAsked) -> int | None:
     if asked.tasks_per_node is not None:
         return asked.tasks_per_node
     return None if asked.nodes is None else -(-_task_count(asked) // asked.nodes)
+
+
+def _whole_nodes(asked: JobAsked, size: int, per_node: int | None) -> int | None:
+    """How many it fills evenly."""
+    if asked.nodes is None or per_node is None:
+        return None
+    return asked.nodes if asked.nodes * per_node == size else None
 
 
 def _task_count(asked: JobAsked) -> int:

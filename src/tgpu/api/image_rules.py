@@ -44,12 +44,6 @@ def check_way_of_life(asked: JobAsked, groups: Sequence[Group]) -> None:
             "once: a job with an image cannot live at most once, since nothing freezes its container while "
             "its agent is away; leave out once or image",
         )
-    if asked.pty:
-        raise unprocessable(
-            "pty",
-            "pty: a container has no terminal to attach to; leave it out, and open one inside: "
-            "tgpu exec -t JOB -- sh",
-        )
 
 
 def on_nodes_with_an_engine(request: Request) -> Request:

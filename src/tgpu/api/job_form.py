@@ -84,7 +84,7 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         {
             "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",
             "attempt_count", "events", "submitted_at", "started_at", "ended_at", "cancel_requested_by",
-            "held", "task_counts", "task_list", "image_digest", "starting_note",
+            "held", "task_counts", "task_list", "image_digest", "starting_note", "last_saved_at",
         }
     )  # fmt: skip
 
@@ -250,7 +250,7 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     tasks_per_node: Annotated[
         int | None,
         Meta(
-            description="At most so many of them on one node.",
+            description="With nodes: so many on each, unless tasks says fewer; else at most so many on one.",
             extra_json_schema={"minimum": 1, "maximum": MAX_TASKS},
         ),
     ] = None
@@ -287,8 +287,33 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = OnReturn.LONGEST
     grace_s: Annotated[
-        Number | None, _number("Seconds from SIGTERM to SIGKILL, up to `max_grace`.", 0, MAX_GRACE_S, 60)
+        Number | None,
+        _number("Seconds from SIGTERM (or stop_signal) to SIGKILL, up to `max_grace`.", 0, MAX_GRACE_S, 60),
     ] = None
+    stop_signal: Annotated[
+        str | int | None,
+        Meta(
+            description="What its processes get instead of SIGTERM when it is stopped: a name or a number.",
+            extra_json_schema={"examples": ["USR1"]},
+        ),
+    ] = None
+    warn_signal: Annotated[
+        str | int | None,
+        Meta(
+            description="A signal for those of its processes that handle it, once, before its time limit.",
+            extra_json_schema={"examples": [None]},
+        ),
+    ] = None
+    warn_s: Annotated[
+        Number | None,
+        Meta(
+            description="How many seconds before; by default 60.",
+            extra_json_schema={"examples": [None], "minimum": 1, "maximum": MAX_SECONDS},
+        ),
+    ] = None
+    warn_main: Annotated[
+        bool, Meta(description="With warn_signal: only to its main process, instead of all of them.")
+    ] = False
 
 
 class Submission(JobAsked, kw_only=True):

@@ -13,6 +13,7 @@ from tgpu.api.job_form import MAX_NAME, JobAsked
 from tgpu.api.limit_rules import cpu_limit, memory_limit
 from tgpu.api.problems import unprocessable
 from tgpu.api.secret_rules import checked_secret_env
+from tgpu.api.signal_rules import stop_signal_of, warn_of
 from tgpu.config.settings import Settings
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.label_rules import label, label_rules
@@ -69,6 +70,7 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         time_limit_s = _seconds("time_limit_s", asked.time_limit_s, low=1)
         max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
         grace_s = None if asked.grace_s is None else _grace(asked.grace_s, defaults.max_grace_s)
+        stop_signal, warn = stop_signal_of(asked), warn_of(asked, time_limit_s)
     except BadQuantityError as error:
         field = str(error).partition(" ")[0]
         raise unprocessable(field, str(error)) from None
@@ -92,6 +94,8 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         grace_s=grace_s,
         gang=gang_of(asked, groups),
         fail_together=asked.fail_together,
+        stop_signal=stop_signal,
+        warn=warn,
     )
 
 

@@ -10,6 +10,7 @@ from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.reasons import reason_of
 from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
+from tgpu.api.use_view import UseOut, advice_of, use_out
 from tgpu.domain.container import Pull
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.job import Attempt, Event, Job, OnReturn, TaskView
@@ -46,6 +47,8 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     run_s: float | None = None
     lost_s: float | None = None
     """Of its running time, what was thrown away."""
+    use: UseOut | None = None
+    """What it did with what it had; null while it runs, and of one that was over at once."""
 
 
 class EventOut(msgspec.Struct, kw_only=True):
@@ -108,7 +111,9 @@ class JobOut(msgspec.Struct, kw_only=True):
     tasks: int
     """How many it has."""
     tasks_per_node: int | None
-    """At most so many of them on one node."""
+    """At most so many of them on one node; with `nodes`, exactly so many."""
+    nodes: int | None
+    """On how many nodes it fills so much; None: on as many as it takes."""
     topology: str | None
     gang: bool
     """Whether they start together."""
@@ -117,6 +122,14 @@ class JobOut(msgspec.Struct, kw_only=True):
     """How many of them are in each status."""
     on_return: OnReturn
     grace_s: int | None
+    stop_signal: str | None
+    """What it gets before SIGKILL; null: SIGTERM."""
+    warn_signal: str | None
+    """What it gets before its time limit."""
+    warn_s: int | None
+    """How long before."""
+    warn_main: bool
+    """Only its main process gets it."""
     status: Status
     cause: Cause | None
     reason: str | None
@@ -129,7 +142,9 @@ class JobOut(msgspec.Struct, kw_only=True):
     started_at: str | None
     ended_at: str | None
     giving_way: bool = False
-    """Whether it is being stopped so that a job of a higher class can start."""
+    """Whether it is being stopped so that another job can start."""
+    last_saved_at: str | None = None
+    """When it last saved its work, as far as it said so. Of one of several tasks: task_list says it."""
     held: bool
     """Whether it waits until its tenant's quota admits it."""
     groups: Sequence[GroupOut] | UnsetType = UNSET
@@ -137,6 +152,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     task_list: Sequence[TaskOut] | UnsetType = UNSET
     """The first ones of several; GET /jobs/{job_id}/tasks has all."""
     attempts: Sequence[AttemptOut] | UnsetType = UNSET
+    advice: Sequence[str] | UnsetType = UNSET
+    """What to ask for next time, by what it used."""
     events: Sequence[EventOut] | UnsetType = UNSET
 
 
@@ -184,12 +201,17 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         pty=spec.pty,
         tasks=spec.task_count,
         tasks_per_node=None if spec.gang is None else spec.gang.per_node,
+        nodes=None if spec.gang is None else spec.gang.nodes,
         topology=None if spec.gang is None else spec.gang.topology,
         gang=spec.gang is not None,
         fail_together=spec.fail_together,
         task_counts=job.task_counts,
         on_return=spec.on_return,
         grace_s=spec.grace_s,
+        stop_signal=spec.stop_signal,
+        warn_signal=None if spec.warn is None else spec.warn.signal,
+        warn_s=None if spec.warn is None else spec.warn.before_s,
+        warn_main=spec.warn is not None and spec.warn.main,
         status=job.status,
         cause=job.cause,
         reason=reason_of(job) if known else None,
@@ -213,13 +235,16 @@ def whole_job_out(  # noqa: PLR0917  all that there is of it
     used: Sequence[Usage],
     tasks: Sequence[TaskView],
 ) -> JobOut:
-    """`tasks`: of a job of several, the first ones."""
+    """`tasks`: the first ones."""
     out = job_out(job, sight)
     if len(job.spec.groups) > 1:
         out.groups = [group_out(group, sight) for group in job.spec.groups]
-    if tasks:
+    if job.spec.task_count > 1:
         out.task_list = [task_out(job, task, sight) for task in tasks]
+    elif tasks and sight is not Sight.OUTLINE:
+        out.last_saved_at = optional_rfc3339(tasks[0].checkpoint_ms)
     out.attempts = attempts_out(job, attempts, used, sight)
+    out.advice = advice_of(job, attempts) if sight is not Sight.OUTLINE else []
     out.events = [event_out(event, sight) for event in events]
     out.giving_way = any(
         attempt.state is AttemptState.STOPPING and attempt.stop_cause is Cause.PREEMPTED
@@ -264,6 +289,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
         peak_memory_mb=told.peak_memory_mib if told else None,
         mem_limit_mb=told.memory_limit_mib if told else None,
         gpu_busy_s=None if told is None or told.gpu_ms is None else told.gpu_ms / 1000,
+        use=use_out(told.use) if told else None,
     )
 
 

@@ -26,6 +26,7 @@ from tgpu.api.routes import (
     tenants,
     terminal,
     tokens,
+    use,
     whoami,
     windows,
 )
@@ -39,6 +40,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
         *tasks.ENDPOINTS,
         *cancel.ENDPOINTS,
         *logs.ENDPOINTS,
+        *use.ENDPOINTS,
         *terminal.ENDPOINTS,
         *nodes.ENDPOINTS,
         *queues.ENDPOINTS,

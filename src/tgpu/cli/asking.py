@@ -30,6 +30,13 @@ _FLAGS = (
     ("--time", "time", "DURATION", "stop it after this, such as 2h or 1-12:00:00"),
     ("--max-wait", "max_wait", "DURATION", "give up if it has not started after this"),
     ("--grace", "grace", "DURATION", "from SIGTERM to SIGKILL when it is stopped"),
+    ("--stop-signal", "stop_signal", "SIGNAL", "what it gets instead of SIGTERM, such as USR1 or INT"),
+    (
+        "--signal",
+        "signal",
+        "[main:]SIG[@S]",
+        "warn it S seconds (60) before its time limit, all of it or its main process",
+    ),
     ("--image", "image", "IMAGE", "run it in a container of this image"),
     ("--shm-size", "shm_size", "SIZE", "shared memory of the container, such as 8G (default: 64M)"),
     ("--network", "network", "NET", "network of the container: bridge, host, none, or as your site has it"),
@@ -41,7 +48,7 @@ _FLAGS = (
     ("--nodes", "nodes", "N", "on so many nodes, which start together: one task on each, unless said"),
     ("--gpus-per-node", "gpus_per_node", "N", "with --nodes: GPUs on each, shared by its tasks"),
     ("--ntasks", "ntasks", "N", "so many tasks in all, which start together"),
-    ("--ntasks-per-node", "ntasks_per_node", "N", "at most so many of them on one node"),
+    ("--ntasks-per-node", "ntasks_per_node", "N", "so many on each node with --nodes, else at most"),
     ("--topology", "topology", "LABEL", "all its nodes have one value of this label, such as rack"),
 )
 _REPEATED = (

@@ -77,10 +77,14 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "started", words.local_time(job.get("started_at"))
     yield "ended", words.local_time(job.get("ended_at"))
     yield ("ran" if job.get("started_at") else "waited"), rows.elapsed(job, now)
+    yield "last saved", words.ago(job.get("last_saved_at"), now)
     yield "starting", str(job.get("starting_note") or "")
     yield "node", str(job.get("assigned_node_id") or "")
     yield "gpus", ",".join(map(str, job.get("devices") or []))
+    yield "using", str(job.get("using") or "")
     yield "outcome" if job["status"] in _FINAL else "reason", _reason(job)
+    for sentence in job.get("advice") or ():
+        yield "advice", sentence
 
 
 def _reason(job: dict[str, Any]) -> str:
@@ -124,7 +128,10 @@ def _tasks(job: dict[str, Any]) -> str:
     parts = [words.plural_number(count, "task")]
     parts += [f"{group['tasks']} {group['name']}" for group in job.get("groups") or ()]
     parts += ["which start together"] if job.get("gang") and count > 1 else []
-    parts += [f"at most {job['tasks_per_node']} on a node"] if job.get("tasks_per_node") else []
+    if job.get("nodes"):
+        parts.append(f"{job['tasks_per_node']} on each of {job['nodes']} nodes")
+    elif job.get("tasks_per_node"):
+        parts.append(f"at most {job['tasks_per_node']} on a node")
     parts += [f"all in one {job['topology']}"] if job.get("topology") else []
     parts += ["each goes on if another fails"] if job.get("fail_together") is False else []
     return ", ".join(parts)
@@ -136,6 +143,11 @@ def _limits(job: dict[str, Any]) -> str:
         for name, label in (("time_limit_s", "runs"), ("max_wait_s", "waits"), ("grace_s", "grace"))
         if job.get(name) is not None
     ]
+    parts += [f"stopped by SIG{job['stop_signal']}"] if job.get("stop_signal") else []
+    if job.get("warn_signal"):
+        whom = " to its main process" if job.get("warn_main") else ""
+        before = words.duration(job.get("warn_s") or 0)
+        parts.append(f"warned by SIG{job['warn_signal']}{whom} {before} before its end")
     parts += _most(job)
     parts += ["never tried again"] if job.get("requeue") is False else []
     parts += ["lives at most once"] if job.get("once") else []

@@ -149,6 +149,23 @@ def _what_rules_are_like(name: str, text: str) -> str:
     return f"{name} must be a list of rules, each such as {', '.join(_RULE_EXAMPLES)}; got {text!r}"
 
 
+def _stop_signal(name: str, value: object) -> str:
+    from tgpu.domain.signals import signal_name  # noqa: PLC0415  only who uses it
+
+    return signal_name(name, _text(name, value))
+
+
+def _warning(name: str, value: object) -> dict[str, object]:
+    """`[main:]SIGNAL[@SECONDS]`: what is said of it, by field."""
+    from tgpu.domain.signals import warning_parts  # noqa: PLC0415  only who uses it
+
+    signal, before_s, main = warning_parts(name, _text(name, value))
+    fields: dict[str, object] = {"warn_signal": signal}
+    if before_s is not None:
+        fields["warn_s"] = before_s
+    return fields | ({"warn_main": True} if main else {})
+
+
 def _tasks(name: str, value: object) -> int:
     text = _text(name, value)
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= quantities.MAX_TASKS):
@@ -221,6 +238,10 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "fail_together": _flag,
     "on_return": _on_return,
     "grace_s": _seconds,
+    "stop_signal": _stop_signal,
+    "warn_signal": _warning,
+    "warn_s": _seconds,
+    "warn_main": _flag,
     "tenant_id": _text,
 }
 ALIASES = {
@@ -250,6 +271,7 @@ ALIASES = {
     "time_limit": "time_limit_s",
     "max_wait": "max_wait_s",
     "grace": "grace_s",
+    "signal": "warn_signal",
     "tenant": "tenant_id",
     "ntasks": "tasks",
     "ntasks_per_node": "tasks_per_node",
@@ -268,6 +290,7 @@ _FRIENDLY = {
     "time_limit_s": "time",
     "max_wait_s": "max_wait",
     "grace_s": "grace",
+    "warn_signal": "signal",
     "tenant_id": "tenant",
     "secret_env": "secrets",
 }
@@ -310,9 +333,13 @@ def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
             raise UsageError(f"{where}{key!r} says {name} a second time; keep one of them")
         said = f"{where}{key.replace('_', '-')}" if where == "--" else f"{where}{key}"
         try:
-            fields[name] = CONVERT[name](said, value)
+            meant = CONVERT[name](said, value)
         except BadQuantityError as error:
             raise UsageError(str(error)) from None
+        several = meant if CONVERT[name] is _warning and isinstance(meant, dict) else {name: meant}
+        if again := fields.keys() & several.keys():
+            raise UsageError(f"{where}{key!r} says {min(again)} a second time; keep one of them")
+        fields |= several
     return fields
 
 

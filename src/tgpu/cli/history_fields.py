@@ -73,6 +73,12 @@ FIELDS = {
         Field("cpu-time", "duration", "CPU time used (with --attempts)"),
         Field("mem", "size", "the memory it asked for"),
         Field("peak-mem", "size", "the most memory it used (with --attempts)"),
+        Field("needed-mem", "size", "the same without files that need not stay in memory (with --attempts)"),
+        Field("cpu-mean", "number", "how many CPUs it used over its time (with --attempts)"),
+        Field("cpu-peak", "number", "how many CPUs it used at most (with --attempts)"),
+        Field("gpu-mem", "size", "the most memory it used on one GPU (with --attempts)"),
+        Field("disk-read", "size", "what it read from disks (with --attempts)"),
+        Field("disk-written", "size", "what it wrote to disks (with --attempts)"),
         Field("disk", "size", "the disk it asked for"),
         Field("pool", "text", "the pool it asked for"),
         Field("tries", "number", "how many attempts it had"),
@@ -140,6 +146,7 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
 
 
 def _of_attempt(attempt: dict[str, Any]) -> Facts:
+    use = attempt.get("use") or {}
     return {
         "attempt": attempt,
         "id": attempt["attempt_id"],
@@ -149,6 +156,12 @@ def _of_attempt(attempt: dict[str, Any]) -> Facts:
         "gpu-busy": attempt.get("gpu_busy_s"),
         "cpu-time": attempt.get("cpu_time_s"),
         "peak-mem": attempt.get("peak_memory_mb"),
+        "needed-mem": use.get("memory_peak_mb"),
+        "cpu-mean": use.get("cpu_mean"),
+        "cpu-peak": use.get("cpu_peak"),
+        "gpu-mem": use.get("gpu_memory_peak_mb"),
+        "disk-read": use.get("disk_read_mb"),
+        "disk-written": use.get("disk_written_mb"),
         "lost": attempt.get("lost_s"),
     }
 

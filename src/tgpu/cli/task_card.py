@@ -47,6 +47,8 @@ def task_card(screen: Screen, job: dict[str, Any], task: dict[str, Any]) -> Iter
         ("tries", str(task.get("attempt_count") or "")),
         ("started", words.local_time(task.get("started_at"))),
         ("ended", words.local_time(task.get("ended_at"))),
+        ("using", task.get("using") or ""),
+        ("last saved", words.ago(task.get("last_saved_at"), time.time())),
         ("reason", task.get("reason") or ""),
     )
     for label, value in facts:

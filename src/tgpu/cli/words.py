@@ -53,6 +53,12 @@ def local_time(moment: str | None) -> str:
     return "-" if stamp is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
 
 
+def ago(moment: str | None, now: float) -> str:
+    """`3m05s ago`; a dash where nothing is known."""
+    stamp = timestamp(moment)
+    return "-" if stamp is None else f"{duration(now - stamp)} ago"
+
+
 def zoned_time(moment: str | None) -> str:
     """`2026-07-25 14:03 CEST`: on this machine's clock, and which one that is."""
     stamp = timestamp(moment)

@@ -158,6 +158,11 @@ class Client(TenancyCalls, AccountingCalls):
         output = Output(self, job_id, stream, attempt=attempt, tail=tail)
         return output.follow() if follow else output.read()
 
+    def use(self, job_id: int, *, task: int | None = None, attempt: int | None = None) -> dict[str, Any]:
+        """How a task's use went, up to now or to its end: columns, with a value for each stretch of time.
+        Raises TgpuError 404 if nothing was measured."""
+        return self._dict("GET", f"/jobs/{job_id}/use", query={"task": task, "attempt": attempt})
+
     def why(self, job_id: int) -> dict[str, Any]:
         return self._dict("GET", f"/jobs/{job_id}/why")
 

@@ -15,6 +15,7 @@ _MOST_AGING = 1_000_000
 MOST_OVERCOMMIT_MILLI = 100 * MILLI
 _MOST_CELSIUS = 1000
 _MOST_ECC_ERRORS = 1_000_000_000
+_MOST_SAMPLE_S = 3600
 _MOST_PIDS = 4_194_304  # no kernel has more
 _OTHERS_MAY = ("details", "logs", "cancel")
 
@@ -36,11 +37,25 @@ def _some_time(name: str, text: str) -> None:
     _at_least(name, seconds(name, text), 1, text, "1s")
 
 
+def _an_hour(name: str, text: str) -> None:
+    _at_least(name, seconds(name, text), 3600, text, "1h")
+
+
+def _checkpoint_root(name: str, path: str) -> None:
+    if path not in {"", "off"} and (not path.startswith("/") or path == "/"):
+        raise BadQuantityError(f"{name} takes a whole path below /, off, or nothing; got {path!r}")
+
+
 def _up_to(maximum: int) -> Callable[[str, int], None]:
     def check(name: str, number: int) -> None:
         bounded(name, number, maximum, written=number)
 
     return check
+
+
+def _sample(name: str, number: float) -> None:
+    if not 1 <= number <= _MOST_SAMPLE_S:
+        raise BadQuantityError(f"{name} must be between 1 and {_MOST_SAMPLE_S} seconds; got {number:g}")
 
 
 def _reserve(name: str, text: str) -> None:
@@ -91,11 +106,14 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "mount_allow": _mountable,
     "container_networks": _networks,
     "container_keep": _duration,
+    "checkpoint_root": _checkpoint_root,
+    "checkpoint_keep": _an_hour,
     "gpu_recovery": _duration,
     "gpu_too_hot": _up_to(_MOST_CELSIUS),
     "gpu_ecc_errors": _up_to(_MOST_ECC_ERRORS),
     "foreign_gpu_floor": mib,
     "task_pids": _up_to(_MOST_PIDS),
+    "sample_s": _sample,
     "memory_reserve": _reserve,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

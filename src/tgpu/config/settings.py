@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
+from tgpu.config.checkpoint_settings import CheckpointSettings
 from tgpu.config.container_settings import CONTAINER_CHOICES, ContainerSettings
 from tgpu.config.gang_settings import GangSettings
 from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
@@ -18,6 +19,7 @@ from tgpu.config.setting import setting as _setting
 from tgpu.config.settings_file import settings_file
 from tgpu.config.tiers import TierSettings, tiers_of
 from tgpu.config.toml_words import in_toml
+from tgpu.config.use_settings import UseSettings
 from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import BadQuantityError
 
@@ -31,7 +33,9 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ContainerSettings, GangSettings, GpuSettings, IsolationSettings):
+class Settings(
+    CheckpointSettings, ContainerSettings, GangSettings, GpuSettings, IsolationSettings, UseSettings
+):
     """Key `x` is `x = …` in the file and `TGPU_X` in the environment."""
 
     home: Path
@@ -214,7 +218,7 @@ class Settings(ContainerSettings, GangSettings, GpuSettings, IsolationSettings):
 
 
 _TABLES = ("home", "pools", "tiers", "prices")
-_PARTS = (ContainerSettings, GangSettings, GpuSettings, IsolationSettings)
+_PARTS = (CheckpointSettings, ContainerSettings, GangSettings, GpuSettings, IsolationSettings, UseSettings)
 _GROUPED = {item.name for part in _PARTS for item in fields(part)}
 KEYS = tuple(
     item

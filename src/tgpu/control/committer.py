@@ -10,6 +10,7 @@ from tgpu.core.picture import Picture, Placed
 from tgpu.core.plan import Plan, Preempt
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy
+from tgpu.domain.exit_words import ON_BURST
 from tgpu.domain.lifecycle import Cause
 from tgpu.store.lost import AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, Batch, Receipt, StopOrdered, Store
@@ -77,6 +78,7 @@ def _make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:
     for victim in preempt.victims:
         placed = picture.live(victim)
         assert placed is not None, "a plan stops only who is there"
+        placed.stop_detail = ON_BURST if placed.task.burst else ""
         picture.stopping(placed, Cause.PREEMPTED)
         turn.batch.stop_ordered.append(StopOrdered(victim, Cause.PREEMPTED, by))
 

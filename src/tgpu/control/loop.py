@@ -302,10 +302,10 @@ class Control:
         self._observer.observe_decision(self.stopwatch() - began)
 
     async def _planned(self, turn: Turn, *, whole: bool) -> Plan:
-        """In a thread if by compiled code, which lets go of the interpreter: nodes and users are served
-        meanwhile. Nothing touches the picture before it is done."""
+        """A whole one in a thread if by compiled code, which lets go of the interpreter: nodes and users are
+        served meanwhile, and nothing touches the picture. Others are done before a thread had begun."""
         decide = partial(committer.decide, self.picture, self.policy, turn, whole=whole, engine=self.engine)
-        if self.engine is PLAIN:
+        if self.engine is PLAIN or not whole:
             return decide()
         async with self.planning:
             return await asyncio.to_thread(decide)

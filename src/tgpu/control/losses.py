@@ -19,7 +19,7 @@ task has been frozen by its supervisor before another attempt of it is placed:
 from dataclasses import replace
 from itertools import takewhile
 
-from tgpu.control import gangs, outcome
+from tgpu.control import checkpoints, gangs, outcome
 from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on, let_go
@@ -154,6 +154,7 @@ def lose(picture: Picture, node_id: str, silent_s: float, turn: Turn) -> None:
 def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None:
     """Its task waits again where it stood in line; one that was to be cancelled is closed instead."""
     how = Exit(Cause.NODE_LOST, detail=detail, started_ms=placed.started_ms, ended_ms=picture.now_ms)
+    how = checkpoints.at_end(picture, placed, how, turn)
     task = picture.release(placed.task.task_id).task
     wanted, words = task.cancel_by is None, outcome.in_words(how, task)
     again = task.requeue

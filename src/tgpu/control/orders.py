@@ -12,6 +12,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.domain.priority import grace_s
+from tgpu.domain.signals import TERM
 from tgpu.protocol.gangs import GangPlace, Go
 from tgpu.protocol.messages import Launch, Orders, Stop
 from tgpu.store.port import StoreUnavailableError
@@ -167,4 +168,6 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         gang=place,
         pty=spec.pty,
         container=group.container,
+        stop_signal=spec.stop_signal or TERM,
+        warn=spec.warn,
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tgpu.control import device_health, gangs, outcome, returns
+from tgpu.control import checkpoints, device_health, gangs, outcome, returns
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
@@ -111,12 +111,15 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     elif started_ms is not None:
         picture.started(placed, started_ms)
         turn.batch.started.append(Started(placed.attempt_id, started_ms))
+    if report.phase is not Phase.ENDED:
+        checkpoints.heard(picture, placed, report.checkpoint_ms, turn)
     if report.spot is not None and placed.task.gang is not None:
         turn.in_gangs.append((placed, report))
     return True
 
 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
+    how = checkpoints.at_end(picture, placed, how, turn)
     task = placed.task
     picture.release(task.task_id)
     on_gpu_failure = picture.policy.on_gpu_failure

@@ -166,4 +166,5 @@ def _take_back(picture: Picture, task: TaskBrief, attempt: Attempt, started_ms: 
             attempt.assigned_ms,
         )
     )
-    turn.batch.returned.append(AttemptReturned(attempt.attempt_id, started_ms))
+    reserve_gpu_ms = picture.policy.gpu_ms(task)
+    turn.batch.returned.append(AttemptReturned(attempt.attempt_id, started_ms, reserve_gpu_ms))

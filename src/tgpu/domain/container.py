@@ -21,7 +21,9 @@ _IMAGE = re.compile(
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-_NOT_OVER = ("/proc", "/sys", "/dev")
+HOSTFILE = "/run/tgpu/hostfile"
+"""Where a container of a gang finds the file that names the hosts of its gang."""
+_NOT_OVER = ("/proc", "/sys", "/dev", "/run/tgpu")
 _SHOWN = 80
 
 

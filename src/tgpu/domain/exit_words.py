@@ -4,6 +4,8 @@ from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.quantities import time_in_words
 
+ON_BURST = "it ran on the burst"
+"""What the node of a task is told that gives way for that, and not for its class."""
 _PLAIN = {
     Cause.PREEMPTED: "gave way to a task of a higher class",
     Cause.COULD_NOT_START: "could not be started",
@@ -21,12 +23,11 @@ _PLAIN = {
 def in_words(ended: Exit, by: str | None, time_limit_s: int | None, *, burst: bool = False) -> str:
     """`by`: who asked for it to be cancelled, if somebody did. `burst`: it ran beyond its tenant's quota.
     With what the supervisor had to add."""
-    if burst and ended.cause is Cause.PREEMPTED:
-        words = "gave way: it ran on the burst"
-    else:
-        words = _cause(ended, by, time_limit_s)
-    if ended.detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
-        return f"{words}: {ended.detail}"
+    words, detail = _cause(ended, by, time_limit_s), ended.detail
+    if ended.cause is Cause.PREEMPTED and (burst or detail.startswith(ON_BURST)):
+        words, detail = f"gave way: {ON_BURST}", detail.removeprefix(ON_BURST).removeprefix("; ")
+    if detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
+        return f"{words}: {detail}"
     return words
 
 

@@ -8,6 +8,8 @@ from tgpu.domain.container import Container
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.signals import Warn
+from tgpu.domain.use import Use
 
 
 class LabelOp(StrEnum):
@@ -75,6 +77,8 @@ class Gang:
     """Whether one that was lost is replaced while the others run on; else all of them start anew."""
     over: int = 0
     """How many of its tasks were over when this was read; the others are to be known."""
+    nodes: int | None = None
+    """On so many nodes, each of which gets `per_node` of them; None: on as many as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,10 @@ class JobSpec:
     """Its tasks run whole or not at all; None: each for itself."""
     fail_together: bool = True
     """Of a gang: once one of its tasks fails, the others are stopped; if one is lost, all start anew."""
+    stop_signal: str | None = None
+    """What its tasks get before SIGKILL, by its name without SIG; None: SIGTERM."""
+    warn: Warn | None = None
+    """A signal some time before their time limit."""
 
     @property
     def task_count(self) -> int:
@@ -236,6 +244,10 @@ class Exit:
     """Busy milliseconds of its devices, added up; None if nobody measured."""
     memory_limit_mib: int | None = None
     """What it was held to; None: nothing, or nobody says."""
+    checkpoint_ms: int | None = None
+    """When it last saved its work, if it ever said so."""
+    use: Use | None = None
+    """What it did with what it had; None of one that was over at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +311,8 @@ class TaskView:
     cause: Cause | None = None
     """Why it was closed without having run, if it was."""
     detail: str = ""
+    checkpoint_ms: int | None = None
+    """When it last saved its work, if it said so."""
 
 
 @dataclass(frozen=True, slots=True)

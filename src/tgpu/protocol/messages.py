@@ -14,6 +14,7 @@ from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity, DeviceSigns
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.signals import TERM, Warn
 from tgpu.protocol.gangs import GangPlace, Go, Spot
 from tgpu.protocol.shells import (
     CloseShell,
@@ -52,6 +53,8 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """Of a gang, once it is prepared: where the others reach it."""
     master: Spot | None = None
     """Of a gang, once it was told to go: where they meet."""
+    checkpoint_ms: int | None = None
+    """When its task last saved its work, by the node's clock."""
 
 
 class NodeUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,6 +203,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     container: Container | None = None
     gang: GangPlace | None = None
     """It is one of a gang: it is only prepared, and started by `Orders.go`."""
+    stop_signal: str = TERM
+    """What it gets before SIGKILL."""
+    warn: Warn | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,13 @@
 """One runner made of two: processes, and containers where the node has an engine for them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.burden import Burden
+from tgpu.runner.look import Look
 from tgpu.runner.port import AttemptEnded, CouldNotPrepareError, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.process import ProcessRunner
 from tgpu.runner.shell_port import Shell, ShellOrder
@@ -66,6 +68,11 @@ class BothRunners:
         else:
             raise CouldNotPrepareError(_NO_ENGINE)
 
+    def drop(self, attempt: str) -> None:
+        self._processes.drop(attempt)
+        if self._containers is not None:
+            self._containers.drop(attempt)
+
     def launch(self, spec: LaunchSpec) -> None:
         if spec.container is None:
             self._processes.launch(spec)
@@ -96,10 +103,21 @@ class BothRunners:
             return self._containers.read_log(attempt, stream, offset, max_bytes)
         return self._processes.read_log(attempt, stream, offset, max_bytes)
 
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:
+        looks = dict(await self._processes.look(attempts))
+        if self._containers is not None:
+            looks |= await self._containers.look([one for one in attempts if one not in looks])
+        return looks
+
     async def open_shell(self, order: ShellOrder) -> Shell:
         if self._containers is not None and order.attempt in self._containers:
             return await self._containers.open_shell(order)
         return await self._processes.open_shell(order)
+
+    async def burdens(self) -> list[Burden]:
+        """How heavily all that runs here, in whichever way, weighs on this node's memory."""
+        found = await asyncio.to_thread(self._processes.burdens)
+        return found if self._containers is None else found + await self._containers.burdens()
 
     async def sweep_logs(self, older_than_days: float) -> int:
         running = () if self._containers is None else self._containers.running()

@@ -7,13 +7,13 @@ and output are the agent's business; the supervisor says only how it ended.
 
 import os
 import select
-import signal
 import sys
 from _socket import AF_UNIX, CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as raw_socket
 
 from tgpu.runner import calls, namespaces, task
 from tgpu.runner.cgroups.enclosure import Enclosure
+from tgpu.runner.light import signal
 from tgpu.runner.place import Order, Place, take_frame
 from tgpu.runner.terminal import Terminal, Viewer
 

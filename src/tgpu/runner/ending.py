@@ -1,10 +1,10 @@
 """When a task's tree is ended, and how: told to, out of time, or left over when its main process is gone."""
 
 import os
-import signal
 import time
 
 from tgpu.runner import records, tree
+from tgpu.runner.light import signal
 from tgpu.runner.place import Order, Place
 
 LEFTOVER_GRACE_S = 2.0
@@ -18,13 +18,17 @@ SHUTDOWN = ("rebooted", "it was told to end by the system, most likely because t
 
 
 class Ending:
-    """SIGTERM to the whole tree, a grace, then SIGKILL until nobody is left."""
+    """A warning before the time limit, if it is to have one; at the end its stop signal (SIGTERM, unless it
+    has chosen another) to the whole tree, a grace, then SIGKILL until nobody is left."""
 
     def __init__(self, place: Place, order: Order) -> None:
         self._place = place
         self._order = order
         self._pid = os.getpid()
         self._deadline = time.monotonic() + order.time_limit_s if order.time_limit_s is not None else None
+        self._warn_at: float | None = None
+        if self._deadline is not None and order.warn is not None:
+            self._warn_at = self._deadline - order.warn[1]
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
         self._in_cgroup = False
@@ -32,6 +36,8 @@ class Ending:
         self.reason: tuple[str, str] | None = None
         """Cause and detail; the first reason stays, whatever comes later."""
         self.gave_up = False
+        self.main = -1
+        """The task's main process, once it runs."""
 
     def read_stop(self) -> tuple[str, str] | None:
         """What the agent has written down for this attempt, if anything."""
@@ -93,14 +99,24 @@ class Ending:
             self._kill(now)
 
     def _look_at_limit(self, now: float) -> None:
+        if self._warn_at is not None and now >= self._warn_at:
+            self._warn_at = None
+            self._warn()
         if self.reason is None and self._deadline is not None and now >= self._deadline:
             limit = f"it ran longer than its limit of {self._order.time_limit_s} s"
             self._begin(("time-limit", limit), now)
 
     def until_next_ms(self, *, main_ended: bool) -> float | None:
         """How long nothing is due; None: for ever."""
-        due = self._deadline if self._kill_at is None and not main_ended else self._kill_at
+        limit = self._deadline if self._warn_at is None else self._warn_at
+        due = limit if self._kill_at is None and not main_ended else self._kill_at
         return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
+
+    def _warn(self) -> None:
+        warn = self._order.warn
+        if warn is not None and self.reason is None:
+            number, _, main_only = warn
+            tree.warn([self.main] if main_only else tree.descendants(self._pid), number)
 
     def _begin(self, reason: tuple[str, str], now: float) -> None:
         """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
@@ -110,7 +126,7 @@ class Ending:
             self._kill_at = now
             return
         self._kill_at = now + self._order.grace_s
-        tree.terminate(self._pid, wake=not self._frozen)
+        tree.terminate(self._pid, wake=not self._frozen, number=self._order.stop_signal)
 
     def _kill(self, now: float) -> None:
         if self._in_cgroup and self._place.cgroups is not None:

@@ -5,11 +5,12 @@ machine's tasks running; a reboot of the machine ends them all.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.look import Look
 from tgpu.runner.port import (
     HAD_BEFORE,
     AttemptEnded,
@@ -172,6 +173,9 @@ class FakeRunner:
         if spec.attempt in self._machine.unprepared:
             raise CouldNotPrepareError(self._machine.unprepared[spec.attempt])
 
+    def drop(self, attempt: str) -> None:
+        """Nothing was prepared."""
+
     def launch(self, spec: LaunchSpec) -> None:
         self._machine.start(spec)
 
@@ -191,6 +195,9 @@ class FakeRunner:
         data = output if stream == "stdout" else b""
         begin = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
         return LogPart(begin, data[begin : begin + max_bytes])
+
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:  # noqa: ARG002  on paper nothing is used
+        return {}
 
     async def open_shell(self, order: ShellOrder) -> Shell:
         raise ShellRefusedError(f"{order.attempt} is a run on paper: nobody can be inside it")

@@ -38,6 +38,9 @@ class Folders:
     def __init__(self, folder: Path) -> None:
         self._claims = folder / records.CLAIMS
         self._stops = folder / records.STOPS
+        self._draft = self._stops / ".draft"
+        self._drafted: str | None = None
+        """What stands in it."""
         self._tmp = folder / private_tmp.FOLDER
         for path in (self._claims, self._stops):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,11 +54,25 @@ class Folders:
         return (self._claims / attempt).exists()
 
     def order_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
-        """Written whole before anybody can see it; the supervisor looks for it before it starts its task."""
-        draft = self._stops / f".{attempt}"
+        """Written whole before anybody can see it; the supervisor looks for it before it starts its task.
+        Many are often stopped for one reason: they share a file, since a name costs less than an inode."""
         when = records.AT_ONCE if at_once else ""
-        draft.write_text(f"{cause}\n{detail[: records.DETAIL_MAX]}{when}", "utf-8", errors="replace")
-        draft.rename(self._stops / attempt)
+        text = f"{cause}\n{detail[: records.DETAIL_MAX]}{when}"
+        if text != self._drafted:
+            self._write_draft(text)
+        try:
+            os.link(self._draft, self._stops / attempt)
+        except OSError:  # it was stopped for another reason before, or no more names can be had
+            self._write_draft(text)
+            self._drafted = None
+            self._draft.rename(self._stops / attempt)
+
+    def _write_draft(self, text: str) -> None:
+        """Anew: the last one has other names by now."""
+        self._drafted = None
+        self._draft.unlink(missing_ok=True)
+        self._draft.write_text(text, "utf-8", errors="replace")
+        self._drafted = text
 
     def drop_tmp(self, attempts: Iterable[str]) -> None:
         for attempt in attempts:

@@ -1,5 +1,6 @@
 """The agent's side of isolation: what the machine offers, and a task's limits as supervisors read them."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from tgpu.runner.devices import barred, device_files
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
 
+CLOSE_TRIES, CLOSE_AGAIN_S = 20, 0.05
 OFF = "the setting cgroups is off"
 
 
@@ -39,20 +41,21 @@ class Isolation:
         return None if self._found is None else self._found.cgroups
 
     def prepare(self) -> None:
-        """Makes the folders for the tasks' groups."""
+        """Makes the folders for the tasks' groups, without those of tasks that are over. Only for the holder
+        of the lock: others may be about to remove those folders."""
         self._found = detect(self._cluster_id) if self._uses_cgroups else Detected(None)
         if self._found.why:
             logger("runner").warning("limits-not-enforced", why=self._found.why)
-
-    def tidy(self) -> None:
-        """Removes what tasks left that are over. Only for the holder of the lock: a group is empty, too, just
-        before its task is started."""
         if self.cgroups is not None:
             self.cgroups.tidy()
 
-    def close(self) -> None:
-        if self.cgroups is not None:
-            self.cgroups.close()
+    async def close(self, lock: Path) -> None:
+        """Leaves nothing behind. Who may still start a task, or ends just now, is waited for; a task that
+        goes on has somebody who cleans up after it."""
+        for _ in range(CLOSE_TRIES):
+            if self.cgroups is None or self.cgroups.close_if_last(str(lock)):
+                return
+            await asyncio.sleep(CLOSE_AGAIN_S)
 
     def abilities(self) -> list[Ability]:
         """What tasks are held to here; nothing is known before `prepare`."""

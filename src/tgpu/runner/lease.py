@@ -10,12 +10,12 @@ know that time has passed, and goes on until its own clock says so.
 """
 
 import os
-import signal
 import sys
 import time
 
 from tgpu.runner import records
 from tgpu.runner.ending import Ending
+from tgpu.runner.light import signal
 from tgpu.runner.place import Order
 
 POLL_S = 0.5

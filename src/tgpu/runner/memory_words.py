@@ -1,6 +1,6 @@
 """Whether a task ran out of memory, and how that is told: by the kernel's own count, never by a signal."""
 
-import signal
+from tgpu.runner.light import signal
 
 MIB = 1 << 20
 

@@ -77,7 +77,7 @@ class Stream:
         try:
             file = self._create(path)
         except FileNotFoundError:
-            os.mkdir(self._folder, 0o700)
+            self._make_folder()
             file = self._create(path)
         older, self._older = self._older, self._path(self._begin) if self._file >= 0 else None
         closing, self._file = self._file, file
@@ -86,6 +86,12 @@ class Stream:
             os.close(closing)
         if older is not None:
             os.unlink(older)
+
+    def _make_folder(self) -> None:
+        try:
+            os.mkdir(self._folder, 0o700)
+        except FileExistsError:  # made meanwhile by the agent, which keeps something else there
+            return
 
     def _create(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -22,8 +22,8 @@ class Order:
     """One attempt to run."""
 
     __slots__ = (
-        "argv", "attempt", "bounds", "cwd", "env", "grace_s", "log_cap_bytes", "once", "pty", "secret_env",
-        "time_limit_s", "user",
+        "argv", "attempt", "bounds", "checkpoint_dir", "cwd", "env", "grace_s", "log_cap_bytes", "once",
+        "pty", "secret_env", "stop_signal", "time_limit_s", "user", "warn",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -40,6 +40,9 @@ class Order:
         secret_env: dict[str, str],
         pty: int,
         bounds: "Packed",
+        stop_signal: int,
+        warn: "WarnAt",
+        checkpoint_dir: str,
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -53,6 +56,9 @@ class Order:
         self.secret_env = secret_env
         self.pty = bool(pty)
         self.bounds = Bounds(*bounds)
+        self.stop_signal = stop_signal
+        self.warn = warn
+        self.checkpoint_dir = checkpoint_dir
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -106,17 +112,27 @@ class Place:
         self.journal = os.open(f"exits.{self.generation}", os.O_WRONLY | os.O_APPEND)
 
     def tell(self, message: bytes) -> bool:
-        """If nobody listens, which is False, the next agent reads the records."""
+        """If nobody listens, which is False, the next agent reads the records; one that is too busy to listen
+        reads them by and by."""
         try:
             self._socket.sendto(message, records.SOCKET)
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         return True
 
+    def tidy_if_last(self) -> None:
+        """Removes the tasks' groups, unless anybody is left who may start one."""
+        if self.cgroups is not None:
+            self.cgroups.close_if_last(records.LOCK)
+
 
 Packed = tuple[int, int, int, int, list[str] | None, str, int | None]
 """A task's limits, in the order of `Bounds`."""
-Content = str | int | None | list[str] | dict[str, str] | Packed
+WarnAt = tuple[int, int, int] | None
+"""A signal, how many seconds before the time limit, and whether it is for the main process alone."""
+Content = str | int | None | list[str] | dict[str, str] | Packed | WarnAt
 
 
 def frame(kind: bytes, *content: Content) -> bytes:

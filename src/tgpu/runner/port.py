@@ -1,13 +1,15 @@
 """The one way to start, stop and find again what runs on this node."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tgpu.domain.container import Container
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.signals import TERM, Warn
 from tgpu.runner.limits import NO_LIMITS, Limits
+from tgpu.runner.look import Look
 from tgpu.runner.shell_port import Shell, ShellOrder
 
 
@@ -34,7 +36,15 @@ class LaunchSpec:
     """What it runs in; None: as a process of this node."""
     gpus: tuple[str, ...] = ()
     """Its devices, by UUID: what its container is to see."""
+    hostfile: str = ""
+    """A file of this node that its container finds at `HOSTFILE`; empty: it has none."""
     limits: Limits = NO_LIMITS
+    stop_signal: str = TERM
+    """What it gets before SIGKILL, by its name."""
+    warn: Warn | None = None
+    """What it gets before its time limit."""
+    checkpoint_dir: str = ""
+    """A folder of its task's that outlives this attempt, made before it starts; empty: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,11 @@ class LogPart:
 class CouldNotPrepareError(Exception):
     """The task cannot start here; the text says why."""
 
+    def __init__(self, why: str, cause: Cause = Cause.COULD_NOT_START) -> None:
+        """`cause`: another one if that is not the task's doing."""
+        super().__init__(why)
+        self.cause = cause
+
 
 class Runner(Protocol):
     """Launching the same attempt twice runs it once, across restarts too."""
@@ -97,14 +112,18 @@ class Runner(Protocol):
         CouldNotPrepareError."""
         ...
 
+    def drop(self, attempt: str) -> None:
+        """One that was prepared, or is being, will not be launched. Harmless if nothing was."""
+        ...
+
     def launch(self, spec: LaunchSpec) -> None:
         """Returns at once. What cannot be started ends with Cause.COULD_NOT_START; what was forgotten, and
         may not run again, with HAD_BEFORE."""
         ...
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
-        """SIGTERM to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over. `at_once`:
-        no grace, also if that has begun."""
+        """Its stop signal to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over.
+        `at_once`: no grace, also if that has begun."""
         ...
 
     def forget(self, attempt: str) -> None:
@@ -118,6 +137,10 @@ class Runner(Protocol):
 
     def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
         """None if there is no such output here; a negative offset counts from the end."""
+        ...
+
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:
+        """What these use now, as far as they run and can be looked at."""
         ...
 
     async def open_shell(self, order: ShellOrder) -> Shell:

@@ -6,12 +6,13 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.signals import Warn, signal_number
 from tgpu.observe.logs import logger
 from tgpu.runner import logs, records, warm
 from tgpu.runner.abilities import Ability
@@ -23,7 +24,9 @@ from tgpu.runner.isolation import Isolation
 from tgpu.runner.journal import Journals, Message, decode
 from tgpu.runner.known import Known, Tracked
 from tgpu.runner.limits import Limits
-from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, frame
+from tgpu.runner.look import Look
+from tgpu.runner.look_tasks import look_at_tasks
+from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, WarnAt, frame
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.shell_port import Shell, ShellOrder, ShellRefusedError
 from tgpu.runner.survey import Surveyor
@@ -70,8 +73,6 @@ class ProcessRunner:
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
         # 1. Whoever ends from now on can tell us.
         self._loop = asyncio.get_running_loop()
-        self._isolation.prepare()
-        self._cgroups = self._isolation.cgroups
         for folder in (self._folder, self._logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known = Known(on_event)
@@ -82,7 +83,8 @@ class ProcessRunner:
         forget_other_boots(self._folder)
         # 2. Nothing is claimed from here on that the survey does not see.
         lock = await warm.take_lock(self._folder)
-        self._isolation.tidy()
+        self._isolation.prepare()
+        self._cgroups = self._isolation.cgroups
         self._journals.begin(self._boot)
         surveyor = Surveyor(
             self._folders, self._journals, self._boot, self._cluster_id, self._cgroups, self._now_ms
@@ -116,10 +118,13 @@ class ProcessRunner:
         if self._spawner is not None:
             await self._spawner.close()
         self._journals.close()
-        self._isolation.close()
+        await self._isolation.close(self._folder / records.LOCK)
 
     async def prepare(self, spec: LaunchSpec) -> None:
         """A process needs nothing before it starts."""
+
+    def drop(self, attempt: str) -> None:
+        """So nothing of it is left, either."""
 
     def launch(self, spec: LaunchSpec) -> None:
         if spec.attempt in self._known or not is_attempt(spec.attempt):
@@ -139,6 +144,9 @@ class ProcessRunner:
             dict(spec.secret_env),
             spec.pty,
             self._isolation.packed(spec.limits),
+            signal_number(spec.stop_signal),
+            _packed(spec.warn),
+            spec.checkpoint_dir,
         )
         tracked = Tracked(set(), order, reserved_mib=spec.limits.memory_mib)
         self._known.attempts[spec.attempt] = tracked
@@ -174,6 +182,11 @@ class ProcessRunner:
         if attempt not in self._known and not folder.is_dir() and not self._folders.is_claimed(attempt):
             return None
         return logs.read(folder, stream, offset, max_bytes)
+
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:
+        claims = {attempt: self._known.supervisor_of(attempt) for attempt in attempts}
+        running = {attempt: claim for attempt, claim in claims.items() if claim is not None}
+        return await asyncio.to_thread(look_at_tasks, running, self._cgroups) if running else {}
 
     async def open_shell(self, order: ShellOrder) -> Shell:
         if self._closed or self._known.supervisor_of(order.attempt) is None:
@@ -291,6 +304,10 @@ class ProcessRunner:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _packed(warn: Warn | None) -> WarnAt:
+    return None if warn is None else (signal_number(warn.signal), warn.before_s, warn.main)
 
 
 def _boot_id() -> str:

@@ -75,13 +75,21 @@ def exit_line(
     cpu_ms: int,
     peak_memory_mib: int,
     memory_limit_mib: int | None,
+    checkpoint_ms: int | None,
+    disks: tuple[int, int] | None,
 ) -> bytes:
+    """`disks`: bytes read and written, where that is worth telling."""
+
     def number(value: int | None) -> str:
         return "null" if value is None else str(value)
 
+    use = ""
+    if disks is not None:
+        use = f',"use":{{"disk_read_bytes":{disks[0]},"disk_written_bytes":{disks[1]}}}'
     return (
         f'{{"attempt":"{attempt}","exit":{{"cause":"{cause}","exit_code":{number(exit_code)}'
         f',"signal":{number(signal)},"detail":{encode_basestring_ascii(detail[:DETAIL_MAX])}'
         f',"started_ms":{number(started_ms)},"ended_ms":{ended_ms},"cpu_ms":{cpu_ms}'
-        f',"peak_memory_mib":{peak_memory_mib},"memory_limit_mib":{number(memory_limit_mib)}}}}}'
+        f',"peak_memory_mib":{peak_memory_mib},"memory_limit_mib":{number(memory_limit_mib)}'
+        f',"checkpoint_ms":{number(checkpoint_ms)}{use}}}}}'
     ).encode("ascii")

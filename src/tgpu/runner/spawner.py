@@ -8,12 +8,13 @@ fork being made for it.
 
 import gc
 import os
+import resource  # noqa: F401  `os.wait4` would load it, once in each supervisor
 import select
-import signal
 from _socket import socketpair
 
 from tgpu.runner import records, supervisor
 from tgpu.runner.desk import FREE, Desk
+from tgpu.runner.light import signal
 from tgpu.runner.place import JOURNAL, LAUNCH, PLACE, Place, take_frame
 
 READ = 1 << 18
@@ -21,6 +22,11 @@ FREE_MAX = 4
 """So many free supervisors are kept waiting,"""
 FREE_FOR_MS = 10_000
 """and for so long."""
+CROWD = 8 * len(os.sched_getaffinity(0))
+"""So many supervisors at their beginnings keep the machine busy: more would only be in each other's way.
+Whoever becomes free is waited for, instead of forking another,"""
+CROWD_FOR_S = 0.02
+"""but never for longer: they may all be held up, by a drive that does not answer, say."""
 
 
 def main(pipe: int, lock: int) -> None:
@@ -55,19 +61,20 @@ class Spawner:
         self._pipe = pipe
         self._lock = lock
         self._place: Place | None = None
-        self._poller = select.poll()
-        self._poller.register(pipe, select.POLLIN)
         self._desks: set[int] = set()
         """One connection to each supervisor that may still become free."""
         self._free: list[int] = []
+        self._said = select.epoll()
+        """Where it shows that one of them has said something."""
+        self._poller = select.poll()
+        self._poller.register(pipe, select.POLLIN)
+        self._poller.register(self._said.fileno(), select.POLLIN)
 
     def run(self) -> None:
         buffer = bytearray()
         while True:
             ready = [fd for fd, _ in self._poller.poll(FREE_FOR_MS if self._free else None)]
-            for fd in ready:  # first: whoever has just become free is better than a fork
-                if fd != self._pipe:
-                    self._hear(fd)
+            self._listen(0)  # first: whoever has just become free is better than a fork
             if self._pipe in ready:
                 data = os.read(self._pipe, READ)
                 if not data:
@@ -77,6 +84,13 @@ class Spawner:
                     self._obey(*taken)
             for desk in self._free[FREE_MAX if ready else 0 :]:
                 self._dismiss(desk)
+
+    def _listen(self, timeout_s: float) -> bool:
+        """Whether anybody had anything to say."""
+        heard = self._said.poll(timeout_s)
+        for desk, _ in heard:
+            self._hear(desk)
+        return bool(heard)
 
     def _hear(self, desk: int) -> None:
         """A supervisor is free, or its task turned out to be a long one."""
@@ -93,7 +107,7 @@ class Spawner:
         if desk in self._free:
             self._free.remove(desk)
         self._desks.remove(desk)
-        self._poller.unregister(desk)
+        self._said.unregister(desk)
         os.close(desk)
 
     def _obey(self, kind: bytes, message: bytes) -> None:
@@ -104,8 +118,14 @@ class Spawner:
             self._place.use_journal(message)
             for desk in list(self._free):  # theirs is the old one
                 self._dismiss(desk)
-        elif self._place is not None and kind == LAUNCH and not self._hand_over(message):
-            self._fork(self._place, message)
+        elif self._place is not None and kind == LAUNCH:
+            self._launch(self._place, message)
+
+    def _launch(self, place: Place, message: bytes) -> None:
+        while not self._hand_over(message):
+            if len(self._desks) < CROWD or not self._listen(CROWD_FOR_S):
+                self._fork(place, message)
+                return
 
     def _hand_over(self, message: bytes) -> bool:
         while self._free:
@@ -129,9 +149,10 @@ class Spawner:
         if child:
             os.close(theirs)
             self._desks.add(ours)
-            self._poller.register(ours, select.POLLIN)
+            self._said.register(ours, select.POLLIN)
             return
         try:
+            self._said.close()
             for fd in (self._pipe, ours, *self._desks):  # else others would not notice our spawner's end
                 os.close(fd)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -7,15 +7,15 @@ and the supervisor takes another order.
 
 import os
 import select
-import signal
 import time
 
-from tgpu.runner import memory_words, private_tmp, records, task
+from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
 from tgpu.runner.ending import Ending
 from tgpu.runner.lease import Lease
+from tgpu.runner.light import signal
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
@@ -25,6 +25,8 @@ FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
 RETRY_S = (0.1, 0.5, 2.0, 5.0)
 REASON_MAX = 2048
+BLOCK = 512
+"""What the kernel counts disks in, whatever they are made of."""
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -35,17 +37,20 @@ def serve(place: Place, desk: Desk, message: bytes | None) -> None:
     birth = records.birth_of(os.getpid()) or 0
     enclosure = place.enclosure()
     tmp = private_tmp.PrivateTmp() if place.private_tmp else None
+    heard = True
     while message is not None:
         supervisor = Supervisor(place, desk, Order.of(message), enclosure, tmp)
         if supervisor.claim(birth):
             supervisor.run()
-            supervisor.record()
+            heard = supervisor.record()
         else:
             desk.say_free()
         message = desk.next_order()
     enclosure.close()
     if tmp is not None:
         tmp.close()
+    if not heard:
+        place.tidy_if_last()  # the agent went before its last task: nobody else cleans up
 
 
 class Supervisor:
@@ -66,6 +71,7 @@ class Supervisor:
         self.status: int | None = None
         self.cpu_s = 0.0
         self.peak_kib = 0
+        self.blocks_read = self.blocks_written = 0
         self.alone = True
         """No process of the tree is left."""
         self.ran_on = False
@@ -133,12 +139,13 @@ class Supervisor:
             if self.tmp is not None:
                 self.tmp.enter()
             if place.own is not None and place.own.name == order.user and not self._must_fork():
+                checkpoint_folder.prepare(order.checkpoint_dir, place.own, order.env)
                 place.own.complete(order.env)
                 task.reveal(order.env, order.secret_env)
                 self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
             else:
                 self.main = self._fork(*ends)
-            self.alone = False
+            self.alone, self.ending.main = False, self.main
         finally:
             if self.tmp is not None:
                 self.tmp.leave()
@@ -188,6 +195,7 @@ class Supervisor:
             account = own if own is not None and own.name == order.user else task.Account(order.user)
             if order.pty:
                 os.dup2(out_end, 0)
+            checkpoint_folder.prepare(order.checkpoint_dir, account, order.env)
             os.dup2(out_end, 1)
             os.dup2(err_end, 2)
             account.complete(order.env)
@@ -301,13 +309,15 @@ class Supervisor:
                 return
             self.cpu_s += used.ru_utime + used.ru_stime
             self.peak_kib = max(self.peak_kib, used.ru_maxrss)
+            self.blocks_read += used.ru_inblock
+            self.blocks_written += used.ru_oublock
             if pid == self.main:
                 self.status = status
             elif self.companions is not None:
                 self.companions.reaped(pid, status)
 
-    def record(self) -> None:
-        """On disk first, and however long that takes; then the agent is told, if there is one."""
+    def record(self) -> bool:
+        """On disk first, and however long that takes; then the agent is told. False: there is none."""
         line = self._exit_line()
         waits = iter(RETRY_S)
         while True:
@@ -318,15 +328,17 @@ class Supervisor:
             except OSError:
                 self.desk.leave()  # nobody may wait for us as long as this takes
                 time.sleep(next(waits, RETRY_S[-1]))
+        if self.ending.reason is None:  # else another attempt may be about to use it
+            checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
         left_files = self.tmp is not None and not self.tmp.release(lasted=self.ran_on)
         if left_files:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
-        if not self.place.tell(line) and self.place.cgroups is not None:
-            self.place.cgroups.close()  # the agent went before its last task: nobody else cleans up
+        heard = self.place.tell(line)
         if left_files and self.tmp is not None:
             self.tmp.clear()
+        return heard
 
     def _exit_line(self) -> bytes:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
@@ -340,7 +352,8 @@ class Supervisor:
             cause, detail = "exited" if number is None else "signalled", ""
         peak_mib, limit_mib = self._peak_mib(), self.order.bounds.memory_limit_mib
         if code != 0 or self.ran_on:
-            kills, at_limit = self.enclosure.oom_kills(), self.enclosure.was_at_limit()
+            kills = self.enclosure.oom_kills()
+            at_limit = kills > 0 and self.enclosure.was_at_limit()
             cause, killed = memory_words.verdict(cause, number, kills, at_limit, peak_mib, limit_mib)
             detail = detail or killed
         lost = sum(stream.lost for stream in self.streams)
@@ -360,6 +373,8 @@ class Supervisor:
             cpu_ms=round(self.cpu_s * 1000),
             peak_memory_mib=peak_mib,
             memory_limit_mib=limit_mib or None,
+            checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
+            disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
         )
 
     def _peak_mib(self) -> int:

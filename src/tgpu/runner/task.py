@@ -7,8 +7,9 @@ that lives at most once, because only a process of its own can ask to die with i
 """
 
 import os
-import signal
 from ctypes import CDLL
+
+from tgpu.runner.light import signal
 
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36

@@ -6,16 +6,23 @@ So nobody leaves the tree, and the tree is empty exactly when the supervisor has
 """
 
 import os
-import signal
+
+from tgpu.runner.cgroups import files
+from tgpu.runner.light import signal
 
 FREEZE_ROUNDS = 50  # a fork bomb may outrun one pass; the caller comes again
 
 
-def descendants(root: int) -> list[int]:
+def families() -> dict[int, list[int]] | None:
+    """For several calls of `descendants`; None where the kernel tells each process's children."""
+    return None if _has_children_files() else _families()
+
+
+def descendants(root: int, family: dict[int, list[int]] | None = None) -> list[int]:
     """Parents before children; what forks meanwhile may be missing."""
     found: list[int] = []
     waiting = [root]
-    family = None if _has_children_files() else _families()
+    family = families() if family is None else family
     while waiting:
         pid = waiting.pop()
         children = _children(pid) if family is None else family.get(pid, [])
@@ -24,12 +31,20 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def terminate(root: int, *, wake: bool) -> None:
-    """SIGTERM to every descendant. `wake`: and SIGCONT, so that one that was stopped can obey."""
+def terminate(root: int, *, wake: bool, number: int = signal.SIGTERM) -> None:
+    """A signal to every descendant. `wake`: and SIGCONT, so that one that was stopped can obey."""
     for pid in descendants(root):
-        _send(pid, signal.SIGTERM)
+        _send(pid, number)
         if wake:
             _send(pid, signal.SIGCONT)
+
+
+def warn(pids: list[int], number: int) -> None:
+    """A signal to those of them that do something about it: of the others, most would die of it, such as the
+    shell around a program that saves its work."""
+    for pid in pids:
+        if _heeds(pid, number):
+            _send(pid, number)
 
 
 def stop(root: int) -> None:
@@ -66,6 +81,15 @@ def _send(pid: int, number: int) -> bool:
     return True
 
 
+def _heeds(pid: int, number: int) -> bool:
+    """Whether it catches the signal, or holds it back to be waited for; while a process waits for signals (as
+    `tini` does, to pass them on), they do not count as held back."""
+    status, waits_in = files.read(f"/proc/{pid}/status"), files.read(f"/proc/{pid}/wchan")
+    lines = [line for line in status.splitlines() if line.startswith(("SigCgt:", "SigBlk:"))]
+    handled = any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines)
+    return handled or waits_in.startswith("do_sigtimedwait")
+
+
 def _has_children_files() -> bool:
     me = os.getpid()
     return os.access(f"/proc/{me}/task/{me}/children", os.R_OK)
@@ -78,11 +102,7 @@ def _children(pid: int) -> list[int]:
     except OSError:  # it is gone, and its children are somebody else's by now
         return children
     for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                children += [int(word) for word in file.read().split()]
-        except OSError:
-            continue
+        children += map(int, files.read(f"/proc/{pid}/task/{thread}/children").split())
     return children
 
 

@@ -85,7 +85,7 @@ class Spawner(asyncio.Protocol):
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                env={},
+                env={"LD_BIND_NOW": "1"},  # else each supervisor would have to find all functions anew
                 pass_fds=(theirs.fileno(), lock),
             )
         os.close(lock)

@@ -93,6 +93,8 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         measure=lambda: asyncio.to_thread(inventory.measure),
         gpu_failure=inventory.gpu_failure,
         spots=NodeSpots(lambda: node_address(settings, member.dial.called), settings.run_dir / "gangs"),
+        checkpoints=runners.checkpoints,
+        uses=runners.uses,
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,
@@ -101,15 +103,18 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
     working = asyncio.create_task(agent.run())
     beside = [
         asyncio.create_task(
-            pressure.watch_for_ever(runners.processes, host.memory_left_mib, _memory_reserve(settings))
+            pressure.watch_for_ever(runners.both, host.memory_left_mib, _memory_reserve(settings))
         ),
         asyncio.create_task(sweep_for_ever(runners.both, settings.log_keep_days)),
+        asyncio.create_task(runners.uses.go_on()),
         asyncio.create_task(
             agent_status.keep_written(
                 settings, member.node_id, agent, lambda: member.dial.called, runners.abilities
             )
         ),
     ]
+    if runners.checkpoints is not None:
+        beside.append(asyncio.create_task(runners.checkpoints.sweep_for_ever()))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, working.cancel)

@@ -13,11 +13,10 @@ from tgpu.runner.both import BothRunners
 from tgpu.runner.docker.sockets import address
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
+from tgpu.runner.remains import CONTAINERS
 
 if TYPE_CHECKING:
     from tgpu.runner.docker.runner import DockerRunner
-
-_FOLDER = "containers"
 
 
 class NodeContainers:
@@ -52,7 +51,7 @@ class NodeContainers:
 
     def _make(self, cluster_id: str) -> "DockerRunner | None":
         """Nothing as long as there is neither an engine nor a record of what one ran."""
-        folder = self._settings.agent_dir / cluster_id / _FOLDER
+        folder = self._settings.agent_dir / cluster_id / CONTAINERS
         if self._find() is None and not folder.exists():
             return None
         from tgpu.runner.docker.body import House  # noqa: PLC0415  what talks to engines takes long to load

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+from tgpu.agent.checkpoints import NodeCheckpoints
 from tgpu.agent.inventory import Inventory, Owners
 from tgpu.agent.restraint import Restraint
+from tgpu.agent.use.uses import Uses
 from tgpu.config.settings import Settings
 from tgpu.domain.node import Device
+from tgpu.domain.quantities import seconds
 from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
@@ -25,12 +29,16 @@ class NodeRunners:
             pids=settings.task_pids, pin_cpus=settings.pin_cpus == "auto", devices=devices
         )
         self.containers = NodeContainers(settings, self._completed)
+        self.checkpoints = checkpoints_of(settings)
+        self.uses = Uses(settings.sample_s, inventory.gpu_shares)
         self.processes: list[ProcessRunner] = []
         self.both: list[BothRunners] = []
 
     def of_cluster(self, cluster_id: str) -> BothRunners:
         settings = self._settings
         self._inventory.owners = Owners(cluster_id)
+        if self.checkpoints is not None:
+            self.checkpoints.use_cluster(cluster_id)
         processes = ProcessRunner(
             records_dir=settings.agent_dir / cluster_id,
             logs_dir=settings.logs_dir / cluster_id,
@@ -41,6 +49,7 @@ class NodeRunners:
         )
         self.processes.append(processes)
         self.both.append(self.containers.with_containers(processes, cluster_id))
+        self.uses.open(settings.logs_dir / cluster_id, self.both[-1])
         return self.both[-1]
 
     def abilities(self) -> dict[str, str]:
@@ -51,3 +60,11 @@ class NodeRunners:
         uuids = {device.index: device.uuid for device in self._devices()}
         gpus = tuple(uuids.get(index, "") for index in spec.limits.devices or ())
         return replace(spec, limits=self._restraint.completed(spec.limits), gpus=gpus)
+
+
+def checkpoints_of(settings: Settings) -> NodeCheckpoints | None:
+    """Below the home beside the agent's own folder, which nobody else may enter."""
+    if settings.checkpoint_root == "off":
+        return None
+    root = Path(settings.checkpoint_root or settings.home / "checkpoints")
+    return NodeCheckpoints(root, seconds("checkpoint_keep", settings.checkpoint_keep))

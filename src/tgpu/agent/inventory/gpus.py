@@ -1,6 +1,6 @@
 """What is asked of a source of GPUs, whoever made them; and GPUs that are known by somebody's word alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,17 @@ class GpuProcess(NamedTuple):
     pid: int
     memory_mib: int | None
     """None: the driver does not tell."""
+
+
+class GpuProcesses(NamedTuple):
+    """Who is on one GPU, and what they do there."""
+
+    on_it: tuple[GpuProcess, ...]
+    percent: Mapping[int, int] | None
+    """How busy each keeps it, by pid; who is not among them does nothing. None: the driver does not tell."""
+
+
+NO_PROCESSES = GpuProcesses((), None)
 
 
 class Reported(NamedTuple):
@@ -61,6 +72,10 @@ class Gpus(Protocol):
         """None of a device that does not tell."""
         ...
 
+    def processes(self, indices: Sequence[int]) -> list[GpuProcesses]:
+        """What they have done since it was asked last."""
+        ...
+
     def reported(self) -> list[Reported]:
         """Since it was asked last; at once, from any thread."""
         ...
@@ -77,6 +92,9 @@ class UnseenGpus:
 
     def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
         return [None for _ in indices]
+
+    def processes(self, indices: Sequence[int]) -> list[GpuProcesses]:
+        return [NO_PROCESSES for _ in indices]
 
     def reported(self) -> list[Reported]:
         return []

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tgpu.agent.inventory.gpus import MIB, GpuProcess, GpuUse, Reported, Sight
+from tgpu.agent.inventory.busy_processes import BusyProcesses
+from tgpu.agent.inventory.gpus import MIB, GpuProcess, GpuProcesses, GpuUse, Reported, Sight
 from tgpu.agent.inventory.nvlink import Links, address_of, islands, links_of
 from tgpu.agent.inventory.xid_events import XidEvents
 from tgpu.domain.node import Device, DeviceSigns
@@ -26,6 +27,7 @@ class NvmlGpus:
         self._known: dict[int, Device] = {}
         self._links: dict[int, Links] = {}
         self._events = XidEvents(nvml)
+        self._busy = BusyProcesses(nvml)
         self._dead = (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED)
 
     def look(self) -> tuple[Sight, ...]:
@@ -41,6 +43,9 @@ class NvmlGpus:
 
     def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
         return [self._use(index) for index in indices]
+
+    def processes(self, indices: Sequence[int]) -> list[GpuProcesses]:
+        return [self._busy.processes(index, self._processes) for index in indices]
 
     def reported(self) -> list[Reported]:
         return self._events.take()

@@ -12,8 +12,10 @@ from tgpu.agent.inventory.foreign import ForeignUsers
 from tgpu.agent.inventory.gpus import Sight
 from tgpu.agent.inventory.health import Health, Limits
 from tgpu.agent.inventory.owners import Owners
+from tgpu.agent.inventory.shares import shares_of
 from tgpu.agent.inventory.sources import source_of
 from tgpu.agent.inventory.stated import is_statement
+from tgpu.agent.use.gpu_meter import DeviceShares
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain import node_terms, quantities
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse
@@ -73,6 +75,14 @@ class Inventory:
             gpu_memory_mib=tuple(None if use is None else use.memory_mib for use in gpus),
             gpu_signs=tuple(DeviceSigns() if use is None else use.signs for use in gpus),
         )
+
+    def gpu_shares(self) -> dict[int, DeviceShares]:
+        """What this cluster's attempts do on each device, as far as the driver tells of their processes."""
+        owners, indices = self.owners, tuple(self._offered)
+        if owners is None:
+            return {}
+        told = self._gpus.processes(indices)
+        return {index: shares_of(found, owners) for index, found in zip(indices, told, strict=True)}
 
     def gpu_failure(self, indices: Sequence[int]) -> str | None:
         """What is wrong with the first of these GPUs that failed, or did so just now; at once."""

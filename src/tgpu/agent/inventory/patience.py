@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from tgpu.agent.inventory.gpus import Gpus, GpuUse, Reported, Sight
+from tgpu.agent.inventory.gpus import NO_PROCESSES, GpuProcesses, Gpus, GpuUse, Reported, Sight
 
 T = TypeVar("T")
 PATIENCE_S = 3.0
@@ -20,6 +20,7 @@ class PatientGpus:
         self._gpus = gpus
         self._looks: _Asked[tuple[Sight, ...]] = _Asked(patience_s)
         self._uses: _Asked[list[GpuUse | None]] = _Asked(patience_s)
+        self._told: _Asked[list[GpuProcesses]] = _Asked(patience_s)
         self._last = gpus.look()
 
     def look(self) -> tuple[Sight, ...]:
@@ -32,6 +33,10 @@ class PatientGpus:
     def use(self, indices: Sequence[int]) -> list[GpuUse | None]:
         used = self._uses.answer(lambda: self._gpus.use(indices))
         return [None for _ in indices] if used is None else used
+
+    def processes(self, indices: Sequence[int]) -> list[GpuProcesses]:
+        told = self._told.answer(lambda: self._gpus.processes(indices))
+        return [NO_PROCESSES for _ in indices] if told is None else told
 
     def reported(self) -> list[Reported]:
         return self._gpus.reported()

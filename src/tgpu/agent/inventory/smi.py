@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Sequence
 
-from tgpu.agent.inventory.gpus import GpuProcess, GpuUse, Reported, Sight
+from tgpu.agent.inventory.gpus import NO_PROCESSES, GpuProcess, GpuProcesses, GpuUse, Reported, Sight
 from tgpu.domain.node import Device, DeviceSigns
 
 SMI_TIMEOUT_S = 30
@@ -36,6 +36,10 @@ class SmiGpus:
             if busy is not None and used is not None:
                 said[int(index)] = GpuUse(busy, used, DeviceSigns(_whole(temperature), _whole(power)))
         return [said.get(index) for index in indices]
+
+    def processes(self, indices: Sequence[int]) -> list[GpuProcesses]:
+        """It would take a program's start each time, and tells only who is there."""
+        return [NO_PROCESSES for _ in indices]
 
     def reported(self) -> list[Reported]:
         return []

@@ -84,8 +84,7 @@ async def show_job(call: Call) -> Response[Any]:
     attempts = await store.attempts(job.job_id)
     events = await store.events(limit=_MAX_EVENTS, job_id=job.job_id)
     used = await store.usage(job.job_id)
-    several = job.spec.task_count > 1
-    tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS)) if several else []
+    tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS))
     shown = attempts[:_MAX_ATTEMPTS]
     out = whole_job_out(job, shown, events, _sight(job, call), used, tasks)
     out.starting_note = await _starting_note(call) or None

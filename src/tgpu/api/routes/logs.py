@@ -20,23 +20,17 @@ _MAX_LINES = 1_000_000
 
 
 async def read_log(call: Call) -> Response[Any]:
-    job, query, services = call.job, call.query, call.services
-    number = query.whole("attempt", 1, 2**31)
+    query, services = call.query, call.services
     offset, tail = query.whole("offset", 0, MAX_JOB_ID), query.whole("tail", 0, _MAX_LINES)
     if offset is not None and tail is not None:
         raise bad_request("offset and tail exclude each other: give one of them")
-    index = query.whole("task", 0, MAX_TASKS) or 0
-    task_id = TaskId(job.job_id, index)
-    if index >= job.spec.task_count:
-        raise not_found(f"job {job.job_id} has no task {index}; it has {job.spec.task_count}, from 0 on")
+    task_id, attempt = await attempt_asked_for(call)
     stream = LogStream(
         services,
         task_id,
         query.choice("stream", ("stdout", "stderr"), "stdout"),
         follow=query.flag("follow"),
     )
-    attempts = await services.store.attempts(job.job_id)
-    attempt = _chosen([one for one in attempts if one.attempt_id.task_index == index], number, task_id)
     if attempt is None:
         first = Chunk(0, b"", at_end=False)
     elif tail is not None:
@@ -44,10 +38,21 @@ async def read_log(call: Call) -> Response[Any]:
     else:
         first = await stream.read(attempt, offset or 0)
     return Stream(
-        _while_admitted(call, stream.chunks(attempt, first, only=number is not None)),
+        _while_admitted(call, stream.chunks(attempt, first, only=query.one("attempt") is not None)),
         media_type="text/plain",
         headers={"X-Tgpu-Offset": str(first.offset), "X-Content-Type-Options": "nosniff"},
     )
+
+
+async def attempt_asked_for(call: Call) -> tuple[TaskId, Attempt | None]:
+    """By `task` and `attempt`; None: it has had none yet."""
+    job, query = call.job, call.query
+    number, index = query.whole("attempt", 1, 2**31), query.whole("task", 0, MAX_TASKS) or 0
+    task_id = TaskId(job.job_id, index)
+    if index >= job.spec.task_count:
+        raise not_found(f"job {job.job_id} has no task {index}; it has {job.spec.task_count}, from 0 on")
+    attempts = await call.services.store.attempts(job.job_id)
+    return task_id, _chosen([one for one in attempts if one.attempt_id.task_index == index], number, task_id)
 
 
 async def _while_admitted(call: Call, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -134,12 +134,17 @@ JOB_EXAMPLE: dict[str, object] = {
     "once": False,
     "tasks": 1,
     "tasks_per_node": None,
+    "nodes": None,
     "topology": None,
     "gang": False,
     "fail_together": True,
     "task_counts": {"pending": 1},
     "on_return": "longest",
     "grace_s": None,
+    "stop_signal": None,
+    "warn_signal": None,
+    "warn_s": None,
+    "warn_main": False,
     "status": "pending",
     "cause": None,
     "reason": None,
@@ -152,6 +157,7 @@ JOB_EXAMPLE: dict[str, object] = {
     "started_at": None,
     "ended_at": None,
     "giving_way": False,
+    "last_saved_at": None,
     "held": False,
 }
 TASK_EXAMPLE: dict[str, object] = {
@@ -167,6 +173,7 @@ TASK_EXAMPLE: dict[str, object] = {
     "cause": None,
     "reason": None,
     "exit_code": None,
+    "last_saved_at": None,
 }
 EVENT_EXAMPLE: dict[str, object] = {
     "seq": 7,

@@ -2,7 +2,8 @@
 
 import ctypes
 import os
-import signal
+
+from tgpu.runner.light import signal
 
 _CLONE3 = 435
 _INTO_CGROUP = 0x2_0000_0000

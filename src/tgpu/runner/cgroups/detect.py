@@ -45,7 +45,7 @@ class Mount(NamedTuple):
 
 def detect(cluster_id: str, proc: str = "/proc/self") -> Detected:
     """Makes the folder of this cluster's tasks in each hierarchy, and gives it what there is to give."""
-    own, mounts = _own_groups(f"{proc}/cgroup"), list(_mounts(f"{proc}/mounts"))
+    own, mounts = groups_of(f"{proc}/cgroup"), list(mounts_of(f"{proc}/mounts"))
     legacy = _legacy(cluster_id, own, mounts)
     if legacy.cgroups is not None:
         return legacy
@@ -152,7 +152,7 @@ def _give_controllers(top: str, base: str) -> list[str]:
     return given
 
 
-def _own_groups(path: str) -> dict[str, str]:
+def groups_of(path: str) -> dict[str, str]:
     """Where this process is, by controller; the empty name is version 2."""
     groups: dict[str, str] = {}
     with open(path, encoding="utf-8") as file:
@@ -162,7 +162,7 @@ def _own_groups(path: str) -> dict[str, str]:
     return groups
 
 
-def _mounts(path: str) -> Iterator[Mount]:
+def mounts_of(path: str) -> Iterator[Mount]:
     with open(path, encoding="utf-8") as file:
         for line in file:
             words = line.split()

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH123  pathlib is too heavy for a supervisor
 """The kernel's small files: what cannot be read or written is simply not there."""
 
 import os
@@ -20,13 +19,13 @@ def write(path: str, text: str) -> bool:
 
 
 def read(path: str) -> str:
-    """Empty if there is nothing to read."""
+    """All of it; empty if there is nothing to read. (`open` would load a codec, once in each supervisor.)"""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
-        return os.read(fd, READ).decode("ascii", "replace")
+        return b"".join(iter(lambda: os.read(fd, READ), b"")).decode("ascii", "replace")
     except OSError:
         return ""
     finally:
@@ -58,8 +57,4 @@ def entry_kib(path: str, name: str) -> int:
 
 def members(folder: str) -> list[int]:
     """All of them, however many; a number twice while it moves."""
-    try:
-        with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
-            return [int(line) for line in file]
-    except OSError:
-        return []
+    return [int(line) for line in read(f"{folder}/cgroup.procs").split()]

@@ -2,11 +2,11 @@
 """The groups of one cluster's tasks on this machine, each named by its attempt."""
 
 import os
-import signal
 import time
 
 from tgpu.runner.cgroups import files
 from tgpu.runner.cgroups.bounds import MIB
+from tgpu.runner.light import signal
 
 ROUNDS = 5  # of killing what forks meanwhile
 REMOVE_TRIES = 50
@@ -112,16 +112,32 @@ class Cgroups:
             remove_group(folder)
 
     def tidy(self) -> None:
-        """Removes the groups of tasks that are over; one that is not empty cannot be removed."""
+        """Removes the groups of tasks that are over; one that is not empty cannot be removed. Only for the
+        holder of the lock: a group is empty, too, just before its task is started."""
         for base in dict.fromkeys(self.bases.values()):
             for name in _children(base):
                 _remove_empty(f"{base}/{name}")
 
     def close(self) -> None:
-        """Leaves nothing behind, unless a task still runs."""
+        """Leaves nothing behind, unless a task still runs. Only for the holder of the lock, like `tidy`."""
         self.tidy()
         for base in dict.fromkeys(self.bases.values()):
             _remove_empty(base)
+
+    def close_if_last(self, lock: str) -> bool:
+        """False: somebody who may start a task holds the lock."""
+        import fcntl  # noqa: PLC0415  most supervisors never need it
+
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            self.close()
+            return True
+        finally:
+            os.close(held)
 
 
 def door(folder: str) -> int:

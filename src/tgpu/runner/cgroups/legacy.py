@@ -40,6 +40,8 @@ class Legacy(Enclosure):
         self._attempt = ""
         """Whose name the groups bear."""
         self._lasts = False
+        self._was_used = False
+        """What the groups have counted is partly that of tasks before."""
         self._doors: dict[str, tuple[int, int]] = {}
         """By base; controllers that are mounted together have one."""
         self._written = dict(AS_BORN)
@@ -81,7 +83,9 @@ class Legacy(Enclosure):
 
     def keep(self) -> bool:
         self._lasts = True
-        self._forget_peak()
+        if self._was_used:
+            self._forget_peak()
+            files.write(f"{self._at('cpu')}/cpuacct.usage", "0")  # if both are one
         return bool(self._doors)
 
     def oom_kills(self) -> int:
@@ -97,7 +101,9 @@ class Legacy(Enclosure):
     def release(self) -> None:
         if self._lasts:
             self.close()
-        elif self.bounds.memory_limit_mib:
+            return
+        self._was_used = True
+        if self.bounds.memory_limit_mib:
             self._kills_before = self._kills()
             self._forget_peak()
 
@@ -108,6 +114,7 @@ class Legacy(Enclosure):
         self._doors.clear()
         self._written = dict(AS_BORN)
         self._barred.clear()
+        self._was_used = False
         self._kills_before = 0
 
     def _rename(self, attempt: str) -> None:
@@ -139,6 +146,8 @@ class Legacy(Enclosure):
 
     def _make(self, folder: str) -> None:
         try:
+            os.mkdir(folder)
+        except FileNotFoundError:  # what it stands in was taken for forgotten
             os.makedirs(folder)
         except FileExistsError:  # left by a crash
             self._cgroups.kill(self._attempt)
@@ -182,7 +191,6 @@ class Legacy(Enclosure):
             self._say("cpuset", "cpuset.cpus", every)
 
     def _forget_peak(self) -> None:
-        """It was that of tasks before."""
         files.write(f"{self._at('memory')}/memory.max_usage_in_bytes", "0")
 
     def _left_over(self) -> int:

@@ -42,6 +42,8 @@ def see(account: Account, paths: Sequence[str], secret_env: Mapping[str, str]) -
         return _look(paths, secret_env)
     if os.geteuid() != ROOT:
         raise Refusal(f"this agent is not root, so it cannot run a job of user {account.name!r}")
+    if not paths and not secret_env:  # a process takes longer to start than all the rest
+        return Seen()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(_PATIENCE_S)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tgpu.domain.container import Mount
+from tgpu.domain.container import HOSTFILE, Mount
 from tgpu.runner.docker import gpus
 from tgpu.runner.docker.engine import About
 from tgpu.runner.docker.following import COPY_BYTES
@@ -13,6 +13,7 @@ from tgpu.runner.docker.mounting import Bound, covers
 from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.task import Account, Refusal
+from tgpu.runner.terminal import COLS, ROWS
 
 LABEL = "tgpu.dev"
 _MIB = 1 << 20
@@ -22,7 +23,7 @@ _LEAST_SHARES = 2
 _LEAST_MEMORY_MIB = 6
 """Engines refuse less."""
 _WRITABLE = "/tmp"  # noqa: S108  in the container
-_NUMBERS = ("time_limit_s", "grace_s", "log_cap_bytes")
+_NUMBERS = ("time_limit_s", "grace_s", "log_cap_bytes", "stop_signal", "warn", "checkpoint_dir")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,9 @@ def body(  # noqa: PLR0917  all that a container is made of
             f"TGPU_ATTEMPT_KEY={marks[f'{LABEL}/cluster']}:{spec.attempt}",  # whose process it is, on a GPU
         ],
         "Labels": {**marks, **_numbers(spec), f"{LABEL}/user": spec.user},
-        "AttachStdin": False,
-        "OpenStdin": False,
-        "Tty": False,
+        "AttachStdin": spec.pty,
+        "OpenStdin": spec.pty,  # and it stays open, whoever comes and goes
+        "Tty": spec.pty,
         "NetworkDisabled": False,
         "HostConfig": _host_config(spec, account, bounds, house, about),
     }
@@ -109,10 +110,12 @@ def _host_config(
         "RestartPolicy": {"Name": "no"},
         "LogConfig": log_config(about),
         "GroupAdd": [] if about.rootless else [str(group) for group in groups if group != account.gid],
-        "Mounts": [_mount(one) for one in bounds],
+        "Mounts": [_mount(one) for one in (*bounds, *_hostfile(spec), *_checkpoints(spec, bounds))],
         "DeviceRequests": gpus.device_requests(spec.gpus, house.gpu_injection, about),
         **resources(spec.limits),
     }
+    if spec.pty:
+        config["ConsoleSize"] = [ROWS, COLS]
     if container.shm_mib is not None:
         config["ShmSize"] = container.shm_mib * _MIB
     if container.read_only and not any(one.target == _WRITABLE for one in bounds):
@@ -157,8 +160,22 @@ def _environment(
 
 def _numbers(spec: LaunchSpec) -> dict[str, str]:
     """What has to be known of it when another agent finds it."""
-    found = {f"{LABEL}/{name}": str(getattr(spec, name)) for name in _NUMBERS}
-    return {**found, f"{LABEL}/memory_limit_mib": str(spec.limits.memory_limit_mib)}
+    found = {name: getattr(spec, name) for name in _NUMBERS}
+    found |= {"memory_mib": spec.limits.memory_mib, "memory_limit_mib": spec.limits.memory_limit_mib}
+    return {f"{LABEL}/{name}": str(value) for name, value in found.items()}
+
+
+def _hostfile(spec: LaunchSpec) -> list[Bound]:
+    """One of this node's own, so it need not be below what users may mount."""
+    return [Bound(spec.hostfile, HOSTFILE, read_only=True)] if spec.hostfile else []
+
+
+def _checkpoints(spec: LaunchSpec, bounds: Sequence[Bound]) -> list[Bound]:
+    """Likewise. What is above it is root's, so its name cannot come to mean something else."""
+    folder = spec.checkpoint_dir
+    if not folder or any(one.target == folder for one in bounds):
+        return []
+    return [Bound(folder, folder, read_only=False)]
 
 
 def _mount(one: Bound) -> dict[str, Any]:

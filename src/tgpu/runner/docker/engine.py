@@ -12,6 +12,7 @@ import aiohttp
 from aiodocker import Docker, DockerError
 from aiodocker.execs import Exec
 from aiodocker.stream import Stream
+from yarl import URL
 
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
@@ -21,7 +22,10 @@ _CHUNK = 1 << 18
 _NO_ANSWER = 900
 """What aiodocker calls it if nobody answers at all."""
 _NOT_FOUND, _CONFLICT, _UNAVAILABLE = 404, 409, 503
+_NAME_TAKEN = "name is already in use"
 _UNIX = "unix://"
+_NO_KEYS = "%FF,%FF,%FF"
+"""Engines let go of who types certain keys, and cannot be told to have none: bytes that no keyboard sends."""
 
 Json = Mapping[str, Any]
 
@@ -82,6 +86,8 @@ class Engine:
         # Every running container keeps a connection, so there may be any number of them.
         connector = aiohttp.UnixConnector(url.removeprefix(_UNIX), limit=0) if url.startswith(_UNIX) else None
         self.url = url
+        self.is_local = url.startswith(_UNIX)
+        """Whether what it calls a process is one of this machine."""
         self._connector = connector
         self._client = _Client(
             url=url if connector is None else "http://localhost", connector=connector, timeout=timeout
@@ -141,6 +147,13 @@ class Engine:
         except NotThereError:
             return None
 
+    async def stats(self, name: str) -> Json:
+        """What it uses, by the engine's own count; at once."""
+        params = {"stream": "false", "one-shot": "true"}
+        async with plainly(), self._client.raw(f"containers/{name}/stats", params) as response:
+            said: Json = json.loads(await response.text())
+            return said
+
     async def remove(self, name: str, *, force: bool = False) -> None:
         """With the volumes that were made for it alone; harmless if it is gone."""
         with contextlib.suppress(NotThereError):
@@ -154,16 +167,28 @@ class Engine:
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": wanted}))
         return [one._container for one in found]  # noqa: SLF001  its only way to the list's own words
 
-    async def attach(self, name: str) -> Stream:
-        """What it prints from now on; before it starts, that is all of it."""
+    async def attach(self, name: str, *, terminal: bool = False) -> Stream:
+        """What it prints from now on; before it starts, that is all of it. Of one that has a terminal this is
+        the terminal, in both directions. The library would inspect it first, to learn what is known here."""
+        query = f"stream=1&stdout=1&stderr=1&stdin={int(terminal)}&detachKeys={_NO_KEYS}"
+        where = URL(f"containers/{name}/attach?{query}", encoded=True)
+
+        async def setup() -> tuple[URL, bytes | None, bool]:
+            return where, None, terminal
+
         async with plainly():
-            stream = self._client.containers.container(name).attach(stdout=True, stderr=True)
+            stream = Stream(self._client, setup)
             await stream.__aenter__()
             return stream
 
-    async def copy(self, name: str, since: str) -> AsyncIterator[bytes]:
-        """What it has printed since then and will print until it ends, as frames."""
-        params = {"follow": True, "stdout": True, "stderr": True, "since": since}
+    async def resize(self, name: str, rows: int, cols: int) -> None:
+        async with plainly():
+            await self._client.containers.container(name).resize(h=rows, w=cols)
+
+    async def copy(self, name: str, since: str, *, follow: bool = True) -> AsyncIterator[bytes]:
+        """What it has printed since then and, if that is followed, will print until it ends: as frames; of
+        one that has a terminal, as it is."""
+        params = {"follow": follow, "stdout": True, "stderr": True, "since": since}
         async with plainly(), self._client.raw(f"containers/{name}/logs", params) as response:
             async for data in response.content.iter_chunked(_CHUNK):
                 yield data
@@ -203,7 +228,8 @@ class Engine:
 
 
 def is_taken(error: EngineRefusedError) -> bool:
-    return error.status == _CONFLICT
+    """Podman (4.3, at least) says so in words alone."""
+    return error.status == _CONFLICT or _NAME_TAKEN in error.said
 
 
 @contextlib.asynccontextmanager

@@ -58,8 +58,9 @@ class Segments(Stream):
 class _Copied:
     """One stream of the engine's copy: what is still to be passed over, and what is to be kept."""
 
-    def __init__(self, segments: Segments, skip: int) -> None:
+    def __init__(self, segments: Segments, skip: int, *, forgets_ends: bool) -> None:
         self._segments = segments
+        self._forgets_ends = forgets_ends
         self._skip = skip
         self._pending = bytearray()
         self._lacks_end = False
@@ -68,7 +69,8 @@ class _Copied:
         if self._lacks_end:
             self._add(memoryview(_LINE_END))
         self._add(data)
-        self._lacks_end = len(data) != _PIECE and bytes(data[-1:]) != _LINE_END
+        lacks_end = len(data) != _PIECE and bytes(data[-1:]) != _LINE_END
+        self._lacks_end = lacks_end and self._forgets_ends
 
     def flush(self) -> None:
         if self._pending:
@@ -95,13 +97,18 @@ class Follower:
         if number in self._streams:
             self._streams[number].keep(data)
 
-    def begin_copy(self) -> str:
+    def end_of(self, number: int) -> int:
+        """How much of this stream was kept in all."""
+        return self._streams[number].end
+
+    def begin_copy(self, *, forgets_ends: bool = False) -> str:
         """From when on the engine's copy is to be read: from the beginning, unless that may be gone already;
-        then from the last that was written, and what was printed in that very moment may come twice."""
+        then from the last that was written, and what was printed in that very moment may come twice.
+        `forgets_ends`: whether this engine is one that does."""
         self._buffer.clear()
         whole = sum(segments.end for segments in self._streams.values()) < _SURELY_WHOLE
         self._copied = {
-            number: _Copied(segments, segments.end if whole else 0)
+            number: _Copied(segments, segments.end if whole else 0, forgets_ends=forgets_ends)
             for number, segments in self._streams.items()
         }
         return "0" if whole else f"{max(one.written_s for one in self._streams.values()):.9f}"

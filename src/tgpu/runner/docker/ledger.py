@@ -23,6 +23,10 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     attempt: str
     started_ms: int | None = None
+    boot: str = ""
+    """In which life of the machine it was started."""
+    warned: bool = False
+    """That its time limit comes near."""
     stop: tuple[Cause, str] | None = None
     exit: Exit | None = None
     forgotten_ms: int | None = None
@@ -33,12 +37,16 @@ class Entry:
     """All that is known of one attempt."""
 
     started_ms: int | None = None
+    boot: str = ""
+    warned: bool = False
     stop: tuple[Cause, str] | None = None
     exit: Exit | None = None
     forgotten_ms: int | None = None
 
     def add(self, line: Line) -> None:
         self.started_ms = line.started_ms if self.started_ms is None else self.started_ms
+        self.boot = self.boot or line.boot
+        self.warned = self.warned or line.warned
         self.stop = self.stop or line.stop
         self.exit = self.exit or line.exit
         self.forgotten_ms = line.forgotten_ms if self.forgotten_ms is None else self.forgotten_ms
@@ -47,6 +55,8 @@ class Entry:
         return Line(
             attempt=attempt,
             started_ms=self.started_ms,
+            boot=self.boot,
+            warned=self.warned,
             stop=self.stop,
             exit=self.exit,
             forgotten_ms=self.forgotten_ms,
@@ -55,6 +65,19 @@ class Entry:
 
 _decode = msgspec.json.Decoder(Line).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def read_entries(folder: Path) -> dict[str, Entry]:
+    """By attempt, as they stand on disk; nothing is changed there."""
+    entries: dict[str, Entry] = {}
+    path = folder / _FILE
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+        try:
+            read = _decode(line)
+        except msgspec.DecodeError:  # blank, or torn by a crash of the machine
+            continue
+        entries.setdefault(read.attempt, Entry()).add(read)
+    return entries
 
 
 @dataclass(slots=True)
@@ -68,16 +91,9 @@ class Ledger:
     def open(self, forget_before_ms: int) -> None:
         """Reads it, leaves out what was forgotten before then, and writes it anew."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self.folder / _FILE
-        for line in path.read_bytes().split(b"\n") if path.exists() else ():
-            try:
-                read = _decode(line)
-            except msgspec.DecodeError:  # blank, or torn by a crash of the machine
-                continue
-            self.entries.setdefault(read.attempt, Entry()).add(read)
         self.entries = {
             attempt: entry
-            for attempt, entry in self.entries.items()
+            for attempt, entry in read_entries(self.folder).items()
             if entry.forgotten_ms is None or entry.forgotten_ms >= forget_before_ms
         }
         self._write_anew()
@@ -87,8 +103,11 @@ class Ledger:
             os.close(self._file)
             self._file = -1
 
-    def started(self, attempt: str, at_ms: int) -> None:
-        self._add(Line(attempt=attempt, started_ms=at_ms))
+    def started(self, attempt: str, at_ms: int, boot: str) -> None:
+        self._add(Line(attempt=attempt, started_ms=at_ms, boot=boot))
+
+    def warned(self, attempt: str) -> None:
+        self._add(Line(attempt=attempt, warned=True))
 
     def told_to_stop(self, attempt: str, cause: Cause, detail: str) -> None:
         self._add(Line(attempt=attempt, stop=(cause, detail[:DETAIL_MAX])))

@@ -3,29 +3,28 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aiodocker.stream import Stream
 
+from tgpu.domain.container import Pull
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.observe.logs import logger
-from tgpu.runner.docker.body import LABEL, labels, name_of
-from tgpu.runner.docker.engine import (
-    About,
-    Engine,
-    EngineAwayError,
-    EngineRefusedError,
-    NotThereError,
-    is_taken,
-)
+from tgpu.runner import checkpoint_folder
+from tgpu.runner.docker import terminal
+from tgpu.runner.docker.body import name_of
+from tgpu.runner.docker.engine import About, Engine, EngineAwayError, EngineRefusedError, NotThereError
 from tgpu.runner.docker.following import Follower
 from tgpu.runner.docker.keeper import Keeper, NoEngineError
 from tgpu.runner.docker.ledger import Ledger
-from tgpu.runner.docker.preparing import Prepared, Preparer, Terms
+from tgpu.runner.docker.making import Maker
+from tgpu.runner.docker.preparing import Prepared, Terms
 from tgpu.runner.docker.pulling import Puller
-from tgpu.runner.docker.states import ENGINE_STOPPED, State, exit_of, fell_with_its_engine
+from tgpu.runner.docker.states import State, exit_of
+from tgpu.runner.docker.striking import who_struck
+from tgpu.runner.docker.terminal import ContainerTerminal
 from tgpu.runner.port import AttemptEnded, AttemptNoted, AttemptStarted, LaunchSpec, RunnerEvent
 from tgpu.runner.task import Refusal
 
@@ -33,10 +32,16 @@ AWAY_S = 300.0
 """How long an attempt that has no container yet waits for the engine."""
 KILL_AGAIN_S = 10.0
 RETRY_S = 2.0
-STRUCK_DOWN_S = 1.5
-"""An engine that stops ends its containers first: so long it is watched whether it is about to."""
-LOOKS_WHILE_STRUCK = 5
 _GONE = "its container is gone: somebody removed it, or the engine lost it"
+NOT_ANSWERED = f"this node's container engine did not answer for {AWAY_S:.0f} s"
+
+
+class _NoImageError(Exception):
+    """The engine cannot make it: its image is not here."""
+
+    def __init__(self, said: NotThereError) -> None:
+        super().__init__(said.said)
+        self.said = said
 
 
 @dataclass(slots=True)
@@ -46,7 +51,7 @@ class Shared:
     keeper: Keeper
     puller: Puller
     ledger: Ledger
-    preparer: Preparer
+    maker: Maker
     cluster_id: str
     owner: str
     boot: str
@@ -58,15 +63,20 @@ class Shared:
 
 
 class Life:
-    def __init__(self, shared: Shared, attempt: str, spec: LaunchSpec | None = None) -> None:
-        """Without a spec it was begun by another agent, or before this one was started again."""
+    def __init__(
+        self, shared: Shared, attempt: str, spec: LaunchSpec | None = None, *, is_ready: bool = False
+    ) -> None:
+        """Without a spec it was begun by another agent, or before this one was started again. `is_ready`: its
+        image was fetched just for it."""
         self._shared = shared
+        self._is_ready = is_ready
         self.attempt = attempt
         self.name = name_of(shared.cluster_id, attempt)
         self._spec = spec
         self._terms = None if spec is None else Terms.of(spec, shared.boot)
         entry = shared.ledger.entries.get(attempt)
         self._stop = None if entry is None else entry.stop
+        self._was_warned = entry is not None and entry.warned
         self._started_ms = None if entry is None else entry.started_ms
         self._claimed = False
         """From here on there may be a container."""
@@ -75,6 +85,11 @@ class Life:
         self._beginning: asyncio.Task[bool] | None = None
         self._attached: Stream | None = None
         self._follower: Follower | None = None
+        self.is_known = asyncio.Event()
+        """Set once all is known of it that its container tells."""
+        self.terminal: ContainerTerminal | None = None
+        if self._terms is not None:
+            self._knows(self._terms)
         self.is_over = False
 
     # From outside
@@ -84,7 +99,9 @@ class Life:
         try:
             if self._spec is not None and not await self._has_begun(self._spec):
                 return
-            self._terms = self._terms or await self._found_terms()
+            if self._terms is None:
+                self._terms = await self._found_terms()
+                self._knows(self._terms)
             ending = asyncio.get_running_loop().create_task(self._see_to_its_end(self._terms))
             await self._watch(self._terms)
         except Refusal as refusal:
@@ -99,6 +116,8 @@ class Life:
                 await self._attached.close()
             if self._follower is not None:
                 self._follower.close()
+            if self.terminal is not None:
+                self.terminal.close()
 
     def stop(self, cause: Cause, detail: str, *, at_once: bool) -> None:
         if self.is_over:
@@ -117,6 +136,10 @@ class Life:
     def has_container(self) -> bool:
         """As far as is known: it may."""
         return self._claimed or self._spec is None
+
+    @property
+    def reserved_mib(self) -> int:
+        return 0 if self._terms is None else self._terms.memory_mib
 
     async def give_up(self) -> None:
         """Of one that never had a container: something is wrong with this agent, and its log says what."""
@@ -142,8 +165,8 @@ class Life:
             try:
                 engine, about = await self._shared.keeper.engine(None if self._claimed else AWAY_S)
             except NoEngineError:
-                detail = f"this node's container engine did not answer for {AWAY_S:.0f} s"
-                await self._over(Exit(Cause.NODE_LOST, detail=detail, ended_ms=self._shared.now_ms()))
+                end = Exit(Cause.NODE_LOST, detail=NOT_ANSWERED, ended_ms=self._shared.now_ms())
+                await self._over(end)
                 return False
             try:
                 return await self._try(engine, about, spec)
@@ -153,46 +176,48 @@ class Life:
                 raise Refusal(f"the container engine refused: {error.said}") from error
 
     async def _try(self, engine: Engine, about: About, spec: LaunchSpec) -> bool:
-        shared = self._shared
-        assert spec.container is not None
-        await shared.puller.provide(engine, spec.container, self._note)
-        marks = labels(shared.cluster_id, shared.owner)
-        marks |= {f"{LABEL}/attempt": self.attempt, f"{LABEL}/boot": shared.boot}
-        prepared = await asyncio.to_thread(shared.preparer.prepare, spec, about, marks)
-        try:
-            self._claimed = True
-            if await self._create(engine, prepared):
-                if self._stop is not None:
-                    await engine.remove(self.name, force=True)
-                    await self._stopped_before()
-                    return False
-                self._attached = await engine.attach(self.name)
-                await engine.start(self.name)
-        finally:
-            await asyncio.to_thread(prepared.release)
-        self._has_started(shared.now_ms())
-        return True
-
-    async def _create(self, engine: Engine, prepared: Prepared) -> bool:
-        """Whether it is to be started; False: it has been, before the engine or this agent went away."""
+        """Whether the image is here, the engine says when it is to make the container: mostly it is."""
+        shared, container, may_have_one = self._shared, spec.container, self._claimed
+        assert container is not None
+        asked = container.pull is Pull.ALWAYS and not self._is_ready
+        if asked:
+            await shared.puller.provide(engine, container, self._note)
         while True:
+            prepared = await shared.maker.prepare(spec, about)
             try:
-                await engine.create(self.name, prepared.body)
-            except EngineRefusedError as error:
-                if not is_taken(error):
-                    raise
-            else:
-                return True
-            inspected = await engine.inspect(self.name)
-            if inspected is not None and State.of(inspected).was_started:
+                self._claimed = True
+                return await self._started(engine, prepared)
+            except _NoImageError as error:
+                if asked:
+                    raise error.said from error
+                asked, self._claimed = True, may_have_one
+            finally:
+                await asyncio.to_thread(prepared.release)
+            if self._stop is not None:
+                await self._stopped_before()
                 return False
-            # What it was to mount was open in an agent that is gone: another one is made.
-            await engine.remove(self.name)
+            await shared.puller.provide(engine, container, self._note)
+
+    async def _started(self, engine: Engine, prepared: Prepared) -> bool:
+        """False: it was stopped before."""
+        try:
+            is_new = await self._shared.maker.create(engine, self.attempt, prepared)
+        except NotThereError as error:
+            raise _NoImageError(error) from error
+        if is_new:
+            if self._stop is not None:
+                await engine.remove(self.name, force=True)
+                await self._stopped_before()
+                return False
+            self._attached = await engine.attach(self.name, terminal=self.terminal is not None)
+            await engine.start(self.name)
+        self._has_started(self._shared.now_ms())
+        return True
 
     def _has_started(self, at_ms: int) -> None:
         self._started_ms = at_ms
         with contextlib.suppress(OSError):  # on a full disk: the container itself tells the next agent
-            self._shared.ledger.started(self.attempt, at_ms)
+            self._shared.ledger.started(self.attempt, at_ms, self._shared.boot)
         self._shared.tell(AttemptStarted(self.attempt, at_ms))
 
     async def _stopped_before(self) -> None:
@@ -205,6 +230,16 @@ class Life:
             self._shared.tell(AttemptNoted(self.attempt, words))
 
     # While it runs
+
+    def _knows(self, terms: Terms) -> None:
+        if terms.terminal:
+            self.terminal = ContainerTerminal(self._shared.logs / self.attempt, self._resize)
+        self.is_known.set()
+
+    async def _resize(self, rows: int, cols: int) -> None:
+        with contextlib.suppress(NoEngineError):
+            engine, _ = await self._shared.keeper.engine(RETRY_S)
+            await engine.resize(self.name, rows, cols)
 
     async def _found_terms(self) -> Terms:
         while True:
@@ -243,11 +278,16 @@ class Life:
         """Until nothing more will come: first from the container itself, later from the engine's copy."""
         attached, self._attached = self._attached, None
         try:
+            if self.terminal is not None:
+                await terminal.follow(engine, self.name, attached, follower, self.terminal)
+                return
             if attached is not None:
                 while (message := await attached.read_out()) is not None:
                     follower.printed(message.stream, message.data)
                 return
-            async for data in engine.copy(self.name, follower.begin_copy()):
+            about = self._shared.keeper.about
+            since = follower.begin_copy(forgets_ends=about is not None and about.kind == "docker")
+            async for data in engine.copy(self.name, since):
                 follower.copied(data)
         except NotThereError:
             raise
@@ -266,7 +306,7 @@ class Life:
         if self._stop is None:
             self.stop(Cause.TIME_LIMIT, f"it ran longer than its limit of {limit_s} s", at_once=False)
         if terms.grace_s and not self._at_once.is_set():
-            await self._signal("SIGTERM")
+            await self._signal(f"SIG{terms.stop_signal}")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(terms.grace_s):
                     await self._at_once.wait()
@@ -275,10 +315,22 @@ class Life:
             await asyncio.sleep(KILL_AGAIN_S)
 
     async def _until_told(self, terms: Terms) -> None:
-        """Or until its time is up."""
-        left_s = None
-        if terms.time_limit_s is not None and self._started_ms is not None:
-            left_s = terms.time_limit_s - (self._shared.now_ms() - self._started_ms) / 1000
+        """Or until its time is up; before that it is warned, if it is to be."""
+        if terms.warn is not None and terms.time_limit_s is not None and not self._was_warned:
+            await self._told_within(self._left_s(terms.time_limit_s - terms.warn[1]))
+            if not self._told.is_set():
+                await self._signal(f"SIG{terms.warn[0]}")
+                with contextlib.suppress(OSError):  # on a full disk: another agent may do it again
+                    self._shared.ledger.warned(self.attempt)
+        await self._told_within(None if terms.time_limit_s is None else self._left_s(terms.time_limit_s))
+
+    def _left_s(self, limit_s: int) -> float | None:
+        """Until it has run for so long."""
+        if self._started_ms is None:
+            return None
+        return limit_s - (self._shared.now_ms() - self._started_ms) / 1000
+
+    async def _told_within(self, left_s: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left_s):
                 await self._told.wait()
@@ -301,31 +353,15 @@ class Life:
     async def _ended(self, engine: Engine, state: State, terms: Terms) -> None:
         struck = None
         if self._stop is None and state.looks_struck_down:
-            struck = await self._who_struck(engine, state, terms)
-        await self._over(exit_of(state, self._stop, terms.memory_limit_mib, struck))
-
-    async def _who_struck(self, engine: Engine, state: State, terms: Terms) -> Exit | None:
-        """What ended it from outside, if the machine or the engine did."""
-        if terms.boot != self._shared.boot:
-            return Exit(Cause.REBOOTED, detail="the machine restarted")
-        stopped = Exit(Cause.NODE_LOST, detail=ENGINE_STOPPED)
-        if self._outage or state.was_lost_by_engine:
-            return stopped
-        for _ in range(LOOKS_WHILE_STRUCK):
-            await asyncio.sleep(STRUCK_DOWN_S / LOOKS_WHILE_STRUCK)
-            try:
-                await engine.ping()
-            except EngineAwayError:
-                self._shared.keeper.lost()
-                return stopped
-        try:
-            about = await engine.about()  # anew: it may not be the one that we knew
-            fell = fell_with_its_engine(
-                await engine.remembered(), self.name, state, live_restore=about.live_restore
-            )
-        except (EngineAwayError, EngineRefusedError):
-            return None
-        return stopped if fell else None
+            if terms.boot != self._shared.boot:
+                struck = Exit(Cause.REBOOTED, detail="the machine restarted")
+            else:
+                struck = await who_struck(engine, self._shared.keeper, self.name, state, outage=self._outage)
+        saved_ms = await asyncio.to_thread(checkpoint_folder.saved_ms, terms.checkpoint_dir)
+        if self._stop is None and saved_ms is None:
+            await asyncio.to_thread(checkpoint_folder.remove_if_empty, terms.checkpoint_dir)
+        ended = exit_of(state, self._stop, terms.memory_limit_mib, struck)
+        await self._over(replace(ended, checkpoint_ms=saved_ms))
 
     def _gone(self) -> Exit:
         now_ms = self._shared.now_ms()

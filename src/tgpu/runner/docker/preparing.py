@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tgpu.domain.container import Mount
+from tgpu.domain.signals import TERM
+from tgpu.runner import checkpoint_folder
 from tgpu.runner.docker import mounting
 from tgpu.runner.docker.as_user import Seen, see
 from tgpu.runner.docker.body import LABEL, House, body
@@ -24,11 +26,29 @@ class Terms:
     grace_s: int
     log_cap_bytes: int
     memory_limit_mib: int
+    memory_mib: int
+    """What it reserved."""
+    terminal: bool
     boot: str
+    stop_signal: str
+    warn: tuple[str, int] | None
+    """A signal, and how long before its time limit."""
+    checkpoint_dir: str
 
     @classmethod
     def of(cls, spec: LaunchSpec, boot: str) -> "Terms":
-        return cls(spec.time_limit_s, spec.grace_s, spec.log_cap_bytes, spec.limits.memory_limit_mib, boot)
+        return cls(
+            time_limit_s=spec.time_limit_s,
+            grace_s=spec.grace_s,
+            log_cap_bytes=spec.log_cap_bytes,
+            memory_limit_mib=spec.limits.memory_limit_mib,
+            memory_mib=spec.limits.memory_mib,
+            terminal=spec.pty,
+            boot=boot,
+            stop_signal=spec.stop_signal,
+            warn=None if spec.warn is None else (spec.warn.signal, spec.warn.before_s),
+            checkpoint_dir=spec.checkpoint_dir,
+        )
 
     @classmethod
     def found(cls, inspected: Json) -> "Terms":
@@ -38,12 +58,18 @@ class Terms:
             text = str(labels.get(f"{LABEL}/{name}", ""))
             return int(text) if text.isdigit() else None
 
+        warning, at, before_s = str(labels.get(f"{LABEL}/warn", "")).rpartition(":")[2].partition("@")
         return cls(
-            number("time_limit_s"),
-            number("grace_s") or 0,
-            number("log_cap_bytes") or 1 << 20,
-            number("memory_limit_mib") or 0,
-            str(labels.get(f"{LABEL}/boot", "")),
+            time_limit_s=number("time_limit_s"),
+            grace_s=number("grace_s") or 0,
+            log_cap_bytes=number("log_cap_bytes") or 1 << 20,
+            memory_limit_mib=number("memory_limit_mib") or 0,
+            memory_mib=number("memory_mib") or 0,
+            terminal=bool(inspected["Config"].get("Tty")),
+            boot=str(labels.get(f"{LABEL}/boot", "")),
+            stop_signal=str(labels.get(f"{LABEL}/stop_signal", TERM)),
+            warn=(warning, int(before_s)) if at else None,
+            checkpoint_dir=str(labels.get(f"{LABEL}/checkpoint_dir", "")),
         )
 
 
@@ -67,8 +93,9 @@ class Preparer:
 
     def prepare(self, spec: LaunchSpec, about: About, marks: Mapping[str, str]) -> Prepared:
         """Blocks. Raises Refusal."""
-        assert spec.container is not None
         account = Account(spec.user)
+        spec = _with_folder(spec, account)
+        assert spec.container is not None
         allowed = mounting.Allowed.of(self.house.mount_allow, account)
         mounts = mounting.wanted(spec.container.mounts, spec.cwd, allowed)
         seen = see(account, [mount.source for mount in mounts], spec.secret_env)
@@ -95,3 +122,11 @@ class Preparer:
                 raise Refusal(f"cannot mount {mount.source}: {error.strerror}") from error
             places.append(source)
         return Bound(source, mount.target, mount.read_only)
+
+
+def _with_folder(spec: LaunchSpec, account: Account) -> LaunchSpec:
+    """Makes the folder in which it may save its work; without one it finds no such variables."""
+    env = dict(spec.env)
+    checkpoint_folder.prepare(spec.checkpoint_dir, account, env)
+    has_one = checkpoint_folder.DIR in env
+    return replace(spec, env=env, checkpoint_dir=spec.checkpoint_dir if has_one else "")

@@ -2,24 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
 
 from tgpu.domain.lifecycle import Cause
 from tgpu.observe.logs import logger
 from tgpu.runner import logs
+from tgpu.runner.burden import Burden
 from tgpu.runner.docker.body import LABEL, House, labels, name_of
+from tgpu.runner.docker.burdens import burdens
 from tgpu.runner.docker.credentials import Credentials
 from tgpu.runner.docker.engine import About, EngineAwayError, EngineRefusedError, Json
 from tgpu.runner.docker.keeper import Keeper, NoEngineError
 from tgpu.runner.docker.ledger import Ledger
 from tgpu.runner.docker.life import Life, Shared
+from tgpu.runner.docker.look import ContainerLooks
+from tgpu.runner.docker.making import Maker
 from tgpu.runner.docker.preparing import Preparer
 from tgpu.runner.docker.pulling import Puller
+from tgpu.runner.docker.readying import Readying
 from tgpu.runner.docker.resolving import ImageFound, resolve
 from tgpu.runner.docker.shells import open_shell
 from tgpu.runner.docker.staging import Staging
 from tgpu.runner.folders import is_attempt
+from tgpu.runner.look import Look
 from tgpu.runner.port import (
     HAD_BEFORE,
     AttemptEnded,
@@ -62,21 +68,24 @@ class DockerRunner:
         self._now_ms = now_ms
         self._credentials = Credentials(credentials)
         self._keeper = Keeper(find)
+        self._looks = ContainerLooks(self._keeper)
         self._ledger = Ledger(folder)
         self._staging = Staging(folder / "mounts")
         self._lives: dict[str, Life] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        owner, boot = str(folder.absolute()), _BOOT_ID.read_text(encoding="ascii").strip()
         self._shared = Shared(
             keeper=self._keeper,
             puller=Puller(self._credentials),
             ledger=self._ledger,
-            preparer=Preparer(house, self._staging),
+            maker=Maker(Preparer(house, self._staging), cluster_id, owner, boot),
             cluster_id=cluster_id,
-            owner=str(folder.absolute()),
-            boot=_BOOT_ID.read_text(encoding="ascii").strip(),
+            owner=owner,
+            boot=boot,
             logs=logs_dir,
             now_ms=now_ms,
         )
+        self._readying = Readying(self._shared)
 
     @property
     def about(self) -> About | None:
@@ -114,6 +123,7 @@ class DockerRunner:
         return found
 
     async def close(self) -> None:
+        self._readying.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -121,14 +131,19 @@ class DockerRunner:
         self._ledger.close()
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Nothing yet: its image is fetched when it is launched."""
+        if spec.attempt not in self:
+            await self._readying.prepare(self._complete(spec))
+
+    def drop(self, attempt: str) -> None:
+        self._readying.drop(attempt)
 
     def launch(self, spec: LaunchSpec) -> None:
         entry = self._ledger.entries.get(spec.attempt)
         if entry is not None and entry.forgotten_ms is not None:
             self._shared.tell(AttemptEnded(spec.attempt, HAD_BEFORE))
         elif spec.attempt not in self and is_attempt(spec.attempt):
-            self._begin(Life(self._shared, spec.attempt, self._complete(spec)))
+            is_ready = self._readying.took(spec.attempt)
+            self._begin(Life(self._shared, spec.attempt, self._complete(spec), is_ready=is_ready))
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
         life = self._lives.get(attempt)
@@ -139,6 +154,7 @@ class DockerRunner:
         """Its container goes, too, when it has been kept for its time."""
         entry = self._ledger.entries.get(attempt)
         if entry is not None and entry.exit is not None and entry.forgotten_ms is None:
+            self._looks.forget(name_of(self._shared.cluster_id, attempt))
             self._lives.pop(attempt, None)
             self._ledger.forgotten(attempt, self._now_ms())
 
@@ -155,6 +171,13 @@ class DockerRunner:
     def running(self) -> Iterable[str]:
         return [attempt for attempt, life in self._lives.items() if not life.is_over]
 
+    async def burdens(self) -> list[Burden]:
+        """How heavily what runs here weighs on this node's memory."""
+        if not self._keeper.is_present:
+            return []
+        engine, _ = await self._keeper.engine()
+        return await burdens(engine, [life for life in self._lives.values() if not life.is_over])
+
     async def resolve(self, image: str, *, local: bool) -> ImageFound:
         """What the name means; nothing if the engine does not answer soon."""
         try:
@@ -164,12 +187,16 @@ class DockerRunner:
         except (NoEngineError, EngineAwayError, EngineRefusedError, TimeoutError):
             return ImageFound()
 
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:
+        lives = [self._lives[attempt] for attempt in attempts if attempt in self._lives]
+        return await self._looks.look({life.attempt: life.name for life in lives if not life.is_over})
+
     async def open_shell(self, order: ShellOrder) -> Shell:
-        if not order.command:
-            raise ShellRefusedError("a container has no terminal of its own: say what to run, such as -- sh")
         life = self._lives.get(order.attempt)
         if life is None or life.is_over:
             raise ShellRefusedError("it does not run any more")
+        if not order.command:
+            return await _attached(life, order)
         try:
             engine, _ = await self._keeper.engine(RESOLVE_S)
             return await open_shell(engine, life.name, order)
@@ -257,6 +284,20 @@ class DockerRunner:
         self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             logger("runner").error("a container was let go of", error=repr(failure), exc_info=failure)
+
+
+async def _attached(life: Life, order: ShellOrder) -> Shell:
+    """Of one that was found again: as soon as its container has told whether it has a terminal."""
+    try:
+        async with asyncio.timeout(RESOLVE_S):
+            await life.is_known.wait()
+    except TimeoutError:
+        raise ShellRefusedError("this node's container engine does not answer: try again shortly") from None
+    if life.terminal is None:
+        raise ShellRefusedError("it has no terminal of its own: its stdin is /dev/null")
+    viewer = life.terminal.attach()
+    viewer.resize(order.rows, order.cols)
+    return viewer
 
 
 def _began_ms(listed: Json, known_ms: int | None) -> int:

@@ -1,6 +1,6 @@
 """How busy attempts kept their GPUs, by what was seen of the devices now and then."""
 
-from tgpu.agent.gpu_meter import GpuMeter
+from tgpu.agent.use.gpu_meter import GpuMeter
 
 
 def test_a_device_counts_as_busy_as_it_was_seen_since_it_was_seen_before() -> None:

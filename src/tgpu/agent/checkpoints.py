@@ -1,0 +1,123 @@
+"""Folders in which tasks save their work: where each is, when it was last saved to, and when it may go."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from tgpu.observe.logs import logger
+from tgpu.runner import checkpoint_folder
+
+PATIENCE_S = 0.5
+"""How long a heartbeat waits for a look at the folders: they may be on a network drive that hangs."""
+SWEEP_EVERY_S = 3600.0
+_TASK = re.compile(r"\d+\.\d+")
+
+
+class Checkpoints(Protocol):
+    def folder_of(self, attempt: str) -> str:
+        """Empty: there is none."""
+        ...
+
+    async def look(self, running: Iterable[str]) -> Mapping[str, int]:
+        """When the tasks of these attempts last saved their work, in milliseconds; of some of them."""
+        ...
+
+
+class NoCheckpoints:
+    def folder_of(self, attempt: str) -> str:  # noqa: ARG002  named by the port
+        return ""
+
+    async def look(self, running: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  named by the port
+        return {}
+
+
+class NodeCheckpoints:
+    """All that it knows is on disk: an agent that is started again goes on as if it had never been away."""
+
+    def __init__(self, root: Path, keep_s: float, now_s: Callable[[], float] = time.time) -> None:
+        self._root, self._keep_s, self._now_s = root, keep_s, now_s
+        self._folder: Path | None = None
+        self._looking: asyncio.Future[dict[str, int]] | None = None
+        self._running: set[str] | None = None
+        """Tasks; None: nobody has said yet."""
+
+    def use_cluster(self, cluster_id: str) -> None:
+        """Jobs of two clusters may have one number."""
+        self._folder = self._root / cluster_id
+
+    def folder_of(self, attempt: str) -> str:
+        return "" if self._folder is None else str(self._folder / _task_of(attempt))
+
+    async def look(self, running: Iterable[str]) -> Mapping[str, int]:
+        """One look at a time: while a drive hangs there is no news, and nobody waits for it."""
+        attempts = list(running)
+        self._running = {_task_of(attempt) for attempt in attempts}
+        if self._looking is None and attempts:
+            folders = {attempt: self.folder_of(attempt) for attempt in attempts}
+            self._looking = asyncio.ensure_future(asyncio.to_thread(_saved, folders))
+        if self._looking is None:
+            return {}
+        done, _ = await asyncio.wait([self._looking], timeout=PATIENCE_S)
+        if not done:
+            return {}
+        self._looking = None
+        return done.pop().result()
+
+    async def sweep_for_ever(self) -> None:
+        log = logger("checkpoints")
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                removed = await self.sweep()
+            except OSError as error:  # a disk in trouble must not end the agent
+                log.warning("old checkpoints could not be removed", error=str(error))
+            else:
+                log.info("old checkpoints removed", tasks=removed)
+
+    async def sweep(self) -> int:
+        """Removes the folders in which nothing has changed for so long, unless their task runs here; returns
+        of how many tasks. What runs here is marked as changed: where several nodes share the folders, the
+        others do not know that it runs."""
+        if self._folder is None or self._running is None:
+            return 0
+        return await asyncio.to_thread(_sweep, self._folder, self._running, self._now_s() - self._keep_s)
+
+
+def _task_of(attempt: str) -> str:
+    return attempt.rpartition(".")[0]
+
+
+def _saved(folders: Mapping[str, str]) -> dict[str, int]:
+    found = ((attempt, checkpoint_folder.saved_ms(folder)) for attempt, folder in folders.items())
+    return {attempt: at_ms for attempt, at_ms in found if at_ms is not None}
+
+
+def _sweep(folder: Path, running: set[str], before_s: float) -> int:
+    removed = 0
+    if not folder.is_dir():
+        return removed
+    for path in list(folder.iterdir()):
+        if not _TASK.fullmatch(path.name) or path.is_symlink():
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another node was faster
+            if path.name in running:
+                os.utime(path, follow_symlinks=False)
+            elif not _changed_since(path, before_s):
+                shutil.rmtree(path)
+                removed += 1
+    return removed
+
+
+def _changed_since(path: Path, at_s: float) -> bool:
+    """It, or anything in it."""
+    if path.lstat().st_mtime >= at_s:
+        return True
+    if path.is_symlink() or not path.is_dir():
+        return False
+    return any(_changed_since(each, at_s) for each in path.iterdir())

@@ -1,0 +1,116 @@
+"""A task's folder for checkpoints: whose it is, what outlives an attempt, and when work was saved."""
+
+import os
+import pwd
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runner.conftest import ME, PATH, Machine
+from tgpu.runner import checkpoint_folder
+from tgpu.runner.checkpoint_folder import variables
+
+SAVES = 'echo one > $TGPU_CHECKPOINT_DIR/state; touch "$TGPU_CHECKPOINT_FILE"'
+
+
+@pytest.fixture
+def root() -> Path:
+    """Where another user may go, too."""
+    return Path("/var/tmp") / f"tgpu-checkpoints-{os.getpid()}-{time.monotonic_ns()}"
+
+
+@pytest.fixture(autouse=True)
+def _cleared(root: Path) -> object:
+    yield
+    checkpoints = list(root.rglob("*")) if root.exists() else []
+    for path in sorted(checkpoints, reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    if root.exists():
+        root.rmdir()
+
+
+def folder(root: Path, task: str = "7.0") -> str:
+    return str(root / "c1" / task)
+
+
+def run(machine: Machine, root: Path, script: str, **changes: object) -> str:
+    where = folder(root)
+    env = {"PATH": PATH, **variables(where)}
+    return machine.shell(script, **{"env": env, "checkpoint_dir": where, **changes})
+
+
+@pytest.mark.parametrize("user", [ME, "nobody"])
+def test_the_next_attempt_finds_what_the_one_before_has_saved(
+    machine: Machine, root: Path, user: str
+) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    first = machine.end_of(run(machine, root, f"{SAVES}; exit 3", user=user))
+    assert first.exit_code == 3
+    assert first.checkpoint_ms is not None
+    assert before_ms - 20 <= first.checkpoint_ms <= first.ended_ms
+    about = Path(folder(root)).stat()
+    assert (about.st_uid, stat.S_IMODE(about.st_mode)) == (pwd.getpwnam(user).pw_uid, 0o700)
+    again = run(machine, root, "cat $TGPU_CHECKPOINT_DIR/state", user=user)
+    assert machine.end_of(again).checkpoint_ms == first.checkpoint_ms, "it is still the last time"
+    assert machine.output(again) == b"one\n"
+
+
+def test_a_folder_in_which_nothing_was_put_does_not_stay(machine: Machine, root: Path) -> None:
+    attempt = run(machine, root, "test -d $TGPU_CHECKPOINT_DIR")
+    end = machine.end_of(attempt)
+    assert (end.exit_code, end.checkpoint_ms) == (0, None)
+    assert not Path(folder(root)).exists()
+
+
+def test_another_user_cannot_look_into_it(machine: Machine, root: Path) -> None:
+    machine.end_of(run(machine, root, SAVES))
+    peek = machine.shell(f"ls {folder(root)}", user="nobody")
+    assert machine.end_of(peek).exit_code != 0
+    assert b"Permission denied" in machine.output(peek, "stderr")
+
+
+@pytest.mark.parametrize("put", ["a link", "somebody's folder"])
+def test_what_somebody_put_in_its_place_is_not_used(
+    machine: Machine, root: Path, tmp_path: Path, put: str
+) -> None:
+    (root / "c1").mkdir(parents=True)
+    if put == "a link":
+        (root / "c1" / "7.0").symlink_to(tmp_path)
+    else:
+        (root / "c1" / "7.0").mkdir()
+        os.chown(root / "c1" / "7.0", pwd.getpwnam("daemon").pw_uid, -1)
+    script = "echo ${TGPU_CHECKPOINT_DIR-none} ${TGPU_CHECKPOINT_FILE-none}"
+    attempt = run(machine, root, script, user="nobody")
+    assert machine.end_of(attempt).exit_code == 0
+    assert machine.output(attempt) == b"none none\n"
+    assert tmp_path.stat().st_uid == os.getuid()
+
+
+def test_a_folder_between_that_is_somebody_elses_is_not_passed_through(root: Path) -> None:
+    (root / "c1").mkdir(parents=True)
+    os.chown(root / "c1", pwd.getpwnam("daemon").pw_uid, -1)
+    with pytest.raises(PermissionError):
+        checkpoint_folder.make(folder(root), 0, 0)
+    assert list((root / "c1").iterdir()) == []
+
+
+def test_a_task_that_cannot_have_one_runs_without(machine: Machine, root: Path) -> None:
+    root.write_text("in the way")
+    attempt = run(machine, root, "echo ${TGPU_CHECKPOINT_DIR-none}")
+    assert machine.end_of(attempt).exit_code == 0
+    assert machine.output(attempt) == b"none\n"
+    root.unlink()
+
+
+def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.touch()
+    os.utime(old, (1, 1))
+    checkpoint_folder.make(folder(root), os.getuid(), os.getgid())
+    assert checkpoint_folder.saved_ms(folder(root)) is None
+    (Path(folder(root)) / checkpoint_folder.SIGN).symlink_to(old)
+    saved_ms = checkpoint_folder.saved_ms(folder(root))
+    assert saved_ms is not None
+    assert saved_ms > 1_000_000
