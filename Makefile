@@ -85,6 +85,8 @@ bench: $(VENV)/.installed-dev $(VENV)/.kernel ## Every benchmark, as a table
 docs: $(VENV)/.installed-dev ## Draw what is drawn from the code
 	$(BIN)/python scripts/draw_lifecycle.py
 	$(BIN)/python scripts/list_settings.py
+	$(BIN)/python scripts/list_manifest_fields.py
+	$(BIN)/python scripts/list_slurm_flags.py
 
 lock: ## Resolve the lock files anew (needs uv)
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --universal --python-version 3.11 \

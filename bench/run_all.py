@@ -17,6 +17,7 @@ SCRIPTS = (
     "submissions",
     "list_jobs",
     "quota",
+    "kinds",
     "accounting",
     "cluster",
 )

@@ -26,6 +26,14 @@ CAUSES = {
     Cause.SUPERSEDED: "its task goes on with another attempt, whose node was heard again",
     Cause.GANG_BROKEN: "another task of its gang failed, and it was stopped for that ([gangs.md](gangs.md))",
     Cause.GANG_RESTARTED: "another task of its gang was lost or did not get ready: all of them start anew",
+    Cause.DEPENDENCY_FAILED: "a job that it waited for did not end as it had to"
+    " ([dependencies.md](dependencies.md))",
+    Cause.DEADLINE: "it was not over by its deadline, or could not be any more ([time.md](time.md))",
+    Cause.SUSPENDED: "somebody suspended its job: it starts anew once that is resumed"
+    " ([parallel.md](parallel.md))",
+    Cause.RESTARTED: "somebody asked for it to start anew (`tgpu retry`)",
+    Cause.JOB_FAILED: "its job failed as a whole, and it was stopped for that ([parallel.md](parallel.md))",
+    Cause.JOB_DONE: "another task of its work queue has finished the work",
     Cause.MEMORY_PRESSURE: "its node ran short of memory: tried again unless the job says otherwise",
     Cause.DEVICE_LOST: "its GPU failed: tried again unless the job or `on_gpu_failure` says otherwise",
 }

@@ -1,8 +1,9 @@
 """Jobs with an image: what their names mean is found out once, and kept."""
 
 import httpx
+import pytest
 
-from tests.api.conftest import ServerUnderTest
+from tests.api.conftest import ServerUnderTest, serving
 from tgpu.domain.container import ImageMeaning
 
 PINNED = "ghcr.io/team/train@sha256:" + 64 * "a"
@@ -18,6 +19,8 @@ def test_what_a_name_means_is_kept(client: httpx.Client, server: ServerUnderTest
         "read_only": True,
         "network": "none",
         "pull": "always",
+        "ignore_entrypoint": True,
+        "container_cwd": "/app",
         "cwd": "/tmp",
     }
     job = client.post("/jobs", json=asked).raise_for_status().json()
@@ -27,11 +30,45 @@ def test_what_a_name_means_is_kept(client: httpx.Client, server: ServerUnderTest
     assert job["node_rules"] == ["tgpu.dev/containers"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"image": "a:1", "container_cwd": "app"},
+            "container_cwd must name whole paths, such as /data/sets; got 'app'",
+        ),
+        ({"image": "a:1", "container_cwd": "/a/../b"}, "container_cwd must name paths without `..`"),
+        ({"command": "x", "container_cwd": "/app"}, "container_cwd is about a container: say image, too"),
+        (
+            {"command": "x", "ignore_entrypoint": True},
+            "ignore_entrypoint is about a container: say image, too",
+        ),
+    ],
+)
+def test_what_is_said_of_a_container_must_make_sense(
+    client: httpx.Client, asked: dict[str, object], said: str
+) -> None:
+    answer = client.post("/jobs", json={"cwd": "/tmp", **asked})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(said)
+
+
 def test_an_image_that_only_some_hosts_have(client: httpx.Client, server: ServerUnderTest) -> None:
     server.live.images = {"mine:1": ImageMeaning(digest=LOCAL, hosts=("gpu1", "gpu2"))}
     job = client.post("/jobs", json={"command": "x", "image": "mine:1", "cwd": "/tmp"}).json()
     assert job["image_digest"] == LOCAL
     assert job["node_rules"] == ["tgpu.dev/containers", "tgpu/host in (gpu1, gpu2)"]
+
+
+def test_a_container_that_sees_nothing_of_its_node_may_run_on_every_host() -> None:
+    with serving(store="postgresql://somewhere/tgpu") as server, server.unix() as client:
+        for asked, selector in (
+            ({"image": "a:1", "cwd": "/"}, {}),
+            ({"image": "a:1", "cwd": "/tmp"}, {"tgpu/host": "login1"}),
+            ({"command": "x", "cwd": "/"}, {"tgpu/host": "login1"}),
+        ):
+            job = client.post("/jobs", json={"submit_host": "login1", **asked}).raise_for_status().json()
+            assert job["node_selector"] == selector
 
 
 def test_one_that_there_is_not_is_refused(client: httpx.Client, server: ServerUnderTest) -> None:

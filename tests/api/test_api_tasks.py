@@ -75,7 +75,6 @@ def test_a_job_that_says_nothing_is_one_task_and_no_gang(client: httpx.Client) -
         ({"groups": [{"name": "a"}, {"name": "a"}]}, "groups must have different names; got a, a"),
         ({"groups": [{}, {"cpu_request": 0}]}, "groups[1].cpu_request must be more than 0"),
         ({"groups": [{"tasks": 9000}, {"tasks": 9000}]}, "at most 10000 tasks; got 18000 in its groups"),
-        ({"array": "1-4"}, "array is not supported by this version yet; leave it out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_what_to_do(

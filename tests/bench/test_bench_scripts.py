@@ -16,6 +16,7 @@ MODULES = {
     "cluster_load.py",
     "fleet.py",
     "installation.py",
+    "needs_dag.py",
     "numpy_scan.py",
     "postgres_floor.py",
     "report.py",

@@ -276,7 +276,7 @@ def test_an_action_that_there_is_not_is_answered_with_those_there_are(server: Fa
     server.fixed["/audit"] = {"entries": [], "next_cursor": None}
     done = tgpu("audit", "--action", "quota")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no action 'quota'; there are: job.attach, job.cancel, job.enter," in done.stderr
+    assert "there is no action 'quota'; there are: job.attach, job.cancel, job.edit, job.enter," in done.stderr
 
 
 def test_the_actions_are_those_that_are_written() -> None:

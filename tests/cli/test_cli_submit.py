@@ -201,7 +201,7 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
     ("text", "said"),
     [
         ("comand: a", "-: unknown key 'comand'; did you mean 'command'?"),
-        ("command: a\narray: 4", "-: array is not supported by this version yet; leave it out"),
+        ("command: a\narray: 5-1", "-: array: 5-1 is backwards; write 1-5"),
         ("command: a\nmagic: x", "-: unknown key 'magic'; known are "),
         ("command: a\n---\nnum_gpu: 1", "-, job 2: unknown key 'num_gpu'; did you mean 'num_gpus'?"),
         (
@@ -210,7 +210,7 @@ def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgp
         ),
         ("command: a\ncommand: b", "- is not a job file: key 'command' is given twice (line 2)"),
         ("a: &x [1]\nb: *x", "- is not a job file: aliases (*name) are not allowed here (line 2)"),
-        ("!!python/object/apply:os.system [id]", "could not determine a constructor for the tag"),
+        ("!!python/object/apply:os.system [id]", "python/object/apply:os.system' is not allowed here"),
         ("command: [a", "- is not a job file: expected ',' or ']'"),
         ("command: a\nmemory: lots", "-: memory must be a size such as 512M or 16G; got 'lots'"),
         ("command: a\ngpus: -1", "-: gpus must not be negative; got -1"),
@@ -381,3 +381,4 @@ def test_the_examples_are_valid(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("submit", "-f", str(folder / "job.yaml")).stdout == "Submitted 2 jobs: 1-2\n"
     assert tgpu("submit", str(folder / "sleep_job.sh"), "1").stdout == "Submitted job 3\n"
     assert server.jobs[3]["command"] == [str(folder / "sleep_job.sh"), "1"]
+    assert tgpu("submit", "-f", str(folder / "kubernetes_job.yaml")).stdout == "Submitted job 4\n"

@@ -1,15 +1,17 @@
 """Several servers and TLS: the client finds one that answers, and believes only whom it was told to."""
 
+import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tgpu.aio import AsyncClient
 from tgpu.client import Client, TgpuError, UnreachableError
 from tgpu.client.locate import candidates
 from tgpu.wiring import cluster_ca
@@ -144,10 +146,28 @@ def test_what_would_be_made_twice_is_asked_for_once(starting: Any, how: str) -> 
     assert good.asked == []
 
 
-def test_if_none_answers_all_are_named() -> None:
+Whoami = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(params=["plain", "asyncio"])
+def whoami(request: pytest.FixtureRequest) -> Whoami:
+    """What a server says to each of the two clients."""
+
+    def plain(url: str) -> dict[str, Any]:
+        with Client(url) as client:
+            return client.whoami()
+
+    async def on_a_loop(url: str) -> dict[str, Any]:
+        async with AsyncClient(url) as client:
+            return await client.whoami()
+
+    return plain if request.param == "plain" else lambda url: asyncio.run(on_a_loop(url))
+
+
+def test_if_none_answers_all_are_named(whoami: Whoami) -> None:
     first, second = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
-    with Client(f"{first},{second}") as client, pytest.raises(UnreachableError) as error:
-        client.whoami()
+    with pytest.raises(UnreachableError) as error:
+        whoami(f"{first},{second}")
     assert str(error.value).startswith("none of ")
     assert first in str(error.value)
     assert second in str(error.value)
@@ -155,53 +175,49 @@ def test_if_none_answers_all_are_named() -> None:
 
 @pytest.mark.parametrize("where", ["TGPU_CA", "TGPU_HOME"])
 def test_a_server_is_believed_by_the_authority_s_certificate(
-    starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    whoami: Whoami, starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     server = starting(tls=True)
     path = tmp_path / ("ca.pem" if where == "TGPU_HOME" else "other.pem")
     path.write_text(AUTHORITY.pem)
     if where == "TGPU_CA":
         monkeypatch.setenv("TGPU_CA", str(path))
-    with Client(server.url) as client:
-        assert client.whoami()["user_id"] == "ann"
+    assert whoami(server.url)["user_id"] == "ann"
 
 
 def test_a_server_that_nobody_vouches_for_is_not_told_the_token(
-    starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whoami: Whoami, starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = starting(tls=True)
     monkeypatch.setenv("TGPU_TOKEN", "tgpu_secret")
-    with Client(server.url) as client, pytest.raises(UnreachableError) as error:
-        client.whoami()
+    with pytest.raises(UnreachableError) as error:
+        whoami(server.url)
     assert "is not trusted on this machine" in str(error.value)
     assert "tgpu server-ca" in str(error.value)
     (tmp_path / "ca.pem").write_text(cluster_ca.load(cluster_ca.found("d", cluster_ca.utc_now())).pem)
-    with Client(server.url) as client, pytest.raises(UnreachableError, match=r"is not trusted by .*ca\.pem"):
-        client.whoami()
+    with pytest.raises(UnreachableError, match=r"is not trusted by .*ca\.pem"):
+        whoami(server.url)
     assert server.asked == []
 
 
 def test_an_authority_that_cannot_be_read_is_named(
-    starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whoami: Whoami, starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = starting(tls=True)
     monkeypatch.setenv("TGPU_CA", str(tmp_path / "none.pem"))
-    with Client(server.url) as client, pytest.raises(UnreachableError, match=r"the authority in .*none\.pem"):
-        client.whoami()
+    with pytest.raises(UnreachableError, match=r"the authority in .*none\.pem"):
+        whoami(server.url)
 
 
-def test_a_server_that_speaks_tls_is_not_spoken_to_in_the_clear(starting: Any) -> None:
+def test_a_server_that_speaks_tls_is_not_spoken_to_in_the_clear(whoami: Whoami, starting: Any) -> None:
     server = starting(tls=True)
-    with (
-        Client(server.url.replace("https:", "http:")) as client,
-        pytest.raises(UnreachableError, match="speaks TLS: write https in place of http"),
-    ):
-        client.whoami()
+    with pytest.raises(UnreachableError, match="speaks TLS: write https in place of http"):
+        whoami(server.url.replace("https:", "http:"))
 
 
-def test_tls_is_not_spoken_with_a_server_that_does_not(starting: Any, tmp_path: Path) -> None:
+def test_tls_is_not_spoken_with_a_server_that_does_not(whoami: Whoami, starting: Any, tmp_path: Path) -> None:
     server = starting()
     (tmp_path / "ca.pem").write_text(AUTHORITY.pem)
-    with Client(server.url.replace("http:", "https:")) as client, pytest.raises(TgpuError) as error:
-        client.whoami()
+    with pytest.raises(TgpuError) as error:
+        whoami(server.url.replace("http:", "https:"))
     assert isinstance(error.value.__cause__, OSError | ssl.SSLError)

@@ -9,6 +9,7 @@ import pytest
 
 from tgpu.client.errors import DroppedError, ReadTimeoutError, UnreachableError
 from tgpu.client.locate import Address
+from tgpu.client.means import Means
 from tgpu.client.transport import Connection, Response, Wire
 
 Script = Callable[[socket.socket], None]
@@ -41,7 +42,7 @@ def listening(path: Path, *scripts: Script) -> Connection:
                 script(connection)
 
     threading.Thread(target=serve, daemon=True).start()
-    return Connection([Address("unix", path=str(path))], timeout=2)
+    return Connection([Address("unix", path=str(path))], timeout=2, means=Means())
 
 
 def _silence() -> None:
@@ -124,7 +125,7 @@ def test_a_first_request_that_is_dropped_is_not_repeated(tmp_path: Path) -> None
 
 
 def test_no_socket_means_start_the_server(tmp_path: Path) -> None:
-    connection = Connection([Address("unix", path=f"{tmp_path}/none")], timeout=1)
+    connection = Connection([Address("unix", path=f"{tmp_path}/none")], timeout=1, means=Means())
     with pytest.raises(UnreachableError, match=r"no server at .*/none: start it with `tgpu up`"):
         connection.request("GET", "/", {})
 
@@ -133,7 +134,7 @@ def test_a_dead_socket_is_passed_over_for_the_next_candidate(tmp_path: Path) -> 
     socket.socket(socket.AF_UNIX).bind(f"{tmp_path}/dead")
     listening(tmp_path / "alive", say)
     candidates = [Address("unix", path=f"{tmp_path}/{name}") for name in ("dead", "alive")]
-    connection = Connection(candidates, timeout=1)
+    connection = Connection(candidates, timeout=1, means=Means())
     assert connection.request("GET", "/", {}).read() == b"hello"
     assert connection.address.path.endswith("alive")
     connection.close()
@@ -148,7 +149,9 @@ def test_tcp_works_as_the_socket_does() -> None:
             say(peer)
 
     threading.Thread(target=serve, daemon=True).start()
-    connection = Connection([Address("http", host="127.0.0.1", port=listener.getsockname()[1])], timeout=2)
+    connection = Connection(
+        [Address("http", host="127.0.0.1", port=listener.getsockname()[1])], timeout=2, means=Means()
+    )
     assert connection.request("GET", "/", {}).read() == b"hello"
     connection.close()
     listener.close()

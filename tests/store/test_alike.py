@@ -20,6 +20,7 @@ from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota, Period
 from tgpu.domain.tenant import Tenant, Terms
 from tgpu.store.access_port import Token
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import (
@@ -27,8 +28,6 @@ from tgpu.store.port import (
     AttemptEnded,
     Batch,
     IdempotencyKey,
-    JobFilter,
-    Paging,
     Started,
     StopOrdered,
     Store,

@@ -15,13 +15,8 @@ import pytest
 import uvloop
 
 from tests.store.store_story import a_job
-from tgpu.store.port import (
-    JobFilter,
-    Paging,
-    StoreUnavailableError,
-    Submitted,
-    UnknownTenantError,
-)
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import StoreUnavailableError, Submitted, UnknownTenantError
 from tgpu.store.sqlite import SqliteStore
 
 SUBMIT_UNTIL_KILLED = """

@@ -2,7 +2,8 @@ import pytest
 
 from tests.store.store_story import a_job, assign, end, running
 from tgpu.domain.lifecycle import Happening, Status
-from tgpu.store.port import Batch, Counts, JobFilter, Paging, Store
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, Counts, Store
 
 FINISHED = frozenset({Status.COMPLETED, Status.FAILED})
 

@@ -9,7 +9,8 @@ import pytest
 from tests.postgres_server import PostgresServer, a_server
 from tests.store.cutting_proxy import CuttingProxy
 from tests.store.store_story import a_job, assign
-from tgpu.store.port import Batch, IdempotencyKey, JobFilter, Paging, StoreUnavailableError, Submitted
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, IdempotencyKey, StoreUnavailableError, Submitted
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.postgres_address import Patience
 

@@ -17,8 +17,9 @@ from tests.postgres_server import PASSWORD, QUICK, TEMPLATE, PostgresServer, a_s
 from tests.store.store_story import ROOT, a_job, running
 from tgpu.domain.tenant import Tenant
 from tgpu.store import postgres_schema, revision, tables
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.opening import open_store
-from tgpu.store.port import JobFilter, Paging, StoreUnavailableError, StoreUnusableError, Submitted
+from tgpu.store.port import StoreUnavailableError, StoreUnusableError, Submitted
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.sqlite import SqliteStore
 

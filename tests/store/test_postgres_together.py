@@ -15,14 +15,13 @@ from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.quota import Limits
 from tgpu.domain.tenant import Tenant
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import (
     Assigned,
     AttemptEnded,
     Batch,
     DeposedError,
     IdempotencyKey,
-    JobFilter,
-    Paging,
     Started,
     TenantExistsError,
 )
@@ -37,7 +36,7 @@ import asyncio, sys
 from random import Random
 sys.path.insert(0, sys.argv[2])
 from tests.store.store_story import a_job
-from tgpu.store.port import JobFilter, Paging
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.postgres import PostgresStore
 
 async def use(store, chance):

@@ -8,7 +8,8 @@ from tests.store.store_story import ROOT, a_job, assign, end, nth, setting
 from tgpu.domain.lifecycle import Happening
 from tgpu.domain.quota import Limits
 from tgpu.domain.tenant import Tenant
-from tgpu.store.port import Batch, JobFilter, Paging, Started, Store, TenantExistsError, UnknownTenantError
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, Started, Store, TenantExistsError, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.quota_port import QuotaExceededError
 

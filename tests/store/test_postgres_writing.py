@@ -9,15 +9,8 @@ import uvloop
 
 from tests.postgres_server import PostgresServer
 from tests.store.store_story import a_job, assign
-from tgpu.store.port import (
-    Batch,
-    IdempotencyKey,
-    JobFilter,
-    Paging,
-    StoreUnavailableError,
-    Submitted,
-    UnknownTenantError,
-)
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, IdempotencyKey, StoreUnavailableError, Submitted, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 
 

@@ -17,7 +17,8 @@ from tgpu.domain.tenant import Tenant
 from tgpu.store import promotion
 from tgpu.store.access_port import AuditFilter, Token
 from tgpu.store.cluster_port import JoinToken, WindowKind, WindowRow
-from tgpu.store.port import Batch, IdempotencyKey, JobFilter, Paging, Store, StoreUnusableError
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, IdempotencyKey, Store, StoreUnusableError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.promotion import PromotionError, promote
 from tgpu.store.sqlite import SqliteStore

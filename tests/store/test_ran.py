@@ -7,7 +7,8 @@ from tgpu.domain.access import Actor
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.tenant import Tenant
-from tgpu.store.port import Assigned, AttemptEnded, Batch, JobFilter, Paging, Started, Store
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Assigned, AttemptEnded, Batch, Started, Store
 from tgpu.store.ran import Ran
 
 WANTED = [

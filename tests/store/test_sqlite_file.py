@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.store.store_story import a_job
-from tgpu.store.port import JobFilter, Paging, StoreUnavailableError, StoreUnusableError
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import StoreUnavailableError, StoreUnusableError
 from tgpu.store.sqlite import SqliteStore
 
 

@@ -16,10 +16,9 @@ from tgpu.domain.quota import Admission, Amounts, JobUse, Limits, OverQuota
 from tgpu.domain.tenant import Tenant, Terms
 from tgpu.store.access_port import MisplacedTenantError, TenantInUseError, Token
 from tgpu.store.cluster_port import WindowKind, WindowRow
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import (
     Batch,
-    JobFilter,
-    Paging,
     StaleVersionError,
     Started,
     Store,

@@ -11,15 +11,8 @@ from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, JobLimits, JobUse, Limits, OverQuota, Period
 from tgpu.domain.tenant import Budget, Tenant, Terms
 from tgpu.store.access_port import NameKeptError, TenantInUseError, Token
-from tgpu.store.port import (
-    Batch,
-    JobFilter,
-    Paging,
-    StaleVersionError,
-    Store,
-    TenantExistsError,
-    UnknownTenantError,
-)
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Batch, StaleVersionError, Store, TenantExistsError, UnknownTenantError
 
 
 async def test_the_default_tenant_is_there_without_limits(store: Store) -> None:

@@ -7,7 +7,8 @@ from tgpu.domain.access import Actor
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.quota import OverQuota
 from tgpu.domain.tenant import Tenant, Terms
-from tgpu.store.port import JobFilter, Paging, Seen, Store
+from tgpu.store.job_filter import JobFilter, Paging, Seen
+from tgpu.store.port import Store
 
 ROOT = Actor("root", "server")
 

@@ -21,7 +21,8 @@ def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
     home.prepare(settings)
     identity = identity_of(settings, membership(settings, None, node_name(settings), Random(0)))
     assert (identity.node_id, identity.pool) == ("n7", "training")
-    assert identity.labels == {"zone": "a", "ssd": "yes", "tgpu/host": socket.gethostname()}
+    own = {"tgpu/host": socket.gethostname(), "tgpu/node": "n7"}
+    assert identity.labels == {"zone": "a", "ssd": "yes", **own}
     assert identity.taints == ("spot", "team=vision")
 
 

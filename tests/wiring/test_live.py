@@ -1,6 +1,7 @@
 """What is said while nobody leads: that, or what keeps everybody from leading."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,10 @@ from tgpu.control.inbox import Inbox
 from tgpu.domain.node_orders import NodeOrder, NodeVerb
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import StoreUnavailableError
+from tgpu.store.snapshot_shelf import Shelf
 from tgpu.wiring.live import LiveAnswers, OwnDesk
 from tgpu.wiring.peers import Asking
+from tgpu.wiring.snapshots import ServerSnapshots
 
 
 class Away(MemoryStore):
@@ -23,7 +26,9 @@ class Away(MemoryStore):
 def asked_of(store: MemoryStore, *, has_term: bool) -> LiveAnswers:
     hub = Hub(Inbox())
     asking = Asking(leader=lambda: None, cluster_id="c", secret="s", tls=lambda: None)
-    return LiveAnswers(OwnDesk(Answers(lambda: None, hub), hub), asking, lambda: has_term, store.leader)
+    snapshots = ServerSnapshots(Shelf(Path("/nowhere"), 1, 1), list)
+    desk = OwnDesk(Answers(lambda: None, hub), hub, snapshots)
+    return LiveAnswers(desk, asking, lambda: has_term, store.leader)
 
 
 @pytest.mark.parametrize("has_term", [True, False])

@@ -17,6 +17,7 @@ from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, QueueView, Re
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, Taken, ToShell
+from tgpu.protocol.snapshots import Piece
 from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
 
 NODE = NodeView(
@@ -86,6 +87,9 @@ class Leader:
     async def hear_shell(self, shell: int, _wait_s: float) -> list[FromShell]:
         return [ShellOutput(shell=shell, data=b"\x00"), Taken(shell=shell, count=1)]
 
+    async def snapshot_piece(self, user: str, digest: str, offset: int) -> Piece:
+        return Piece(data=f"{user} {digest} {offset}".encode(), total=99)
+
 
 class Door(asyncio.Protocol):
     """Takes the first word off and hands the connection on."""
@@ -145,6 +149,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "open_shell",
             "say_to_shell",
             "hear_shell",
+            "snapshot_piece",
         }
         assert await asking.ask("why", 7) == WHY
         assert await asking.ask("why", 8) is None
@@ -156,6 +161,7 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("order_nodes", ORDER) == NodesOrdered(("n1",))
         assert await asking.ask("resolve_image", "a", True) == ImageMeaning("a@sha256:1", ("n1",))
         assert await asking.ask("starting_note", 7) == "job 7: its image is being fetched"
+        assert await asking.ask("snapshot_piece", "a", "d", 5) == Piece(data=b"a d 5", total=99)
         span = await asking.ask("read_log", "n1", "7.0.1", "stdout", -10, 100, 0.5)
         assert (span.offset, span.data, span.at_end) == (5, b"\x00\xff", True)
 

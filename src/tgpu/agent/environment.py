@@ -40,6 +40,8 @@ def launch_spec(
         stop_signal=launch.stop_signal,
         warn=launch.warn,
         checkpoint_dir=checkpoint_dir,
+        files=launch.files,
+        snapshot=launch.snapshot,
     )
 
 

@@ -1,12 +1,14 @@
 """Carries out on this node what was decided: starts, stops and forgets tasks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tgpu.agent.checkpoints import Checkpoints
 from tgpu.agent.environment import launch_spec
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import GpuWatch
 from tgpu.agent.machine import DropPrepared, ForgetTask, LaunchTask, StopTask
+from tgpu.agent.slurm_variables import slurm_variables
 from tgpu.domain.job import Exit
 from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import Launch
@@ -14,14 +16,16 @@ from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, Runner, R
 
 
 class Hands:
-    def __init__(
+    def __init__(  # noqa: PLR0917  its parts
         self,
+        node: str,
         log_cap_bytes: int,
         everybodys_env: Mapping[str, str],
         gpus: GpuWatch,
         gangs: GangService,
         checkpoints: Checkpoints,
     ) -> None:
+        self._node = node
         self._log_cap_bytes = log_cap_bytes
         self._everybodys_env = everybodys_env
         self._gpus = gpus
@@ -62,4 +66,7 @@ class Hands:
     def _spec(self, launch: Launch, go: Go | None) -> LaunchSpec:
         folder = self._checkpoints.folder_of(launch.attempt)
         spec = launch_spec(launch, self._log_cap_bytes, self._everybodys_env, folder)
-        return self._gangs.joined(spec, launch, go)
+        spec = self._gangs.joined(spec, launch, go)
+        hosts = () if go is None else [host.address for host in go.hosts]
+        slurm = slurm_variables(launch, spec.env, self._node, hosts)
+        return replace(spec, env={**spec.env, **slurm}) if slurm else spec

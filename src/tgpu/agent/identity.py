@@ -55,4 +55,5 @@ class NodeIdentity:
             clock_ms=clock_ms,
             shells=True,
             gangs=True,
+            snapshots=True,
         )

@@ -16,7 +16,9 @@ from tgpu.agent.hands import Hands
 from tgpu.agent.heartbeats import Unanswered
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
+from tgpu.agent.older_epoch import OlderEpoch
 from tgpu.agent.shells import Shells
+from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.agent.spots import FixedSpots, Spots
 from tgpu.agent.use.uses import Uses
 from tgpu.domain.job import Exit
@@ -31,7 +33,6 @@ from tgpu.protocol.messages import (
     Greeting,
     Heard,
     Heartbeat,
-    KnowsNewer,
     Launch,
     NodeUse,
     Orders,
@@ -42,6 +43,7 @@ from tgpu.protocol.messages import (
     ResolveImage,
 )
 from tgpu.protocol.shells import CloseShell, OpenShell, ResizeShell, ShellInput, Taken
+from tgpu.protocol.snapshots import SnapshotPart
 from tgpu.runner.port import AttemptEnded, Runner, RunnerEvent
 
 FIRST_BACKOFF_S = 0.05
@@ -50,7 +52,6 @@ PATIENCE_BEATS = 1.6
 """How many heartbeats long an answer may take before the server counts as gone…"""
 LEAST_PATIENCE_S = 3.0
 """…but never less than a busy server needs to commit what it was told."""
-COMPLAIN_EVERY_S = 60.0
 LONGEST_PATIENCE_S = 30.0
 """For a greeting: the more often it was missed, the longer it is waited for. The server may be at work for
 others who called, and who hangs up only makes more work for it."""
@@ -83,6 +84,7 @@ class Agent:
         spots: Spots | None = None,
         checkpoints: Checkpoints | None = None,
         uses: Uses | None = None,
+        snapshots: SnapshotFetch | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -103,8 +105,8 @@ class Agent:
         self._gpus = GpuWatch(gpu_failure, uses)
         self._spots = spots or FixedSpots()
         self._checkpoints = checkpoints or NoCheckpoints()
-        gangs = GangService(self._spots)
-        self._hands = Hands(log_cap_bytes, everybodys_env, self._gpus, gangs, self._checkpoints)
+        gangs, node = GangService(self._spots), identity.node_id
+        self._hands = Hands(node, log_cap_bytes, everybodys_env, self._gpus, gangs, self._checkpoints)
         self._labels: Mapping[str, str] = {}
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
@@ -114,14 +116,15 @@ class Agent:
         self._unanswered = Unanswered()
         self._sent_on_at_once: bool | None = None
         """By the server that was called last; None: it did not send us on."""
-        self._greeted_once = False
-        self._taken_in = False
+        self._greeted_once = self._taken_in = False
         self._missed_greetings = 0
-        self._complain_again = 0.0
+        self._older_epoch = OlderEpoch(identity)
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
         self._shells = Shells(self._say)
+        self._snapshots = snapshots or SnapshotFetch.of_nobody()
+        self._snapshots.say = self._say
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
@@ -250,8 +253,14 @@ class Agent:
                 self._give_up(AgentRefusedError(message.why))
             case OpenShell():
                 self._shells.open(message, self._runner)
-            case ShellInput() | ResizeShell() | Taken() | CloseShell():
-                self._shells.heard(message)
+            case ShellInput() | ResizeShell() | Taken() | CloseShell() | SnapshotPart():
+                self._pass_on(message)
+
+    def _pass_on(self, message: ShellInput | ResizeShell | Taken | CloseShell | SnapshotPart) -> None:
+        if not isinstance(message, SnapshotPart):
+            self._shells.heard(message)
+        else:
+            self._snapshots.heard(message)
 
     def _say(self, message: FromAgent) -> None:
         if self._channel is not None:
@@ -310,18 +319,9 @@ class Agent:
     def _disobey(self, epoch: int, channel: Channel | None) -> None:
         """The server is told why, and hangs up; until then, and between two calls, others are tried."""
         self._greeted_once = False
-        now = self._now()
-        if now >= self._complain_again:
-            self._complain_again = now + COMPLAIN_EVERY_S
-            self._log.warning(
-                "this server's epoch is older than the newest that was obeyed: it was deposed, or its store"
-                " was put back without `tgpu restore --database`",
-                epoch=epoch,
-                newest=self._epoch,
-            )
+        self._older_epoch.met(epoch, self._epoch, self._now())
         if channel is not None:
-            identity = self._identity
-            channel.send(KnowsNewer(node_id=identity.node_id, epoch=self._epoch, key=identity.key))
+            channel.send(self._older_epoch.answer(self._epoch))
             asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
 
     async def _answer(self, question: ReadLog | ResolveImage) -> None:

@@ -9,7 +9,7 @@ from tgpu.api.endpoint import Call
 from tgpu.api.identity import Caller
 from tgpu.config.settings import Settings
 from tgpu.domain.tenant import lineage
-from tgpu.store.port import JobFilter, Paging, Seen
+from tgpu.store.job_filter import JobFilter, Paging, Seen
 
 MASK = "***"
 _SECRET = re.compile(

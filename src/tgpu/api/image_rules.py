@@ -6,12 +6,22 @@ from dataclasses import replace
 from tgpu.api.job_form import JobAsked
 from tgpu.api.ports import Live, NoLeaderError
 from tgpu.api.problems import ProblemError, inside, unprocessable
-from tgpu.domain.container import Container, ImageMeaning, Pull, image, is_pinned, mounts, network, short_name
+from tgpu.domain.container import (
+    Container,
+    ImageMeaning,
+    Pull,
+    image,
+    is_pinned,
+    mounts,
+    network,
+    path_inside,
+    short_name,
+)
 from tgpu.domain.job import Group, JobSpec, LabelOp, LabelRule, Request
 from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.domain.quantities import MAX_MIB, BadQuantityError, whole
 
-_NEEDS_IMAGE = ("mounts", "shm_size_mb", "read_only", "network", "pull")
+_NEEDS_IMAGE = ("mounts", "shm_size_mb", "read_only", "network", "pull", "ignore_entrypoint", "container_cwd")
 
 
 def container_of(asked: JobAsked, networks: Sequence[str]) -> Container | None:
@@ -29,6 +39,8 @@ def container_of(asked: JobAsked, networks: Sequence[str]) -> Container | None:
             shm_mib=None if asked.shm_size_mb is None else whole("shm_size_mb", asked.shm_size_mb, MAX_MIB),
             read_only=asked.read_only,
             network=None if asked.network is None else _network(asked.network, networks),
+            ignores_entrypoint=asked.ignore_entrypoint,
+            cwd=None if asked.container_cwd is None else path_inside("container_cwd", asked.container_cwd),
         )
     except BadQuantityError as error:
         raise unprocessable(str(error).partition(" ")[0], str(error)) from None

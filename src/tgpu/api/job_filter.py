@@ -8,7 +8,7 @@ from tgpu.api.endpoint import Call, Param
 from tgpu.api.problems import bad_request
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.quantities import BadQuantityError, seconds
-from tgpu.store.port import JobFilter, Seen
+from tgpu.store.job_filter import JobFilter, Seen
 from tgpu.store.ran import Ran
 
 T = TypeVar("T", bound=StrEnum)

@@ -6,7 +6,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from tgpu.api.group_form import GroupAsked
+from tgpu.api.reproducible_form import ReproducibleAsked
 from tgpu.domain.container import MAX_IMAGE, MAX_MOUNTS, Pull
+from tgpu.domain.dialect import MAX_ANNOTATIONS, DialectName
 from tgpu.domain.job import OnReturn
 from tgpu.domain.label_rules import MAX_LABEL, MAX_RULES
 from tgpu.domain.node_terms import MAX_TERMS
@@ -72,19 +74,17 @@ MemoryLimit = Annotated[
 Seconds = Annotated[Number, _number("Whole seconds.", 0, MAX_SECONDS, 3600)]
 
 
-class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
     """One job. Only `command` is needed."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset(
-        {
-            "completions", "parallelism", "backoff_limit", "after", "array",
-        }
-    )  # fmt: skip
+    LATER: ClassVar[frozenset[str]] = frozenset()
     SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
         {
             "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",
             "attempt_count", "events", "submitted_at", "started_at", "ended_at", "cancel_requested_by",
-            "held", "task_counts", "task_list", "image_digest", "starting_note", "last_saved_at",
+            "held", "suspended_by", "failure_count", "at_once",
+            "held_by", "needs_met", "task_counts", "task_list", "image_digest", "starting_note",
+            "last_saved_at",
         }
     )  # fmt: skip
 
@@ -155,6 +155,17 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Pull | None,
         Meta(
             description="When the image is fetched: `always`, if it is `missing` (the default), or `never`."
+        ),
+    ] = None
+    ignore_entrypoint: Annotated[
+        bool, Meta(description="The command is run as it is, not given to the image's entry point.")
+    ] = False
+    container_cwd: Annotated[
+        str | None,
+        Meta(
+            description="Where in the container it runs; by default in cwd if that is mounted, else where "
+            "the image says.",
+            extra_json_schema={"examples": [None]},
         ),
     ] = None
     cwd: Annotated[
@@ -314,6 +325,17 @@ class JobAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     warn_main: Annotated[
         bool, Meta(description="With warn_signal: only to its main process, instead of all of them.")
     ] = False
+    dialect: Annotated[
+        DialectName | None,
+        Meta(description="The language that it was written in: its tasks find the variables of that, too."),
+    ] = None
+    annotations: Annotated[
+        dict[str, str],
+        Meta(
+            description="With dialect: what was said there that has no word of its own here.",
+            extra_json_schema={"examples": [{}], "maxProperties": MAX_ANNOTATIONS},
+        ),
+    ] = {}
 
 
 class Submission(JobAsked, kw_only=True):

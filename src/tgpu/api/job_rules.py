@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
+from tgpu.api.dialect_rules import dialect_of
 from tgpu.api.gang_rules import gang_of, groups_of
 from tgpu.api.image_rules import check_way_of_life, container_of, on_nodes_with_an_engine, program_of
 from tgpu.api.job_form import MAX_NAME, JobAsked
 from tgpu.api.limit_rules import cpu_limit, memory_limit
 from tgpu.api.problems import unprocessable
+from tgpu.api.reproducible_rules import files_of, snapshot_of
 from tgpu.api.secret_rules import checked_secret_env
 from tgpu.api.signal_rules import stop_signal_of, warn_of
 from tgpu.config.settings import Settings
@@ -71,6 +73,8 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
         grace_s = None if asked.grace_s is None else _grace(asked.grace_s, defaults.max_grace_s)
         stop_signal, warn = stop_signal_of(asked), warn_of(asked, time_limit_s)
+        dialect = dialect_of(asked)
+        files, snapshot = files_of(asked, groups), snapshot_of(asked, groups)
     except BadQuantityError as error:
         field = str(error).partition(" ")[0]
         raise unprocessable(field, str(error)) from None
@@ -96,6 +100,9 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         fail_together=asked.fail_together,
         stop_signal=stop_signal,
         warn=warn,
+        dialect=dialect,
+        files=files,
+        snapshot=snapshot,
     )
 
 

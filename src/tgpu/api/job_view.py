@@ -9,9 +9,11 @@ from msgspec import UNSET, UnsetType
 from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.reasons import reason_of
+from tgpu.api.reproducible_form import ReproducibleOut, reproducible_out
 from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
 from tgpu.api.use_view import UseOut, advice_of, use_out
 from tgpu.domain.container import Pull
+from tgpu.domain.dialect import DialectName
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.job import Attempt, Event, Job, OnReturn, TaskView
 from tgpu.domain.label_rules import written
@@ -63,7 +65,7 @@ class EventOut(msgspec.Struct, kw_only=True):
     data: Mapping[str, Any] | None
 
 
-class JobOut(msgspec.Struct, kw_only=True):
+class JobOut(ReproducibleOut, kw_only=True):
     """A job now. What the caller may not know is null."""
 
     job_id: int
@@ -80,6 +82,8 @@ class JobOut(msgspec.Struct, kw_only=True):
     read_only: bool
     network: str | None
     pull: Pull | None
+    ignore_entrypoint: bool
+    container_cwd: str | None
     starting_note: str | None = None
     """While it starts: what it is about, if its node said so."""
     env: Mapping[str, str] | None
@@ -130,6 +134,10 @@ class JobOut(msgspec.Struct, kw_only=True):
     """How long before."""
     warn_main: bool
     """Only its main process gets it."""
+    dialect: DialectName | None
+    """The language that it came in, if that was not tgpu's own."""
+    annotations: Mapping[str, str] | None
+    """What was said there."""
     status: Status
     cause: Cause | None
     reason: str | None
@@ -175,6 +183,8 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         read_only=container is not None and container.read_only,
         network=container.network if container else None,
         pull=container.pull if container else None,
+        ignore_entrypoint=container is not None and container.ignores_entrypoint,
+        container_cwd=container.cwd if container and known else None,
         env=_env(group.env, sight),
         secret_env=group.secret_env if known else None,
         cwd=group.cwd if known else None,
@@ -212,6 +222,8 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         warn_signal=None if spec.warn is None else spec.warn.signal,
         warn_s=None if spec.warn is None else spec.warn.before_s,
         warn_main=spec.warn is not None and spec.warn.main,
+        dialect=None if spec.dialect is None else spec.dialect.name,
+        annotations=spec.dialect.annotations if spec.dialect is not None and known else None,
         status=job.status,
         cause=job.cause,
         reason=reason_of(job) if known else None,
@@ -224,6 +236,7 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         started_at=optional_rfc3339(job.started_ms),
         ended_at=optional_rfc3339(job.ended_ms),
         held=job.held,
+        **msgspec.structs.asdict(reproducible_out(job, known=known)),
     )
 
 

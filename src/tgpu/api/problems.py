@@ -19,6 +19,7 @@ from tgpu.store.access_port import (
     TokenRevokedError,
     TokenSpentError,
 )
+from tgpu.store.needs_port import ChangedMeanwhileError, NotWaitingError, UnknownNeedError
 from tgpu.store.port import (
     ArchivedTenantError,
     IdempotencyConflictError,
@@ -105,12 +106,9 @@ def _from_store(error: Exception) -> ProblemError | None:
             f"somebody changed it first: {error}; read it again, then decide",
             extras={"current_version": error.current},
         )
-    if isinstance(error, MisplacedTenantError):
-        return unprocessable("to", f"to: {error}")
-    if isinstance(error, UnknownTenantError):
-        return unprocessable(
-            "tenant_id", f"tenant_id: {error}; `tgpu tenants` lists those that exist, an operator adds one"
-        )
+    for kind, (field, more) in _FIELDS.items():
+        if isinstance(error, kind):
+            return unprocessable(field, f"{field}: {more.format(error)}")
     for kind, (name, more) in _CONFLICTS.items():
         if isinstance(error, kind):
             said = _kept_name(error) if isinstance(error, NameKeptError) else more.format(error)
@@ -127,12 +125,20 @@ def _kept_name(error: NameKeptError) -> str:
     )
 
 
+_FIELDS: dict[type[Exception], tuple[str, str]] = {
+    UnknownNeedError: ("after", "{}; `tgpu list --all` shows those there are"),
+    MisplacedTenantError: ("to", "{}"),
+    UnknownTenantError: ("tenant_id", "{}; `tgpu tenants` lists those that exist, an operator adds one"),
+}
+"""By what the store refuses: the field that is to blame, and the sentence."""
 _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
     TenantExistsError: ("tenant-exists", "{}; change that one, or choose another name"),
     TenantInUseError: ("tenant-in-use", "{}"),
     NameKeptError: ("name-kept", "{}"),
     ArchivedTenantError: ("tenant-archived", "{}"),
     TokenSpentError: ("token-spent", "{}"),
+    ChangedMeanwhileError: ("changed-meanwhile", "{}"),
+    NotWaitingError: ("not-waiting", "{}; only what waits can be changed"),
     TokenRevokedError: ("token-revoked", "{}; use another token, or the socket"),
     IdempotencyConflictError: (
         "idempotency-conflict",

@@ -10,6 +10,8 @@ def reason_of(job: Job) -> str | None:
     if job.cause is None:
         if job.cancel_by is not None and not job.status.is_final:
             return f"{job.cancel_by} asked to cancel it; it is being stopped"
+        if waits := _what_holds_it_back(job):
+            return waits
         if job.held:
             tenant_id = job.spec.tenant_id
             return f"it is held until the quota of {tenant_id} admits it; `tgpu why {job.job_id}` says more"
@@ -17,6 +19,19 @@ def reason_of(job: Job) -> str | None:
     if job.detail:
         return job.detail
     return in_words(Exit(job.cause, exit_code=job.exit_code), job.cancel_by, job.spec.time_limit_s)
+
+
+def _what_holds_it_back(job: Job) -> str | None:
+    timing = job.timing
+    if timing is None or not job.status.waits:
+        return None
+    if timing.held_by is not None:
+        return f"it is held by {timing.held_by}; `tgpu release {job.job_id}` lets it start"
+    if timing.suspended_by is not None:
+        return f"it is suspended by {timing.suspended_by}; `tgpu resume {job.job_id}` lets it go on"
+    if timing.unmet:
+        return f"it waits for other jobs; `tgpu why {job.job_id}` says which"
+    return None
 
 
 def how_it_ended(job: Job) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from tgpu.api.accounts import Accounts
 from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
+from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
 from tgpu.store.port import Store
@@ -29,3 +30,4 @@ class Services:
     """The cluster's own authority, if TLS is signed by it."""
     servers: Callable[[], Sequence[str]] = tuple
     """Where the servers of this cluster are."""
+    snapshots: SnapshotDesk = field(default_factory=NoSnapshots)

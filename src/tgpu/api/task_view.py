@@ -16,6 +16,9 @@ class TaskOut(msgspec.Struct, kw_only=True):
 
     task_id: str
     task_index: int
+    """Its position among the tasks."""
+    array_index: int | None
+    """Of a series: the index by which it is named."""
     group: str
     status: Status
     node_id: str | None
@@ -52,10 +55,12 @@ def task_out(job: Job, task: TaskView, sight: Sight) -> TaskOut:
     reason = task.detail or None
     if ended is not None and attempt is not None:
         reason = in_words(ended, attempt.stop_by, job.spec.time_limit_s)
+    index = job.spec.index_at(task.task_id.task_index)
     has_place = attempt is not None and not task.status.waits
     return TaskOut(
-        task_id=str(task.task_id),
+        task_id=f"{job.job_id}.{index}",
         task_index=task.task_id.task_index,
+        array_index=None if job.spec.series is None else index,
         group=task.group,
         status=task.status,
         node_id=attempt.node_id if attempt is not None and has_place else None,

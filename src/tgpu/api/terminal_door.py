@@ -21,6 +21,7 @@ from tgpu.api.permission import admit, is_still_admitted
 from tgpu.api.ports import ShellRefusedError
 from tgpu.api.problems import ProblemError, as_problem, not_found
 from tgpu.api.query import Query
+from tgpu.api.routes.logs import position_of
 from tgpu.api.routes.terminal import ATTEMPT, TASK
 from tgpu.api.services import Services
 from tgpu.api.shell_form import Opened, ShellAsked, Told, read_asked, told, told_refusal
@@ -83,14 +84,15 @@ class TerminalDoor:
 async def _running(call: Call) -> Attempt:
     """The one that was asked for. Raises ProblemError."""
     job = call.job
-    task = call.query.whole(TASK.name, 0, _MOST_TASKS) or 0
+    index = call.query.whole(TASK.name, 0, _MOST_TASKS) or 0
+    task = index if job.spec.series is None else position_of(job, index)
     number = call.query.whole(ATTEMPT.name, 1, _MOST_TASKS)
     if task >= job.spec.task_count:
         raise not_found(f"job {job.job_id} has no task {task}; its last is {job.spec.task_count - 1}")
     attempts = [
         attempt
-        for attempt in await call.services.store.attempts(job.job_id)
-        if attempt.attempt_id.task_index == task and number in (None, attempt.attempt_id.number)
+        for attempt in await call.services.store.attempts(job.job_id, task)
+        if number in (None, attempt.attempt_id.number)
     ]
     if number is not None and not attempts:
         raise not_found(

@@ -147,6 +147,9 @@ def why_of_a_job_that_is_not_live(job: Job, *, whole: bool) -> WhyOut:
         if whole and job.cause is not None and job.status is Status.FAILED:
             told = f"it has failed: {reason_of(job)}"
         return WhyOut(job_id=job.job_id, waiting=False, summary=f"It does not wait: {told}.")
+    if job.status.waits and job.born is not None and job.born < job.spec.task_count:
+        summary = "It waits: its tenant's quota has no room for more of its tasks until others leave."
+        return WhyOut(job_id=job.job_id, waiting=True, summary=summary)
     if job.status.waits:
         return WhyOut(job_id=job.job_id, waiting=True, summary="It was submitted a moment ago; ask again.")
     summary = f"It does not wait: it is {job.status} on {job.node_id}."

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tgpu.cli import command_words
-from tgpu.cli.environment import exported
 from tgpu.cli.exits import UsageError
 from tgpu.cli.fields import CLASSES, ON_RETURN, PULLS, field_of, job_fields, pairs
+from tgpu.cli.file_fields import FILE_FLAGS, OPEN_MODES
+from tgpu.cli.series_fields import SERIES_FLAGS, SERIES_SWITCHES
+from tgpu.cli.time_fields import TIME_FLAGS, TIME_REPEATED, TIME_SWITCHES
+from tgpu.client.surroundings import exported, here, host
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -50,6 +53,9 @@ _FLAGS = (
     ("--ntasks", "ntasks", "N", "so many tasks in all, which start together"),
     ("--ntasks-per-node", "ntasks_per_node", "N", "so many on each node with --nodes, else at most"),
     ("--topology", "topology", "LABEL", "all its nodes have one value of this label, such as rack"),
+    *FILE_FLAGS,
+    *TIME_FLAGS,
+    *SERIES_FLAGS,
 )
 _REPEATED = (
     ("--mount", "mount", "SRC:DST[:ro]", "a path of the node in the container; repeatable"),
@@ -68,13 +74,16 @@ _REPEATED = (
         "VAR=NAME",
         "a variable with a secret in it (`tgpu secret`), or VAR=file:/PATH on its node; repeatable",
     ),
+    *TIME_REPEATED,
 )
 _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
 
 def add_job_flags(parser: ArgumentParser) -> None:
     for flag, dest, metavar, doc in _FLAGS:
-        choices = {"class": CLASSES, "pull": PULLS}.get(dest)  # which shells complete too
+        choices = {"class": CLASSES, "pull": PULLS, "open_mode": OPEN_MODES}.get(
+            dest
+        )  # which shells complete too
         parser.add_argument(flag, dest=dest, metavar=metavar, help=doc, choices=choices)
     parser.add_argument("--env", action="append", metavar="K=V", help="a variable for the job; repeatable")
     parser.add_argument(
@@ -122,6 +131,17 @@ def add_job_flags(parser: ArgumentParser) -> None:
         default=None,
         help="of several tasks: if one fails or is lost, the others go on",
     )
+    for flag, dest, doc in (*TIME_SWITCHES, *SERIES_SWITCHES):
+        parser.add_argument(flag, dest=dest, action="store_true", default=None, help=doc)
+    parser.add_argument(
+        "--snapshot",
+        action="store_true",
+        default=None,
+        help="copy the code here now, and run it in the copy (default: as the setting snapshots says)",
+    )
+    parser.add_argument(
+        "--no-snapshot", dest="snapshot", action="store_false", help="run what is there when it starts"
+    )
     parser.add_argument("-f", "--file", metavar="FILE", help="jobs from a YAML file; flags override it")
     parser.add_argument("words", nargs="...", metavar="[--] COMMAND", help="a script, or -- and a command")
 
@@ -130,6 +150,8 @@ def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]
     """Every job described, ready for the API."""
     if after_dashes is not None and args.words:
         raise UsageError(f"{args.words[0]!r} before `--` is neither a flag nor a command")
+    if args.words and args.file is None and (described := _from_slurm(args)):
+        return [_complete(described, _given(args), args)]
     flags = _given(args)
     if after_dashes:
         flags["command"] = command_words.command(after_dashes)
@@ -156,8 +178,16 @@ def flag_for(field: str, args: Namespace) -> str | None:
 def _given(args: Namespace) -> dict[str, Any]:
     names = [dest for _, dest, _, _ in (*_FLAGS, *_REPEATED)]
     names += ["exclusive", "read_only", "requeue", "once", "pty", "on_return", "fail_together"]
+    names += [dest for _, dest, _ in (*TIME_SWITCHES, *SERIES_SWITCHES)]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return job_fields(given, "--") if given else {}
+
+
+def _from_slurm(args: Namespace) -> dict[str, Any] | None:
+    """Of a script with `#SBATCH` lines, what those say."""
+    from tgpu.cli import slurm_script  # noqa: PLC0415  only who submits a script
+
+    return slurm_script.fields(args) if slurm_script.is_one(args.words) else None
 
 
 def _from_file(path: str | None) -> list[dict[str, Any]]:
@@ -172,6 +202,7 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     whole = {**job, **flags}
     if not whole.get("command") and not whole.get("image"):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
+    whole.setdefault("command", [])  # then the image says what runs
     # An image has an environment of its own, in which paths of this machine would be wrong.
     exports = args.export_env if args.export_env is not None else not whole.get("image")
     env = exported(os.environ) if exports else {}
@@ -181,15 +212,12 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     if whole.get("pty"):
         whole["env"].setdefault("TERM", os.environ.get("TERM") or "xterm")
     whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))
-    whole["submit_host"] = os.uname().nodename
+    whole["submit_host"] = host()
     return whole
 
 
 def _here() -> str:
-    """As the shell names it: behind a link or an automount the physical path may exist on this host only."""
     try:
-        physical = Path.cwd()
+        return here(os.environ)
     except OSError:
         raise UsageError("the current directory is gone; say --cwd DIR") from None
-    said = Path(os.environ.get("PWD", ""))
-    return str(said if said.is_absolute() and said.exists() and said.samefile(physical) else physical)

@@ -52,7 +52,8 @@ def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
     if events:
         yield ""
         for event in events:
-            whose = f"  {event.get('task_index')}" if job.get("task_list") else ""
+            task = event.get("task_index")
+            whose = f"  {'-' if task is None else task}" if job.get("task_list") else ""
             kind = clean(event["kind"])
             yield f"  {words.local_time(event['at'])}{whose}  {kind}{_data(event.get('data'))}"
 
@@ -64,6 +65,8 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "image", _image(job)
     yield "mounts", ", ".join(job.get("mounts") or [])
     yield "directory", str(job.get("cwd") or "")
+    yield "snapshot", _snapshot(job)
+    yield "output", ", ".join(str(job[name]) for name in ("output", "error") if job.get(name))
     yield (
         "secrets",
         ", ".join(f"{name} from {place}" for name, place in (job.get("secret_env") or {}).items()),
@@ -73,6 +76,10 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "priority", rows.priority(job)
     yield "quota", "held: nothing is charged until it starts" if job.get("held") else ""
     yield "limits", _limits(job)
+    yield "after", ", ".join(job.get("after") or [])
+    yield "held by", str(job.get("held_by") or "")
+    yield "begins", words.local_time(job.get("begin_at"))
+    yield "deadline", words.local_time(job.get("deadline_at"))
     yield "submitted", words.local_time(job.get("submitted_at"))
     yield "started", words.local_time(job.get("started_at"))
     yield "ended", words.local_time(job.get("ended_at"))
@@ -97,6 +104,16 @@ def _image(job: dict[str, Any]) -> str:
     if not image or runs == image:
         return str(image or "")
     return f"{image}  ({runs})" if runs else f"{image}  (not pinned: its name is read when it starts)"
+
+
+def _snapshot(job: dict[str, Any]) -> str:
+    """Which commit, and whether it is that alone."""
+    digest, commit = job.get("snapshot"), job.get("snapshot_commit")
+    if not digest:
+        return ""
+    changes = " with changes" if job.get("snapshot_dirty") else ""
+    origin = f"commit {commit[:12]}{changes}" if commit else "no commit"
+    return f"{origin} of {job.get('snapshot_root')}  ({digest[:19]}…)"
 
 
 def _asked(job: dict[str, Any]) -> str:
@@ -126,6 +143,10 @@ def _tasks(job: dict[str, Any]) -> str:
     if count == 1 and not job.get("gang"):
         return ""
     parts = [words.plural_number(count, "task")]
+    if job.get("array"):
+        parts.append(f"indices {job['array']}")
+    if job.get("at_once"):
+        parts.append(f"at most {job['at_once']} at once")
     parts += [f"{group['tasks']} {group['name']}" for group in job.get("groups") or ()]
     parts += ["which start together"] if job.get("gang") and count > 1 else []
     if job.get("nodes"):

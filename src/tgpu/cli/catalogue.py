@@ -12,6 +12,14 @@ COMMANDS = {
     "attach": "come back to the terminal of a job of `run --pty`",
     "why": "why a job waits, when it starts, and what would start it now",
     "cancel": "stop jobs, or take them out of the queue",
+    "hold": "keep jobs that wait from being started",
+    "release": "let jobs start that are held",
+    "retry": "run again what failed of jobs and arrays",
+    "suspend": "stop jobs for now",
+    "resume": "let jobs go on that are suspended",
+    "rerun": "run jobs once more, exactly as they were",
+    "edit": "change jobs that still wait",
+    "graph": "which jobs wait for which",
     "wait": "wait until jobs have ended",
     "nodes": "machines and their GPUs: who has which",
     "windows": "nodes kept for maintenance, or for somebody, during a time",
@@ -34,6 +42,7 @@ COMMANDS = {
     "server-ca": "the certificate by which the cluster's servers are known",
     "server": "run only the server, in the foreground",
     "agent": "run only this machine's agent, in the foreground",
+    "slurm": "Slurm's commands, for scripts that call them",
     "completion": "shell completion for bash, zsh or tcsh",
 }
 

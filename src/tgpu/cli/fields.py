@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tgpu.cli.exits import UsageError
+from tgpu.cli.file_fields import FILE_FIELDS
+from tgpu.cli.series_fields import SERIES_ALIASES, SERIES_FIELDS, SERIES_FRIENDLY
+from tgpu.cli.time_fields import TIME_ALIASES, TIME_FIELDS, TIME_FRIENDLY
 from tgpu.domain import quantities
 from tgpu.domain.quantities import BadQuantityError
 
@@ -207,6 +210,8 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "read_only": _flag,
     "network": _text,
     "pull": _pull,
+    "ignore_entrypoint": _flag,
+    "container_cwd": _text,
     "cwd": _text,
     "cpu_request": _thousandths(quantities.MAX_CPU_MILLI),
     "mem_request_mb": _mebibytes,
@@ -243,8 +248,13 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "warn_s": _seconds,
     "warn_main": _flag,
     "tenant_id": _text,
+    **FILE_FIELDS,
+    **TIME_FIELDS,
+    **SERIES_FIELDS,
 }
 ALIASES = {
+    **TIME_ALIASES,
+    **SERIES_ALIASES,
     "cmd": "command",
     "environment": "env",
     "secret": "secret_env",
@@ -279,6 +289,8 @@ ALIASES = {
 
 
 _FRIENDLY = {
+    **TIME_FRIENDLY,
+    **SERIES_FRIENDLY,
     "shm_size_mb": "shm_size",
     "cpu_request": "cpus",
     "mem_request_mb": "memory",
@@ -302,11 +314,7 @@ _OF_GROUPS = frozenset(
     }
 )  # fmt: skip
 # What the API already knows by name and refuses: so that nobody looks for a typing error.
-LATER = frozenset(
-    {
-        "completions", "parallelism", "backoff_limit", "after", "array",
-    }
-)  # fmt: skip
+LATER: frozenset[str] = frozenset()
 _ALIKE = 0.7  # below, a guess is worse than none
 
 

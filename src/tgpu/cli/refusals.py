@@ -12,27 +12,36 @@ from tgpu.client.errors import TgpuError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Mapping, Sized
+    from collections.abc import Iterator, Mapping, Sequence, Sized
 
 _LEAD = re.compile(r"(?:jobs\[(?P<index>\d+)\](?:\.|:? ))?(?P<field>[a-z_]+)")
 
 
 @contextmanager
-def own_words(args: Namespace, *, of: int = 1, recorded: Sized = ()) -> Iterator[None]:
-    """`of` jobs were described, and submitted so often as was asked; `recorded` are those already taken."""
+def own_words(
+    args: Namespace, described: Sequence[Mapping[str, object]], *, recorded: Sized = ()
+) -> Iterator[None]:
+    """`described` are the jobs, submitted so often as was asked; `recorded` are those already taken."""
     try:
         yield
     except TgpuError as error:
         match = _LEAD.match(error.detail)
         if not error.problem or match is None:
             raise
-        field = match["field"]
-        said = flag_for(field, args) or friendly(field)
-        where = ""
-        if match["index"] and of > 1:
-            where = f"job {(len(recorded) + int(match['index'])) % of + 1} of {args.file}: "
+        at = (len(recorded) + int(match["index"] or 0)) % len(described)
+        said = flag_for(match["field"], args) or _as_written(match["field"], described[at])
+        where = f"job {at + 1} of {args.file}: " if match["index"] and len(described) > 1 else ""
         detail = f"{where}{said}{error.detail[match.end() :]}"
         raise TgpuError(error.status, error.title, detail, error.problem) from None
+
+
+def _as_written(field: str, job: Mapping[str, object]) -> str:
+    """What the file calls it."""
+    if job.get("dialect") == "kubernetes":
+        from tgpu.dialects import kubernetes  # noqa: PLC0415  only who has a manifest
+
+        return kubernetes.path_of(field) or field
+    return friendly(field)
 
 
 @contextmanager

@@ -39,6 +39,25 @@ def resolve_tasks(client: Client, texts: Iterable[str]) -> list[tuple[int, int |
     return list(dict.fromkeys(found))
 
 
+def resolve_indices(client: Client, texts: Iterable[str]) -> list[tuple[int, str | None]]:
+    """Jobs, and of which indices: `42.7`, `42.[3-9,12]`; None: the whole job."""
+    found: list[tuple[int, str | None]] = []
+    for part in _parts(texts):
+        job, dot, indices = part.partition(".")
+        inside = indices[1:-1] if indices.startswith("[") and indices.endswith("]") else indices
+        if dot and (inside is not indices or _is_number(indices)):
+            found.append((resolve_one(client, job), inside))
+        else:
+            found += [(job_id, None) for job_id in resolve(client, [part])]
+    if not found:
+        raise UsageError("say which job: 42, 42-45, last or all; or some of its indices: 42.7, 42.[3-9]")
+    return list(dict.fromkeys(found))
+
+
+def names_indices(texts: Iterable[str]) -> bool:
+    return any("." in part for part in _parts(texts))
+
+
 def names_all(texts: Iterable[str]) -> bool:
     return "all" in _parts(texts)
 
@@ -67,7 +86,16 @@ def resolve_one(client: Client, text: str) -> int:
 
 
 def _parts(texts: Iterable[str]) -> list[str]:
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    parts: list[str] = []
+    for text in texts:
+        depth, begin = 0, 0
+        for at, char in enumerate(text):
+            depth += (char == "[") - (char == "]")
+            if char == "," and depth <= 0:  # one inside of brackets parts indices, not jobs
+                parts.append(text[begin:at])
+                begin = at + 1
+        parts.append(text[begin:])
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _ids(client: Client, part: str) -> list[int]:

@@ -53,6 +53,9 @@ class Part:
 def tasks_of(job: dict[str, Any]) -> tuple[list[int], bool]:
     """Those whose output is shown if none is named, and whether there are several."""
     count = int(job.get("tasks") or 1)
+    indices = [task.get("array_index") for task in job.get("task_list") or ()]
+    if indices and indices[0] is not None:  # of a series, those that have begun
+        return [task["array_index"] for task in job["task_list"] if task["attempt_count"]], True
     return list(range(count)), count > 1
 
 

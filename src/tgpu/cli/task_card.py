@@ -56,10 +56,16 @@ def task_card(screen: Screen, job: dict[str, Any], task: dict[str, Any]) -> Iter
             yield f"  {screen.paint(f'{label:<10}', 'dim')} {clean(value)}"
 
 
+def _number(task: dict[str, Any]) -> int:
+    """As it is named: of a series its index."""
+    index = task.get("array_index")
+    return int(task["task_index"] if index is None else index)
+
+
 def _row(task: dict[str, Any], now: float) -> list[Any]:
     ran = words.between(task.get("started_at"), task.get("ended_at"), now)
     return [
-        str(task["task_index"]),
+        str(_number(task)),
         task.get("group") or "",
         Cell(task["status"], STATUS_STYLES.get(task["status"], "")),
         task.get("node_id") or "",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class AccountingCalls(Calls):
-    def report(self, **asked: object) -> dict[str, Any]:
+    def report(self, /, **asked: object) -> dict[str, Any]:
         """What attempts were given and used, added up: its `rows` and their `total`. Asked: by (default:
         user; or tenant, pool, gpu-type, class, node, cause, day, week, month, several with commas), since,
         until, user, tenant, depth, pool, gpu_type."""

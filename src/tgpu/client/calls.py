@@ -25,3 +25,10 @@ class Calls:
         if not isinstance(answer, dict):
             raise TgpuError(502, "Not tgpu", f"{self.session.address} does not speak as a tgpu server does")
         return answer
+
+    def _text(self, path: str) -> str:
+        connection, response = self.session.stream(path, {})
+        try:
+            return response.read().decode("utf-8", "replace")
+        finally:
+            connection.close()

@@ -6,10 +6,14 @@ import json
 
 from tgpu.client import waiting
 from tgpu.client.accounting import AccountingCalls
+from tgpu.client.changing import ChangingCalls
+from tgpu.client.cluster import ClusterCalls
 from tgpu.client.errors import ReadTimeoutError, TgpuError
 from tgpu.client.events import EventStream
 from tgpu.client.output import Output
+from tgpu.client.series import SeriesCalls
 from tgpu.client.session import Session
+from tgpu.client.snapshots import SnapshotCalls
 from tgpu.client.tenancy import TenancyCalls
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -18,19 +22,28 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from tgpu.client.means import Means
+
 _PAGE = 500
 _MOST_JOBS = 10_000
 _MOST_BYTES = 32 << 20
 
 
-class Client(TenancyCalls, AccountingCalls):
+class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterCalls, SnapshotCalls):
     """Speaks to one server; without arguments, to the one that the `tgpu` command would find.
 
     Not for several threads at once: give each its own.
     """
 
-    def __init__(self, server: str | None = None, *, token: str | None = None, timeout: float = 30.0) -> None:
-        super().__init__(Session(server, token, timeout))
+    def __init__(
+        self,
+        server: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        means: Means | None = None,
+    ) -> None:
+        super().__init__(Session(server, token, timeout, means))
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +59,7 @@ class Client(TenancyCalls, AccountingCalls):
     def close(self) -> None:
         self.session.close()
 
-    def submit(self, command: Sequence[str] | str, **fields: object) -> dict[str, Any]:
+    def submit(self, /, command: Sequence[str] | str, **fields: object) -> dict[str, Any]:
         """The job as the server recorded it; it is durable when this returns."""
         body = {"command": command if isinstance(command, str) else list(command), **fields}
         return self._dict("POST", "/jobs", body=body)
@@ -70,7 +83,9 @@ class Client(TenancyCalls, AccountingCalls):
         """All that is known of a job, with its attempts and events."""
         return self._dict("GET", f"/jobs/{job_id}")
 
-    def tasks(self, job_id: int, *, after: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
+    def tasks(
+        self, /, job_id: int, *, after: int | None = None, **filters: object
+    ) -> Iterator[dict[str, Any]]:
         """The tasks of a job in their order, page after page. Filters: status, limit (of a page)."""
         cursor = after
         while True:
@@ -82,14 +97,11 @@ class Client(TenancyCalls, AccountingCalls):
 
     def task(self, job_id: int, task_index: int) -> dict[str, Any]:
         """One task. Raises TgpuError 404 if the job has none of that number."""
-        before = task_index - 1 if task_index else None
-        for found in self.tasks(job_id, after=before, limit=1):
-            if found["task_index"] == task_index:
-                return found
-            break
+        for found in self.tasks(job_id, index=task_index, limit=1):
+            return found
         raise TgpuError(404, "Not Found", f"job {job_id} has no task {task_index}")
 
-    def jobs(self, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
+    def jobs(self, /, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
         """Page after page. Filters: status, user, name, ids, since, until, order, and whatever else the
         server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts."""
         cursor: object = None
@@ -101,7 +113,7 @@ class Client(TenancyCalls, AccountingCalls):
                 return
             left = None if left is None else left - len(jobs)
 
-    def job_pages(self, *, size: int = _PAGE, **filters: object) -> Iterator[list[dict[str, Any]]]:
+    def job_pages(self, /, *, size: int = _PAGE, **filters: object) -> Iterator[list[dict[str, Any]]]:
         """The same, a page at a time: the next one is asked for only when this one has been dealt with."""
         cursor: object = None
         while True:
@@ -152,10 +164,12 @@ class Client(TenancyCalls, AccountingCalls):
         stream: str = "stdout",
         follow: bool = False,
         tail: int | None = None,
+        task: int = 0,
         attempt: int | None = None,
     ) -> Iterator[bytes]:
-        """The job's output, piece by piece; with `follow`, until the job has ended."""
-        output = Output(self, job_id, stream, attempt=attempt, tail=tail)
+        """A task's output, piece by piece; with `follow`, until the task has ended. Of an array, `task` is
+        its index."""
+        output = Output(self, job_id, stream, task=task, attempt=attempt, tail=tail)
         return output.follow() if follow else output.read()
 
     def use(self, job_id: int, *, task: int | None = None, attempt: int | None = None) -> dict[str, Any]:
@@ -166,52 +180,14 @@ class Client(TenancyCalls, AccountingCalls):
     def why(self, job_id: int) -> dict[str, Any]:
         return self._dict("GET", f"/jobs/{job_id}/why")
 
-    def nodes(self) -> list[dict[str, Any]]:
-        return self._list("/nodes", "nodes")
-
-    def drain_nodes(
-        self, nodes: Sequence[str] = (), *, where: Sequence[str] = (), reason: str = ""
-    ) -> list[str]:
-        """Nothing new starts on these nodes: by name, or all whose labels satisfy the rules."""
-        body = {"nodes": list(nodes), "where": list(where), "reason": reason}
-        return list(self._dict("POST", "/nodes/drain", body=body)["nodes"])
-
-    def undrain_nodes(self, nodes: Sequence[str] = (), *, where: Sequence[str] = ()) -> list[str]:
-        body = {"nodes": list(nodes), "where": list(where)}
-        return list(self._dict("POST", "/nodes/undrain", body=body)["nodes"])
-
-    def remove_nodes(self, nodes: Sequence[str]) -> list[str]:
-        """Forgets nodes that are away and hold nothing; they would have to join anew."""
-        return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)}, once=True)["nodes"])
-
-    def windows(self) -> list[dict[str, Any]]:
-        return self._list("/windows", "windows")
-
-    def create_window(self, **fields: object) -> dict[str, Any]:
-        return self._dict("POST", "/windows", body=fields)
-
-    def cancel_window(self, window_id: str) -> None:
-        self._dict("DELETE", f"/windows/{window_id}")
-
-    def queues(self) -> list[dict[str, Any]]:
-        return self._list("/queues", "queues")
-
-    def stats(self) -> dict[str, Any]:
-        return self._dict("GET", "/stats")
-
-    def cluster(self) -> dict[str, Any]:
-        """Its store, its servers, and who leads."""
-        return self._dict("GET", "/cluster")
-
-    def settings(self) -> list[dict[str, Any]]:
-        """What the server was started with; only for administrators."""
-        return self._list("/settings", "settings")
-
-    def events(self, *, after: int | None = None, job_id: int | None = None) -> Iterator[dict[str, Any]]:
-        """Every event from now on (or after `after`), for as long as the caller listens; reconnects."""
+    def events(
+        self, *, after: int | None = None, job_id: int | None = None, mine: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Every event from now on (or after `after`), for as long as the caller listens; reconnects. `mine`:
+        only of the caller's own jobs."""
         while True:
             try:
-                with EventStream(self.session, after=after, job_id=job_id) as stream:
+                with EventStream(self.session, after=after, job_id=job_id, mine=mine) as stream:
                     while True:
                         try:
                             yield stream.next(timeout=60)
@@ -222,25 +198,7 @@ class Client(TenancyCalls, AccountingCalls):
             except TgpuError as error:
                 if not waiting.is_passing(error):
                     raise
-                waiting.pause()
-
-    def join_tokens(self) -> list[dict[str, Any]]:
-        return self._list("/join-tokens", "join_tokens")
-
-    def create_join_token(self, **fields: object) -> dict[str, Any]:
-        """The answer holds the token itself, this once."""
-        return self._dict("POST", "/join-tokens", body=fields, once=True)
-
-    def revoke_join_token(self, token_id: str) -> dict[str, Any]:
-        return self._dict("DELETE", f"/join-tokens/{token_id}")
-
-    def authority(self) -> str:
-        """The certificate (PEM) by which the cluster's servers are known."""
-        connection, response = self.session.stream("/ca.pem", {})
-        try:
-            return response.read().decode("ascii", "replace")
-        finally:
-            connection.close()
+                waiting.pause(self)
 
     def _page(
         self, filters: Mapping[str, object], size: int, cursor: object
@@ -251,6 +209,9 @@ class Client(TenancyCalls, AccountingCalls):
 
 def _batches(jobs: Sequence[Mapping[str, object]]) -> Iterator[list[dict[str, object]]]:
     """As few requests as the server's bounds allow; `--count` repeats one object, which is measured once."""
+    if any(job.get("needs") for job in jobs):  # by names, which are known only within a request
+        yield [dict(job) for job in jobs]
+        return
     sizes: dict[int, int] = {}
     batch: list[dict[str, object]] = []
     room = _MOST_BYTES

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 class EventStream:
     """An open feed: subscribed from the moment it exists. A timeout leaves it whole."""
 
-    def __init__(self, session: Session, *, after: int | None = None, job_id: int | None = None) -> None:
+    def __init__(
+        self, session: Session, *, after: int | None = None, job_id: int | None = None, mine: bool = False
+    ) -> None:
+        """`mine`: only of the caller's own jobs."""
         self._connection, self._response = session.stream(
-            "/events", {"after": after, "job_id": job_id}, {"Accept": "text/event-stream"}
+            "/events",
+            {"after": after, "job_id": job_id, "mine": mine or None},
+            {"Accept": "text/event-stream"},
         )
         self._pending = b""
         self._data: list[str] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tgpu.client.errors import ReadTimeoutError, TgpuError, UnreachableError
 from tgpu.client.waiting import FINAL, is_passing, nudges
 
@@ -14,9 +12,21 @@ if TYPE_CHECKING:
 
     from tgpu.client.client import Client
 
+_LIVE = frozenset({"scheduled", "running"})
 _QUIET_S = 20.0
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 3.0
+
+
+class Standing:
+    """Where a task stands: its latest attempt, whether that lives, and whether there will be no other."""
+
+    __slots__ = ("is_final", "is_live", "latest")
+
+    def __init__(self, latest: int, is_live: bool, is_final: bool) -> None:
+        self.latest = latest
+        self.is_live = is_live
+        self.is_final = is_final
 
 
 class Output:
@@ -60,12 +70,11 @@ class Output:
     def _next_attempt(self, after: int) -> int | None:
         """The latest attempt once it is a later one; None if the task ends without."""
         for _ in nudges(self._client, [self._job_id]):
-            job = self._job()
-            if job is not None:
-                latest: int = max((attempt["number"] for attempt in self._attempts(job)), default=0)
-                if latest > after:
-                    return latest
-                if self._status(job) in FINAL:
+            standing = self._standing()
+            if standing is not None:
+                if standing.latest > after:
+                    return standing.latest
+                if standing.is_final:
                     return None
         raise AssertionError
 
@@ -83,30 +92,25 @@ class Output:
             except TgpuError as error:
                 if not is_passing(error) or (ended and error.status):
                     raise  # of an ended attempt, a node that does not answer is worth telling
-            time.sleep(backoff)
+            self._client.session.means.sleep(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF_S)
 
     def _has_ended(self, number: int) -> bool:
-        job = self._job()
-        attempts = [] if job is None else self._attempts(job)
-        return any(one["number"] == number and one["status"] == "ended" for one in attempts)
+        standing = self._standing()
+        return standing is not None and (standing.latest > number or not standing.is_live)
 
-    def _attempts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
-        return [attempt for attempt in job["attempts"] if attempt.get("task_index", 0) == self._task]
-
-    def _status(self, job: dict[str, Any]) -> str:
-        """Of its task, if that is among those that are shown."""
-        shown = {task["task_index"]: str(task["status"]) for task in job.get("task_list") or ()}
-        return shown.get(self._task, str(job["status"]))
-
-    def _job(self) -> dict[str, Any] | None:
+    def _standing(self) -> Standing | None:
         """None while the server is away."""
         try:
-            return self._client.job(self._job_id)
+            if self._task:  # by its index: a job shows only its first tasks, and in their order
+                task = self._client.task(self._job_id, self._task)
+                return Standing(task["attempt_count"], task["status"] in _LIVE, task["status"] in FINAL)
+            job = self._client.job(self._job_id)
         except TgpuError as error:
             if not is_passing(error):
                 raise
             return None
+        return _of_the_first(job)
 
     def _pieces(self, attempt: int | None, *, follow: bool) -> Iterator[bytes]:
         where = {"tail": self._tail} if self._offset is None else {"offset": self._offset}
@@ -138,3 +142,16 @@ class Output:
             self._on_lost(asked, offset)
             self._on_lost = None
         self._offset = offset
+
+
+def _of_the_first(job: dict[str, Any]) -> Standing:
+    shown = job.get("task_list") or ()
+    status = str(shown[0]["status"]) if shown else str(job["status"])
+    latest = max(
+        (attempt for attempt in job["attempts"] if attempt.get("task_index", 0) == 0),
+        key=lambda attempt: int(attempt["number"]),
+        default=None,
+    )
+    if latest is None:
+        return Standing(0, is_live=False, is_final=status in FINAL)
+    return Standing(latest["number"], latest["status"] != "ended", status in FINAL)

@@ -8,6 +8,7 @@ import time
 
 from tgpu.client import locate
 from tgpu.client.errors import DroppedError, ReadTimeoutError, SilentError, TgpuError, UnreachableError
+from tgpu.client.means import Means
 from tgpu.client.transport import Connection, Response
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -31,11 +32,14 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 class Session:
     """Keeps one connection for short answers, and opens one more for each stream."""
 
-    def __init__(self, server: str | None, token: str | None, timeout: float) -> None:
+    def __init__(
+        self, server: str | None, token: str | None, timeout: float, means: Means | None = None
+    ) -> None:
+        self.means = means or Means()
         self._candidates = locate.parse_all(server) if server else locate.candidates(os.environ)
         self._token = token
         self._timeout = timeout
-        self._kept = Connection(self._candidates, timeout)
+        self._kept = Connection(self._candidates, timeout, self.means)
 
     @property
     def address(self) -> locate.Address:
@@ -92,7 +96,7 @@ class Session:
             status, said = self._ask_until_answered(ask) if ask[0] == "POST" else self._ask(ask)
             if status != _UNAVAILABLE or _NO_LEADER not in said or time.monotonic() >= deadline:
                 return status, said
-            time.sleep(_PAUSE_S)
+            self.means.sleep(_PAUSE_S)
 
     def _ask_until_answered(self, ask: _Ask) -> tuple[int, bytes]:
         """If the server dies before it answers, nobody knows whether it took the job: so ask it again.
@@ -102,7 +106,7 @@ class Session:
         except DroppedError:
             deadline = time.monotonic() + _ASK_AGAIN_S
         while True:
-            time.sleep(_PAUSE_S)
+            self.means.sleep(_PAUSE_S)
             try:
                 return self._ask(ask)
             except UnreachableError:
@@ -137,7 +141,7 @@ class Session:
         self, path: str, query: Mapping[str, object], headers: Mapping[str, str] | None = None
     ) -> tuple[Connection, Response]:
         """A connection of its own, to be closed by the caller, and the answer's body to read from it."""
-        connection = Connection(self._candidates, self._timeout)
+        connection = Connection(self._candidates, self._timeout, self.means)
         try:
             response = connection.request(
                 "GET", target(path, query), self._headers(None) | dict(headers or {})
@@ -154,7 +158,7 @@ class Session:
     def raw_socket(self) -> tuple[socket.socket, dict[str, str], str]:
         """A connection for whoever speaks something else than HTTP on it, the headers that say who that is,
         and what the Host header says. To be closed by the caller."""
-        connection = Connection(self._candidates, self._timeout)
+        connection = Connection(self._candidates, self._timeout, self.means)
         sock = connection.raw()
         return sock, self._headers(None, connection.address), connection.address.authority
 

@@ -38,7 +38,7 @@ class TenancyCalls(Calls):
         return self._dict("GET", f"/tenants/{tenant_id}")
 
     def create_tenant(
-        self, tenant_id: str, *, force: bool = False, take_over: bool = False, **fields: object
+        self, /, tenant_id: str, *, force: bool = False, take_over: bool = False, **fields: object
     ) -> dict[str, Any]:
         """With weight, terms and limits; `force`: also limits on what no node has; `take_over`: also a name
         under which ended jobs are kept, and with it those."""
@@ -46,7 +46,7 @@ class TenancyCalls(Calls):
         return self._dict("POST", "/tenants", query=query, body={"tenant_id": tenant_id, **fields})
 
     def change_tenant(
-        self, tenant_id: str, *, if_version: int | None = None, **fields: object
+        self, /, tenant_id: str, *, if_version: int | None = None, **fields: object
     ) -> dict[str, Any]:
         """What is left out stays; None takes a term away, so that the parent's holds."""
         return self._dict("PATCH", f"/tenants/{tenant_id}", body=fields, if_version=if_version)
@@ -64,7 +64,7 @@ class TenancyCalls(Calls):
         return self._dict("GET", f"/tenants/{tenant_id}/quota")
 
     def change_quota(
-        self, tenant_id: str, *, force: bool = False, if_version: int | None = None, **limits: object
+        self, /, tenant_id: str, *, force: bool = False, if_version: int | None = None, **limits: object
     ) -> dict[str, Any]:
         """What is left out stays; None takes a limit away. `force`: also on what no node has."""
         query = {"force": True} if force else None
@@ -86,7 +86,7 @@ class TenancyCalls(Calls):
     def tokens(self) -> list[dict[str, Any]]:
         return self._list("/tokens", "tokens")
 
-    def create_token(self, **fields: object) -> dict[str, Any]:
+    def create_token(self, /, **fields: object) -> dict[str, Any]:
         """The answer holds the token itself, this once."""
         return self._dict("POST", "/tokens", body=fields, once=True)
 
@@ -103,7 +103,7 @@ class TenancyCalls(Calls):
     def remove_secret(self, name: str) -> None:
         self._dict("DELETE", f"/secrets/{name}")
 
-    def audit(self, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
+    def audit(self, /, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
         """Who changed what, newest first, page after page. Filters: user, action, target, since, until."""
         cursor: object = None
         left = limit

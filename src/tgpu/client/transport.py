@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
 
-from tgpu.client import locate
 from tgpu.client.errors import DroppedError, ReadTimeoutError, SilentError, UnreachableError
+from tgpu.client.means import speaks_tls
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tgpu.client.locate import Address
+    from tgpu.client.means import Means, Plug
 
 _PIECE = 65536
 _MAX_LINE = 65536
@@ -22,10 +22,11 @@ _ONE_OF_SEVERAL_S = 5.0  # to be reached, where there is another one to try
 class Connection:
     """One kept-alive connection, one request at a time: read an answer whole before the next request."""
 
-    def __init__(self, candidates: list[Address], timeout: float) -> None:
+    def __init__(self, candidates: list[Address], timeout: float, means: Means) -> None:
         self._candidates = candidates
         self._timeout = timeout
-        self._socket: socket.socket | None = None
+        self._means = means
+        self._socket: Plug | None = None
         self._wire: Wire | None = None
         self.address = candidates[0]
 
@@ -57,7 +58,7 @@ class Connection:
             ) from None
         except DroppedError:
             self.close()
-            if self.address.scheme == "http" and _speaks_tls(self.address):
+            if self.address.scheme == "http" and self._means.aside(speaks_tls, self.address):
                 raise UnreachableError(
                     f"{self.address} speaks TLS: write https in place of http in TGPU_SERVER"
                 ) from None
@@ -69,7 +70,7 @@ class Connection:
         for last, address in enumerate(list(self._candidates), start=1 - len(self._candidates)):
             self.address = address
             try:
-                self._socket = _open(address, patience)
+                self._socket = self._means.open(address, patience)
             except OSError as error:
                 if last == 0:
                     raise UnreachableError(_why_not(self._candidates, address, error)) from error
@@ -86,7 +87,7 @@ class Connection:
         """Its socket, connected, for whoever speaks another language; from now on it is theirs."""
         self._connect()
         sock, self._socket, self._wire = self._socket, None, None
-        assert sock is not None
+        assert isinstance(sock, socket.socket)
         return sock
 
     def give_up(self, address: Address) -> None:
@@ -107,7 +108,7 @@ class Connection:
 class Wire:
     """Bytes as they come. A timeout loses nothing: what arrived stays in the buffer."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Plug) -> None:
         self._socket = sock
         self._buffer = bytearray()
 
@@ -216,60 +217,6 @@ class Response:
                 pass
             self._done = True
         return not self._done
-
-
-def _open(address: Address, timeout: float) -> socket.socket:
-    if address.scheme == "unix":
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(timeout)
-        try:
-            sock.connect(address.path)
-        except OSError:
-            sock.close()
-            raise
-        return sock
-    sock = socket.create_connection((address.host, address.port), timeout)
-    return _encrypted(sock, address) if address.scheme == "https" else sock
-
-
-def _speaks_tls(address: Address) -> bool:
-    """Nothing is told to it: whoever it is, they are asked only for which language they speak."""
-    import ssl  # noqa: PLC0415  only who speaks TLS pays for it
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        with socket.create_connection((address.host, address.port), _ONE_OF_SEVERAL_S) as sock:
-            context.wrap_socket(sock).close()
-    except OSError:
-        return False
-    return True
-
-
-def _encrypted(sock: socket.socket, address: Address) -> socket.socket:
-    import ssl  # noqa: PLC0415  only who speaks TLS pays for it
-
-    trusted = locate.authority(os.environ)
-    try:
-        context = ssl.create_default_context(cafile=trusted)
-    except OSError as error:
-        sock.close()
-        raise UnreachableError(
-            f"cannot use the authority in {trusted} ({error.strerror or error}): set TGPU_CA to a file with "
-            "what `tgpu server-ca` prints on a server's machine"
-        ) from error
-    try:
-        return context.wrap_socket(sock, server_hostname=address.host)
-    except ssl.SSLCertVerificationError as error:
-        by = f"by {trusted}" if trusted else "on this machine"
-        raise UnreachableError(
-            f"the certificate of {address} is not trusted {by} ({error.verify_message}): fetch the cluster's "
-            "with `tgpu server-ca` on a machine that has it, and put it into TGPU_HOME/ca.pem, or into a "
-            "file that TGPU_CA names"
-        ) from error
-    except OSError:
-        sock.close()
-        raise
 
 
 def _why_not(tried: list[Address], address: Address, error: OSError) -> str:

@@ -94,7 +94,7 @@ def nudges(
             if not is_passing(error):
                 raise
             on_away(str(error))
-            time.sleep(_until(deadline, backoff))
+            client.session.means.sleep(_until(deadline, backoff))
             backoff = min(backoff * 2, _LONGEST_BACKOFF_S)
             yield _EVERYTHING
 
@@ -104,9 +104,9 @@ def is_passing(error: TgpuError) -> bool:
     return isinstance(error, UnreachableError) or error.status in {429, 502, 503, 504}
 
 
-def pause() -> None:
+def pause(client: Client) -> None:
     """Before the next try to reach a server that is away."""
-    time.sleep(1)
+    client.session.means.sleep(1)
 
 
 def _over(deadline: float | None) -> bool:

@@ -16,6 +16,7 @@ MOST_OVERCOMMIT_MILLI = 100 * MILLI
 _MOST_CELSIUS = 1000
 _MOST_ECC_ERRORS = 1_000_000_000
 _MOST_SAMPLE_S = 3600
+_MOST_SNAPSHOT_MB = 4096
 _MOST_PIDS = 4_194_304  # no kernel has more
 _OTHERS_MAY = ("details", "logs", "cancel")
 
@@ -58,6 +59,16 @@ def _sample(name: str, number: float) -> None:
         raise BadQuantityError(f"{name} must be between 1 and {_MOST_SAMPLE_S} seconds; got {number:g}")
 
 
+def _megabytes(name: str, number: int) -> None:
+    if not 1 <= number <= _MOST_SNAPSHOT_MB:
+        raise BadQuantityError(f"{name} must be from 1 to {_MOST_SNAPSHOT_MB}; got {number}")
+
+
+def _some_time_or_none(name: str, text: str) -> None:
+    if text:
+        _some_time(name, text)
+
+
 def _reserve(name: str, text: str) -> None:
     if text != "auto":
         mib(name, text)
@@ -94,6 +105,7 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "node_generic": node_terms.generic_pairs,
     "cluster_generic": node_terms.generic_pairs,
     "default_limit": _some_time,
+    "max_wait": _some_time_or_none,
     "max_grace": _grace,
     "reserve": _up_to(_MOST_RESERVED),
     "aging_step": _some_time,
@@ -114,6 +126,8 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "foreign_gpu_floor": mib,
     "task_pids": _up_to(_MOST_PIDS),
     "sample_s": _sample,
+    "snapshot_max_mb": _megabytes,
+    "snapshot_keep": _an_hour,
     "memory_reserve": _reserve,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

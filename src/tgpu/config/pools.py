@@ -14,6 +14,7 @@ class PoolSettings:
     reserve: int | None = None
     cpu_overcommit: float | None = None
     memory_overcommit: float | None = None
+    max_wait: str | None = None
     where: str = field(default="", compare=False)
     """The file and the table that say it, for whoever has to complain of it."""
 

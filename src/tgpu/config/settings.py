@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
-from tgpu.config.checkpoint_settings import CheckpointSettings
-from tgpu.config.container_settings import CONTAINER_CHOICES, ContainerSettings
-from tgpu.config.gang_settings import GangSettings
-from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
-from tgpu.config.isolation_settings import ISOLATION_CHOICES, IsolationSettings
+from tgpu.config.container_settings import CONTAINER_CHOICES
+from tgpu.config.gpu_settings import GPU_CHOICES
+from tgpu.config.isolation_settings import ISOLATION_CHOICES
+from tgpu.config.parts import Parts
 from tgpu.config.pools import POOL_KEYS, PoolSettings
 from tgpu.config.prices import Prices, prices_of
 from tgpu.config.setting import setting as _setting
 from tgpu.config.settings_file import settings_file
+from tgpu.config.snapshot_settings import SNAPSHOT_CHOICES
 from tgpu.config.tiers import TierSettings, tiers_of
 from tgpu.config.toml_words import in_toml
-from tgpu.config.use_settings import UseSettings
 from tgpu.domain.node_terms import generic_pairs
 from tgpu.domain.quantities import BadQuantityError
 
@@ -33,9 +32,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(
-    CheckpointSettings, ContainerSettings, GangSettings, GpuSettings, IsolationSettings, UseSettings
-):
+class Settings(Parts):
     """Key `x` is `x = …` in the file and `TGPU_X` in the environment."""
 
     home: Path
@@ -218,8 +215,7 @@ class Settings(
 
 
 _TABLES = ("home", "pools", "tiers", "prices")
-_PARTS = (CheckpointSettings, ContainerSettings, GangSettings, GpuSettings, IsolationSettings, UseSettings)
-_GROUPED = {item.name for part in _PARTS for item in fields(part)}
+_GROUPED = {item.name for item in fields(Parts)}
 KEYS = tuple(
     item
     for item in sorted(fields(Settings), key=lambda item: item.name in _GROUPED)
@@ -231,6 +227,7 @@ _CHOICES = {
     **CONTAINER_CHOICES,
     **GPU_CHOICES,
     **ISOLATION_CHOICES,
+    **SNAPSHOT_CHOICES,
     "cgroups": ("auto", "off"),
     "kernel": ("auto", "plain", "compiled"),
     "tls": ("off", "auto"),

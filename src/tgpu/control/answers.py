@@ -7,6 +7,7 @@ from dataclasses import replace
 from tgpu.control.alerts import STORE_RESTORED
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
+from tgpu.control.parked_reasons import why_parked
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
@@ -54,6 +55,9 @@ class Answers:
 
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
+        parked = control.picture.parked.of_job(job_id)
+        if parked:
+            return why_parked(parked[0], control.needs.waits_for(job_id), control.picture.now_ms)
         task_id = _asked_about(control.picture, job_id)
         why = explain(control.picture, control.policy, task_id, control.engine)
         held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)

@@ -98,7 +98,7 @@ def parts(turn: Turn) -> Iterator[Turn]:
         part.batch.assigned += changes
         if len(part.batch.assigned) >= MOST_ASSIGNED:
             yield part
-            part = Turn(Batch(turn.batch.at_ms), waited=turn.waited)
+            part = Turn(Batch(turn.batch.at_ms, turn.batch.seen_seq), waited=turn.waited)
     if part.batch:
         yield part
 

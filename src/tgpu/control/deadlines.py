@@ -1,33 +1,100 @@
-"""Tasks that may not wait for ever: who has waited too long by now?"""
+"""Tasks that may not wait for ever, and jobs that must be over by some moment: whose time is up?"""
 
 import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
 
+from tgpu.control import wishes
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
+from tgpu.core.placed import Placed
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
-from tgpu.domain.lifecycle import Cause, Happening
-from tgpu.store.port import TaskClosed
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening
+from tgpu.domain.quantities import time_in_words
+from tgpu.store.port import StopOrdered, TaskClosed
+
+_PUT_BACK = (Happening.REQUEUED, Happening.PREEMPTED)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Due:
+    at_ms: int
+    cause: Cause
+    detail: str
 
 
 class Deadlines:
-    """A heap by time; a task that has gone meanwhile is simply passed over, and so is one that was placed
-    and came back: it did not wait too long for its first place."""
+    """A heap of moments to look at a task again: what is due then is told by the task as it is by then."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, TaskId]] = []
 
     def watch(self, task: TaskBrief) -> None:
-        if task.max_wait_s is not None:
-            heapq.heappush(self._heap, (task.submitted_ms + 1000 * task.max_wait_s, task.task_id))
+        if task.max_wait_s is None and task.timing is None:
+            return
+        due = min(_dues(task), default=None)
+        if due is not None:
+            heapq.heappush(self._heap, (due.at_ms, task.task_id))
+
+    def watch_again(self, picture: Picture, turn: Turn) -> None:
+        """Those who wait again must still be over in time."""
+        ended = (change.attempt_id for change in turn.batch.ended if change.happening in _PUT_BACK)
+        for attempt_id in chain(ended, (change.attempt_id for change in turn.batch.lost)):
+            task = picture.waiting.get(attempt_id.task_id)
+            if task is not None:
+                self.watch(task)
 
     def take_in(self, picture: Picture, turn: Turn) -> None:
         while self._heap and self._heap[0][0] <= picture.now_ms:
             _, task_id = heapq.heappop(self._heap)
-            waiting = picture.waiting.get(task_id)
-            if waiting is None or waiting.attempts:
+            placed = picture.placed.get(task_id)
+            if placed is not None:
+                self._look_at(picture, placed, turn)
                 continue
-            task = picture.remove_waiting(task_id)
-            picture.closed(task)
-            detail = f"was not placed within {task.max_wait_s} s"
-            turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, Cause.WAITED_TOO_LONG, detail))
+            task = picture.waiting.get(task_id) or picture.parked.get(task_id)
+            due = None if task is None else min(_dues(task), default=None)
+            if due is None:
+                continue
+            if due.at_ms > picture.now_ms:
+                heapq.heappush(self._heap, (due.at_ms, task_id))
+                continue
+            wishes.take_out(picture, task_id)
+            turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
+
+    def _look_at(self, picture: Picture, placed: Placed, turn: Turn) -> None:
+        """One that runs is stopped at its deadline, and not before."""
+        timing = placed.task.timing
+        deadline_ms = None if timing is None else timing.deadline_ms
+        if deadline_ms is None or placed.state is AttemptState.STOPPING:
+            return
+        if deadline_ms > picture.now_ms:
+            heapq.heappush(self._heap, (deadline_ms, placed.task.task_id))
+            return
+        placed.stop_detail = _moment(deadline_ms)
+        picture.stopping(placed, Cause.DEADLINE)
+        turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
+
+
+def _dues(task: TaskBrief) -> Iterator[_Due]:
+    """Of a task that waits."""
+    timing = task.timing
+    parked = timing is not None and timing.is_parked
+    # One that was placed and came back did not wait too long for its first place.
+    if task.max_wait_s is not None and not parked and not task.attempts:
+        since_ms = task.submitted_ms if timing is None else timing.waits_since(task.submitted_ms)
+        detail = f"was not placed within {task.max_wait_s} s"
+        yield _Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)
+    if timing is not None and timing.deadline_ms is not None:
+        starts_by = timing.starts_by(task.time_limit_s)
+        assert starts_by is not None, "who has a deadline has a last moment to start"
+        detail = f"did not start in time to be over by its deadline, {_moment(timing.deadline_ms)}"
+        if task.time_limit_s is not None:
+            detail += f", with a time limit of {time_in_words(task.time_limit_s)}"
+        yield _Due(starts_by, Cause.DEADLINE, detail)
+
+
+def _moment(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

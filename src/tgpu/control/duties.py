@@ -12,6 +12,8 @@ from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 SHARE = 0.005
 """The most of its time that a leader spends on them."""
+MOST_FORGOTTEN = 100
+"""Jobs that are over for long, in one transaction: they may have very many tasks."""
 
 
 class Duties:
@@ -22,6 +24,7 @@ class Duties:
     ) -> None:
         self._audit = LedgerAudit(store, alerts, observer)
         self._budgets = Budgets(store, alerts)
+        self._store = store
         self._every_s = every_s
         self._now_ms = now_ms
         self._log = logger("duties")
@@ -34,6 +37,7 @@ class Duties:
             try:
                 await self._audit.look(epoch)
                 await self._budgets.look(self._now_ms())
+                await self._store.forget(epoch, self._now_ms(), MOST_FORGOTTEN)
             except DeposedError:
                 return  # whoever leads now does it
             except StoreUnavailableError as error:

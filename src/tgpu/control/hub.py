@@ -10,6 +10,7 @@ from tgpu.control.images import Images, WithEngine
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.notes import Notes
 from tgpu.control.shells import ShellRefusedError, Switchboard
+from tgpu.control.snapshot_answers import SnapshotAnswers
 from tgpu.core import edge
 from tgpu.domain.node import Capacity
 from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
@@ -32,6 +33,7 @@ from tgpu.protocol.messages import (
     Report,
 )
 from tgpu.protocol.shells import OpenShell, ShellOpened, ShellOutput, ShellOver, Taken
+from tgpu.protocol.snapshots import WantSnapshot
 
 LOG_ANSWER_S = 10.0
 
@@ -62,7 +64,8 @@ class Session:
         """Its hello is committed, and what followed from it was ordered."""
         self.unanswered: float | None = None
         """The newest heartbeat that came before that."""
-        self.knows_shells = self.knows_gangs = False
+        self.knows_shells = self.knows_gangs = self.knows_snapshots = False
+        self.serves = ""
         self.labels: Mapping[str, str] = {}
 
     def received(self, message: FromAgent) -> None:
@@ -102,6 +105,7 @@ class Hub:
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
         self.notes = Notes()
+        self.snapshots = SnapshotAnswers()
 
     def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
@@ -168,10 +172,10 @@ class Hub:
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
                 self._beat(session, node_id, message)
-            case LogChunk():
+            case LogChunk() | ImageResolved():
                 self._answered(message)
-            case ImageResolved():
-                self.images.heard(message)
+            case WantSnapshot() if node_id is not None:
+                self.snapshots.asked(session.link, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
                 self.shells.heard(session.link, message)
             case Hello():
@@ -200,10 +204,13 @@ class Hub:
             if CONTAINERS_LABEL in session.labels
         ]
 
-    def _answered(self, chunk: LogChunk) -> None:
-        waiting = self._questions.pop(chunk.request, None)
+    def _answered(self, answer: LogChunk | ImageResolved) -> None:
+        if isinstance(answer, ImageResolved):
+            self.images.heard(answer)
+            return
+        waiting = self._questions.pop(answer.request, None)
         if waiting is not None and not waiting.done():
-            waiting.set_result(chunk)
+            waiting.set_result(answer)
 
     def _hears(self, node_id: str) -> None:
         self.heard.pop(node_id, None)  # so that the order is that of the times
@@ -267,6 +274,7 @@ class Hub:
         older = self._sessions.get(hello.node_id)
         session.node_id = hello.node_id
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
+        session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels = hello.labels
         self.notes.heard(hello.attempts)
         self._nameless.pop(session, None)
@@ -302,6 +310,11 @@ class Hub:
         """Whether its agent waits with the tasks of a gang until all are ready."""
         session = self._sessions.get(node_id)
         return session is not None and session.knows_gangs
+
+    def knows_snapshots(self, node_id: str) -> bool:
+        """Whether its agent starts a task in a copy of its code, and writes its output's files."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.knows_snapshots
 
     async def open_shell(self, node_id: str, order: OpenShell) -> int:
         """Its number at the switchboard. Raises NodeAwayError and ShellRefusedError."""

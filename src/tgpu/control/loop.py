@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from tgpu.control import committer, device_health, node_orders, reports, returns, wishes
+from tgpu.control import committer, device_health, node_orders, reports, returns, series, wishes
 from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
+from tgpu.control.committed_orders import write_orders
 from tgpu.control.deadlines import Deadlines
 from tgpu.control.duties import Duties
 from tgpu.control.gang_starts import GangStarts
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
+from tgpu.control.needs import Needs
 from tgpu.control.observer import Observer, measure
 from tgpu.control.orders import OrderBook
 from tgpu.control.pacing import whole_every_s
@@ -22,6 +24,7 @@ from tgpu.control.periods import Periods
 from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
 from tgpu.control.reminding import remind
+from tgpu.control.series_book import SeriesBook
 from tgpu.control.settling import Settling
 from tgpu.control.turn import Turn
 from tgpu.control.windows import Windows
@@ -86,6 +89,8 @@ class Control:
         self._publish = publish
         self._orders = OrderBook(hub)
         self._deadlines = Deadlines()
+        self.needs = Needs()
+        self.series = SeriesBook()
         self._losses = Losses(timers.node_silent_s)
         self._gangs = GangStarts(timers.gang_start_s)
         self._windows = Windows()
@@ -178,7 +183,7 @@ class Control:
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
         events, store_changed = self._inbox.take(MOST_REPORTS)
-        turn = Turn(Batch(self._now_ms()))
+        turn = Turn(Batch(self._now_ms(), self._seq), self.series)
         self.picture.now_ms = turn.batch.at_ms
         await self._periods.roll(self._epoch, self.picture)
         # 1. What users asked for.
@@ -186,6 +191,8 @@ class Control:
             await self._take_in_wishes(turn)
         while self._owed:
             wishes.cancel(self.picture, *self._owed.pop(), turn)
+        for task in self.needs.settle(self.picture, turn):
+            self._deadlines.watch(task)
         for given in self._inbox.take_orders():
             turn.answers.append((given, await self._take_in_order(given.order, turn)))
         # 2. What nodes said.
@@ -195,7 +202,9 @@ class Control:
             self._take_in_time(turn)
         if self._settling is not None:
             await self._settle_restore()
+        self._deadlines.watch_again(self.picture, turn)
         self._windows.apply(self.picture, nodes_changed=bool(turn.batch.nodes))
+        series.settle(self.picture, turn)
         # 4. Decide.
         await self._decide(turn)
         for part in committer.parts(turn):
@@ -208,10 +217,15 @@ class Control:
         changes = await self._store.changes(self._seq)
         if changes.rearranged:
             await self._reload()
+            turn.series = self.series
             return
-        self._seq = changes.seq
+        self._seq = turn.batch.seen_seq = changes.seq
         wishes.take_in(self.picture, changes, turn)
+        series.take_in(self.picture, changes, turn)
+        self.needs.take_in(self.picture, changes)
         self._windows.take_in(changes.windows)
+        for task in changes.altered:
+            self._deadlines.watch(task)
         for task in changes.submitted:
             self._deadlines.watch(task)
             self._newest_job_id = max(self._newest_job_id, task.task_id.job_id)
@@ -330,12 +344,14 @@ class Control:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
         measure(self._observer, turn)
+        if self.needs.heard(receipt) | series.heard(self.picture, self.series, receipt):
+            self._inbox.go_on()
         self._publish(receipt.events)
         return receipt
 
     async def _tell(self, turn: Turn, receipt: Receipt | None) -> None:
         now = self._loop_time()
-        self._write_orders(turn, receipt, now)
+        write_orders(self._orders, self._gangs, self.picture, turn, receipt=receipt, now=now)
         for node_id in dict.fromkeys(turn.remind):
             await remind(self.picture, self._orders, self._gangs, self._store, node_id, now)
         await self._orders.reveal(self._store.secret_bodies)
@@ -348,25 +364,6 @@ class Control:
                 given.answer.set_result(outcome)
         for node_id, session in turn.settled:
             self._hub.settle(node_id, session)
-
-    def _write_orders(self, turn: Turn, receipt: Receipt | None, now: float) -> None:
-        self._orders.settled(ended.attempt_id for ended in turn.batch.ended)
-        self._orders.settled(gone.attempt_id for gone in turn.batch.gone)
-        for assigned in turn.batch.assigned:
-            placed = self.picture.live(assigned.attempt_id)
-            if placed is not None and receipt is not None:
-                place = self._gangs.place(self.picture, placed, now)
-                self._orders.launch(placed, receipt.specs[assigned.attempt_id.job_id], now, place)
-        for node_id, go in self._gangs.goes(self.picture, self._gangs.heard(turn.in_gangs, now)):
-            self._orders.go(node_id, go)
-        for stop in turn.batch.stop_ordered:
-            if (placed := self.picture.live(stop.attempt_id)) is not None:
-                self._orders.stop(placed, now)
-        for attempt_id in turn.left_behind:
-            if attempt_id in self.picture.table.holdings:
-                self._orders.stop_left_behind(self.picture.table.holdings[attempt_id], now)
-        for node_id, attempt in turn.forget:
-            self._orders.forget(node_id, attempt)
 
     async def _reload(self, *, from_scratch: bool = False) -> None:
         """The store's word instead of ours; who is connected only the hub knows. `from_scratch`: what nodes
@@ -392,8 +389,11 @@ class Control:
         self._deadlines = Deadlines()
         self._newest_job_id = max((task.task_id.job_id for task in world.tasks), default=0)
         self._owed = [(task.task_id, task.cancel_by) for task in world.tasks if task.cancel_by is not None]
-        for task in self.picture.waiting.values():
+        for task in world.tasks:
             self._deadlines.watch(task)
+        self.needs = Needs()
+        self.needs.begin(self.picture, world.needs)
+        self.series = series.begin(self.picture, world)
         self._gangs.expect(self.picture, self._loop_time())
 
     def _loop_time(self) -> float:

@@ -19,7 +19,7 @@ task has been frozen by its supervisor before another attempt of it is placed:
 from dataclasses import replace
 from itertools import takewhile
 
-from tgpu.control import checkpoints, gangs, outcome
+from tgpu.control import checkpoints, gangs, outcome, retrying
 from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on, let_go
@@ -158,6 +158,10 @@ def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None
     task = picture.release(placed.task.task_id).task
     wanted, words = task.cancel_by is None, outcome.in_words(how, task)
     again = task.requeue
+    if task.retries is not None and wanted:
+        plain = retrying.Verdict(Happening.REQUEUED if again else Happening.FAILED, words)
+        happening, words, _, _ = retrying.judge(how, task, plain, turn.series, picture.now_ms)
+        again = happening is not Happening.FAILED
     if again and not gangs.can_start_anew(picture, task):
         again, words = False, f"{words}; {gangs.CANNOT_START_ANEW}"
     turn.batch.lost.append(AttemptLost(placed.attempt_id, how, again or not wanted, words))

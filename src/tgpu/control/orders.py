@@ -1,6 +1,6 @@
 """What nodes were told and have not yet confirmed: said again until a report shows it done."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -9,8 +9,9 @@ from tgpu.control.secret_values import Bodies, names_secrets, revealed
 from tgpu.core.holdings import Holding
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import JobSpec
+from tgpu.domain.job import Group, JobSpec
 from tgpu.domain.lifecycle import AttemptState, Cause
+from tgpu.domain.output_files import OutputPaths, paths_of
 from tgpu.domain.priority import grace_s
 from tgpu.domain.signals import TERM
 from tgpu.protocol.gangs import GangPlace, Go
@@ -112,6 +113,10 @@ class OrderBook:
             session = self._hub.session_of(node_id)
             if session is not None and not self._hub.knows_gangs(node_id):  # it would start them at once
                 orders.launches = [launch for launch in orders.launches if launch.gang is None]
+            if session is not None and not self._hub.knows_snapshots(node_id):  # it would start them without
+                orders.launches = [
+                    launch for launch in orders.launches if launch.snapshot is None and launch.files is None
+                ]
             if session is not None:
                 self._hub.send(
                     node_id,
@@ -144,6 +149,29 @@ def _superseded(holding: Holding) -> Stop:
     return Stop(attempt=str(holding.attempt_id), cause=Cause.SUPERSEDED, detail=why)
 
 
+def _env(group: Group, spec: JobSpec, placed: Placed) -> Mapping[str, str]:
+    if spec.series is None:
+        return group.env
+    return {**group.env, **spec.series.variables(placed.attempt_id.task_index)}
+
+
+def _files(group: Group, spec: JobSpec, placed: Placed) -> OutputPaths | None:
+    if spec.files is None:
+        return None
+    attempt = placed.attempt_id
+    return paths_of(
+        spec.files,
+        group.cwd,
+        attempt.job_id,
+        spec.index_at(attempt.task_index),
+        spec.name,
+        placed.node_id,
+        spec.user,
+        alone=spec.task_count == 1,
+        first=attempt.number == 1,
+    )
+
+
 def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) -> Launch:
     group = spec.group_of(placed.attempt_id.task_index)
     return Launch(
@@ -152,7 +180,7 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         user=spec.user,
         command=group.command if isinstance(group.command, str) else list(group.command),
         cwd=group.cwd,
-        env=group.env,
+        env=_env(group, spec, placed),
         secret_env=group.secret_env,
         devices=placed.devices,
         cpu_milli=group.request.cpu_milli,
@@ -170,4 +198,7 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         container=group.container,
         stop_signal=spec.stop_signal or TERM,
         warn=spec.warn,
+        dialect=spec.dialect,
+        files=_files(group, spec, placed),
+        snapshot=spec.snapshot,
     )

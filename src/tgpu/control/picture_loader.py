@@ -10,7 +10,7 @@ from tgpu.domain.job import Attempt
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.store.port import World
 
-_TOLD_WHY = (Cause.DEVICE_LOST, Cause.GANG_BROKEN, Cause.GANG_RESTARTED)
+_TOLD_WHY = (Cause.DEVICE_LOST, Cause.GANG_BROKEN, Cause.GANG_RESTARTED, Cause.DEADLINE, Cause.JOB_FAILED)
 """Causes of which `stop_by` tells what has happened."""
 
 

@@ -1,5 +1,7 @@
 """Does the picture still tell the truth? Compared with the store every few seconds; drift is counted."""
 
+from itertools import chain
+
 from tgpu.core.picture import Picture
 from tgpu.domain.lifecycle import Status
 from tgpu.store.port import LiveSummary
@@ -8,7 +10,7 @@ from tgpu.store.port import LiveSummary
 def drift(picture: Picture, summary: LiveSummary) -> int:
     """How many facts differ."""
     mine: dict[Status, list[int]] = {}
-    for task in picture.waiting.values():
+    for task in chain(picture.waiting.values(), picture.parked):
         _count(mine, task.status, task.task_id.job_id)
     for placed in picture.placed.values():
         _count(mine, placed.task.status, placed.task.task_id.job_id)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tgpu.control import checkpoints, device_health, gangs, outcome, returns
+from tgpu.control import checkpoints, device_health, gangs, outcome, retrying, returns
 from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
@@ -125,11 +125,17 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     on_gpu_failure = picture.policy.on_gpu_failure
     happening = outcome.happening(how, task, on_gpu_failure)
     words = outcome.in_words(how, task, on_gpu_failure)
+    counts, eligible_ms = False, 0
+    if task.retries is not None:
+        plain = retrying.Verdict(happening, words)
+        verdict = retrying.judge(how, task, plain, turn.series, picture.now_ms)
+        happening, words, counts, eligible_ms = verdict
     if happening in (Happening.REQUEUED, Happening.PREEMPTED) and not gangs.can_start_anew(picture, task):
         happening, words = Happening.FAILED, f"{words}; {gangs.CANNOT_START_ANEW}"
-    turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, words))
+    turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, words, counts, eligible_ms))
     if happening is Happening.REQUEUED:
-        picture.add_waiting(replace(task, status=Status.PENDING, burst=False))
+        again = replace(task, status=Status.PENDING, burst=False, failures=task.failures + counts)
+        picture.add_waiting(replace(again, eligible_ms=eligible_ms))
     elif happening is Happening.PREEMPTED:
         picture.put_back(task)
     else:

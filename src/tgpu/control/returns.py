@@ -12,7 +12,7 @@ from tgpu.control.inbox import NodeEvent, NodeReported, NodeSaidHello
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import Holding, hold, let_go
 from tgpu.core.picture import Picture, Placed
-from tgpu.domain.ids import AttemptId
+from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Exit, JobSpec, OnReturn, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Happening, Status
 from tgpu.protocol.messages import AttemptReport, Phase
@@ -103,13 +103,13 @@ def _ended(picture: Picture, attempt: Attempt, how: Exit, turn: Turn) -> None:
     whoever waits or runs instead goes on."""
     task_id = attempt.attempt_id.task_id
     placed = picture.placed.get(task_id)
-    task = picture.waiting.get(task_id) if placed is None else placed.task
+    task = _waiting(picture, task_id) if placed is None else placed.task
     alone = task is not None and (task.gang is None or task.gang.repairs)  # else its gang has to start anew
     if task is None or not alone or outcome.happening(how, task) is not Happening.SUCCEEDED:
         turn.batch.gone.append(AttemptGone(attempt.attempt_id, how))
         return
     if placed is None:
-        picture.remove_waiting(task_id)
+        _take_waiting(picture, task_id)
     else:
         leave_behind(picture, placed, f"attempt {attempt.attempt_id.number} has done the work", turn)
     picture.ended(task)
@@ -127,8 +127,8 @@ def _lives(picture: Picture, origin: Origin, report: AttemptReport, turn: Turn) 
     )
     placed = picture.placed.get(task_id)
     may_return = attempt.state is AttemptState.LOST and gangs.may_return(spec, report.started_ms)
-    if may_return and task_id in picture.waiting:
-        _take_back(picture, picture.remove_waiting(task_id), attempt, started_ms, turn)
+    if may_return and _waiting(picture, task_id) is not None:
+        _take_back(picture, _take_waiting(picture, task_id), attempt, started_ms, turn)
     elif may_return and placed is not None and _goes_on(started_ms, placed, spec):
         leave_behind(picture, placed, f"attempt {attempt.attempt_id.number} was heard again", turn)
         _take_back(picture, placed.task, attempt, started_ms, turn)
@@ -139,6 +139,15 @@ def _lives(picture: Picture, origin: Origin, report: AttemptReport, turn: Turn) 
             Holding(attempt.attempt_id, attempt.node_id, attempt.devices, request, attempt.state),
             turn,
         )
+
+
+def _waiting(picture: Picture, task_id: TaskId) -> TaskBrief | None:
+    """A task that waits, also one that was held since it was lost."""
+    return picture.waiting.get(task_id) or picture.parked.get(task_id)
+
+
+def _take_waiting(picture: Picture, task_id: TaskId) -> TaskBrief:
+    return picture.parked.take(task_id) if task_id in picture.parked else picture.remove_waiting(task_id)
 
 
 def _goes_on(started_ms: int, placed: Placed, spec: JobSpec) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tgpu.control.inbox import NodesOrderGiven
+from tgpu.control.series_book import SeriesBook
 from tgpu.core.placed import Placed
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import TaskBrief
@@ -14,6 +15,8 @@ from tgpu.store.port import Batch
 @dataclass(slots=True)
 class Turn:
     batch: Batch
+    series: SeriesBook = field(default_factory=SeriesBook, compare=False)
+    """What is known of jobs as a whole."""
     acknowledgements: list[tuple[str, int, int]] = field(default_factory=list)
     """(node, session, report): said only after the commit, so that nothing is forgotten too early."""
     forget: list[tuple[str, str]] = field(default_factory=list)

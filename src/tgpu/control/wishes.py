@@ -5,6 +5,7 @@ from dataclasses import replace
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.domain.ids import TaskId
+from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
 from tgpu.store.port import Changes, StopOrdered, TaskClosed
 
@@ -13,20 +14,52 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
     for tenant in changes.tenants:
         picture.set_tenant(tenant)
     for task in changes.submitted:
-        if task.task_id not in picture.waiting and task.task_id not in picture.placed:
+        if not is_known(picture, task.task_id):
             picture.add_waiting(task)
             if task.cancel_by is not None:
                 cancel(picture, task.task_id, task.cancel_by, turn)
+    for task in changes.altered:
+        alter(picture, task)
+    turn.series.begin(changes.series, changes.submitted)
     for asked in changes.cancels:
-        for index in range(asked.tasks):
-            cancel(picture, TaskId(asked.job_id, index), asked.by, turn, now=asked.now)
+        for task_id in turn.series.tasks_of(asked.job_id, asked.tasks):
+            cancel(picture, task_id, asked.by, turn, now=asked.now)
+
+
+def is_known(picture: Picture, task_id: TaskId) -> bool:
+    return task_id in picture.waiting or task_id in picture.placed or task_id in picture.parked
+
+
+def alter(picture: Picture, task: TaskBrief) -> None:
+    """Its job was held, released or edited. What runs goes on as it was begun, and is held once it waits."""
+    placed = picture.placed.get(task.task_id)
+    if placed is not None:
+        placed.task = replace(placed.task, timing=task.timing)
+    elif task.task_id in picture.parked:
+        picture.parked.take(task.task_id)
+        picture.add_waiting(task)
+    elif task.task_id in picture.waiting:
+        picture.remove_waiting(task.task_id)
+        picture.add_waiting(task)
+
+
+def take_out(picture: Picture, task_id: TaskId) -> bool:
+    """A task that waits is over; False: it does not wait."""
+    if task_id in picture.waiting:
+        picture.closed(picture.remove_waiting(task_id))
+        return True
+    if task_id not in picture.parked:
+        return False
+    task = picture.parked.take(task_id)
+    if picture.gangs.get(task_id.job_id) is not None:  # others of it run on
+        picture.closed(task)
+    return True
 
 
 def cancel(picture: Picture, task_id: TaskId, by: str, turn: Turn, *, now: bool = False) -> None:
     """A waiting task is closed at once; a placed one is stopped, and closed when its node says so. `now`: it
     has no grace any more; a stop that was ordered already is said again with that."""
-    if task_id in picture.waiting:
-        picture.closed(picture.remove_waiting(task_id))
+    if take_out(picture, task_id):
         turn.batch.closed.append(
             TaskClosed(task_id, Happening.CANCELLED, Cause.CANCELLED, f"cancelled by {by}")
         )

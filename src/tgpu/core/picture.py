@@ -12,6 +12,7 @@ from tgpu.core.columns.table import Table
 from tgpu.core.gang_book import GangBook
 from tgpu.core.gpu_hours import GpuHours
 from tgpu.core.moments import Moments
+from tgpu.core.parked import Parked
 from tgpu.core.placed import Place, Placed, Window
 from tgpu.core.plan import Claim, Plan, Preempt, Reservation
 from tgpu.core.policy import Left, Policy
@@ -41,6 +42,7 @@ class Picture:
         self.places: dict[str, Place] = {}
         self.placed: dict[TaskId, Placed] = {}
         self.tenants: dict[str, Tenant] = {}
+        self.parked = Parked()
         self.claims: dict[TaskId, Claim] = {}
         self.preempts: list[Preempt] = []
         """Those whose claims still wait for their victims to leave."""
@@ -157,7 +159,11 @@ class Picture:
     # Waiting tasks
 
     def add_waiting(self, task: TaskBrief) -> None:
+        """In its queue, or beside all of them if its job is held or waits for others."""
         edge.check_task(task)
+        if task.timing is not None and task.timing.is_parked:
+            self.parked.add(task)
+            return
         self.version += 1
         self._know_tenant(task.tenant_id)
         if not self.table.can_hold_request(task.request):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tgpu.domain.gpu_words import folded
 from tgpu.domain.job import LabelOp, LabelRule, Request
 from tgpu.domain.label_rules import holds
 from tgpu.domain.node import Device, Node
@@ -63,10 +64,10 @@ RULES: dict[str, Rule] = {
 
 
 def device_suits(device: Device, request: Request) -> bool:
-    """`a100` names an `NVIDIA A100-SXM4-80GB`; case does not matter."""
+    """`a100` names an `NVIDIA A100-SXM4-80GB`; neither case nor dash or space matters."""
     return (
         device.is_usable
-        and (request.gpu_type is None or request.gpu_type.lower() in device.model.lower())
+        and (request.gpu_type is None or folded(request.gpu_type) in folded(device.model))
         and device.memory_mib >= request.gpu_memory_mib
         and not is_barred(device, request)
     )

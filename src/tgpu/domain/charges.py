@@ -1,5 +1,6 @@
 """What a task is charged for, by dimension: the one rule of the ledger and of whoever decides who starts."""
 
+from tgpu.domain.gpu_words import folded
 from tgpu.domain.job import Request
 from tgpu.domain.quota import GENERIC, GPU_MODEL
 
@@ -22,4 +23,4 @@ def charged_of(request: Request, name: str) -> int:
 
 def asks_for_model(request: Request, model: str) -> bool:
     """`model` is written small."""
-    return request.gpu_type is not None and model in request.gpu_type.lower()
+    return request.gpu_type is not None and folded(model) in folded(request.gpu_type)

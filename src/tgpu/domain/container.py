@@ -61,6 +61,11 @@ class Container:
     read_only: bool = False
     """Nothing can be written but mounts and /tmp."""
     network: str | None = None
+    ignores_entrypoint: bool = False
+    """The command is run as it is, and not given to the image's entry point."""
+    cwd: str | None = None
+    """Where in the container it runs; None: in the task's directory if that is mounted, else where the image
+    says."""
 
     @property
     def runs(self) -> str:
@@ -118,6 +123,13 @@ def network(name: str, text: str) -> str:
             f"{name} must be none, bridge, host or the name of a network; got {text[:_SHOWN]!r}"
         )
     return text
+
+
+def path_inside(name: str, path: str) -> str:
+    """A directory of the container."""
+    if path != "/":
+        _check_path(name, path)
+    return path
 
 
 def mounts(name: str, texts: Sequence[str]) -> tuple[Mount, ...]:

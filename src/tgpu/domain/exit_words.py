@@ -14,8 +14,14 @@ _PLAIN = {
     Cause.DEVICE_LOST: "its GPU failed",
     Cause.MEMORY_PRESSURE: "gave way because its node ran short of memory",
     Cause.SUPERSEDED: "another attempt of its task goes on",
+    Cause.SUSPENDED: "its job was suspended",
+    Cause.RESTARTED: "was asked to start anew",
+    Cause.JOB_FAILED: "was stopped with its job",
+    Cause.JOB_DONE: "the work was done",
     Cause.GANG_BROKEN: "was stopped with its gang",
     Cause.GANG_RESTARTED: "its gang starts anew",
+    Cause.DEADLINE: "was not over by its deadline",
+    Cause.DEPENDENCY_FAILED: "a job that it waited for did not end as it had to",
     Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
 }
 

@@ -8,6 +8,11 @@ from tgpu.domain.quantities import size_in_words
 _MOST_NAMED = 3
 
 
+def folded(model: str) -> str:
+    """As models are compared: a label of Kubernetes is `NVIDIA-H100-80GB-HBM3`, drivers have spaces there."""
+    return model.lower().replace("-", " ")
+
+
 def named(device: Device, node_id: str) -> str:
     return f"GPU {device.index} of {node_id}"
 

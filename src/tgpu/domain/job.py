@@ -5,10 +5,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tgpu.domain.container import Container
+from tgpu.domain.dialect import Dialect
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
+from tgpu.domain.needs import Need
+from tgpu.domain.output_files import OutputFiles
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.retries import Retries
+from tgpu.domain.series import Mode, Series
 from tgpu.domain.signals import Warn
+from tgpu.domain.snapshot import Snapshot
+from tgpu.domain.timing import Timing
 from tgpu.domain.use import Use
 
 
@@ -150,11 +157,47 @@ class JobSpec:
     """What its tasks get before SIGKILL, by its name without SIG; None: SIGTERM."""
     warn: Warn | None = None
     """A signal some time before their time limit."""
+    dialect: Dialect | None = None
+    """The language that it came in, if that was not tgpu's own."""
+    needs: tuple[Need, ...] = ()
+    """Other jobs that it waits for."""
+    timing: Timing | None = None
+    """As it was asked for: what became of holds and needs the job's row knows."""
+    series: Series | None = None
+    """Its tasks are many, alike and independent; then it has one group."""
+    retries: Retries | None = None
+    """What becomes of tasks that fail; None: they have failed."""
+    active_deadline_s: int | None = None
+    """How long after its submission, or after it was resumed, it may be under way at all."""
+    ttl_after_finished_s: int | None = None
+    """How long after its end it is remembered."""
+    files: OutputFiles | None = None
+    """Where its tasks' output is written besides; None: nowhere."""
+    snapshot: Snapshot | None = None
+    """The copy of its code that its tasks run in; None: what is in its directory when they start."""
 
     @property
     def task_count(self) -> int:
         """Tasks are numbered from zero, over all groups in their order."""
         return sum(group.tasks for group in self.groups)
+
+    @property
+    def first_born(self) -> int:
+        """How many tasks have rows at once; the others of a series get theirs as they are needed."""
+        return self.task_count if self.series is None else self.series.first_born
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether whoever schedules keeps a book of the job as a whole."""
+        return self.series is not None or self.active_deadline_s is not None
+
+    @property
+    def is_work_queue(self) -> bool:
+        return self.series is not None and self.series.mode is Mode.WORK_QUEUE
+
+    def index_at(self, position: int) -> int:
+        """By which people know the task at this position."""
+        return position if self.series is None else self.series.indices.at(position)
 
     def group_index_of(self, task_index: int) -> int:
         first = 0
@@ -201,6 +244,11 @@ class TaskBrief:
     """Not to be started before this moment (backoff after a preemption)."""
     checkpoint_ms: int | None = None
     """When it last saved its work, if it said so."""
+    timing: Timing | None = None
+    """When it may start and must be over, where its job says so."""
+    failures: int = 0
+    """How many of its attempts failed and count."""
+    retries: Retries | None = None
 
     def moved(self, status: Status, attempts: int) -> "TaskBrief":
         """`dataclasses.replace`, several times faster: every start and every end does this."""
@@ -225,6 +273,9 @@ class TaskBrief:
             self.burst,
             self.eligible_ms,
             self.checkpoint_ms,
+            self.timing,
+            self.failures,
+            self.retries,
         )
 
 
@@ -287,6 +338,14 @@ class Job:
     """It waits until its tenant's quota admits it."""
     counts: Mapping[Status, int] | None = None
     """Of a job of several tasks: how many are in each status. Of one task: None, the status tells it."""
+    timing: Timing | None = None
+    """When it may start and must be over, and what holds it back."""
+    born: int | None = None
+    """Of a series: how many of its tasks have rows; None: all."""
+    dropped: int = 0
+    """How many that had none will never be: the job was over before."""
+    failures: int = 0
+    """Of a job of several tasks: how many attempts failed and count."""
 
     @property
     def task_id(self) -> TaskId:

@@ -15,9 +15,11 @@ _BY_WEIGHT = (
 )
 
 
-def status_of(counts: Mapping[Status, int]) -> Status:
+def status_of(counts: Mapping[Status, int], *, work_queue: bool = False) -> Status:
     """It runs if any task runs, and waits while one waits and none has a node. Once all are over it has
-    failed if any failed, else it was cancelled if any was."""
+    failed if any failed, else it was cancelled if any was; a work queue has completed if any has."""
+    if work_queue and counts.get(Status.COMPLETED) and all(status.is_final for status in counts):
+        return Status.COMPLETED
     for status in _BY_WEIGHT:
         if counts.get(status):
             return status

@@ -112,6 +112,18 @@ class Cause(StrEnum):
     """Another task of its gang failed, and it was stopped for that."""
     GANG_RESTARTED = "gang-restarted"
     """Another task of its gang was lost, or did not get ready, and all of them start anew."""
+    DEPENDENCY_FAILED = "dependency-failed"
+    """A job that it waited for did not end as it had to."""
+    DEADLINE = "deadline"
+    """It was not over by its deadline, or could not be any more."""
+    SUSPENDED = "suspended"
+    """Somebody suspended its job: it waits until that is resumed."""
+    RESTARTED = "restarted"
+    """Somebody asked for it to start anew."""
+    JOB_FAILED = "job-failed"
+    """Its job has failed as a whole, and it was stopped for that."""
+    JOB_DONE = "job-done"
+    """Another task of its work queue has finished the work."""
 
     @property
     def is_infrastructure(self) -> bool:

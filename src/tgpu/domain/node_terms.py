@@ -10,6 +10,8 @@ MAX_TERMS = 64
 EVERY_TAINT = "*"
 HOST_LABEL = "tgpu/host"
 """Every node has it: the name of the machine it is on."""
+NODE_LABEL = "tgpu/node"
+"""Every node has it: its own name, for jobs that name nodes."""
 CONTAINERS_LABEL = "tgpu.dev/containers"
 """A node has it while its agent reaches a container engine: which one, `docker` or `podman`."""
 

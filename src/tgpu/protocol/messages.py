@@ -10,11 +10,14 @@ from enum import StrEnum
 import msgspec
 
 from tgpu.domain.container import Container
+from tgpu.domain.dialect import Dialect
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity, DeviceSigns
+from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.signals import TERM, Warn
+from tgpu.domain.snapshot import Snapshot
 from tgpu.protocol.gangs import GangPlace, Go, Spot
 from tgpu.protocol.shells import (
     CloseShell,
@@ -26,6 +29,7 @@ from tgpu.protocol.shells import (
     ShellOver,
     Taken,
 )
+from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
 
 PROTOCOL = 2
 
@@ -92,6 +96,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it knows of shells: an older agent would take the word for a broken stream."""
     gangs: bool = False
     """Whether it only prepares the tasks of gangs: an older agent would start them at once."""
+    snapshots: bool = False
+    """Whether it knows of snapshots and of output files: an older agent would start tasks without."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
@@ -206,6 +212,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: str = TERM
     """What it gets before SIGKILL."""
     warn: Warn | None = None
+    dialect: Dialect | None = None
+    """The language that its job came in, if that has variables of its own."""
+    files: OutputPaths | None = None
+    """Where its output is written besides."""
+    snapshot: Snapshot | None = None
+    """What it runs in, instead of its directory: fetched from the server under its user's name."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,6 +280,7 @@ FromAgent = (
     | Report
     | LogChunk
     | ImageResolved
+    | WantSnapshot
     | ShellOpened
     | ShellOutput
     | Taken
@@ -281,6 +294,7 @@ FromServer = (
     | Acknowledge
     | ReadLog
     | ResolveImage
+    | SnapshotPart
     | Refused
     | OpenShell
     | ShellInput

@@ -13,6 +13,7 @@ from tgpu.domain.job import Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
+from tgpu.protocol.snapshots import Piece
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True, tag="introduction"):
@@ -70,6 +71,7 @@ METHODS = {
     "open_shell": Method(tuple[str, OpenShell], ShellAnswer),
     "say_to_shell": Method(tuple[ToShell], None),
     "hear_shell": Method(tuple[int, float], list[FromShell]),
+    "snapshot_piece": Method(tuple[str, str, int], Piece),
 }
 
 ToPeer = Introduction | Question

@@ -7,6 +7,10 @@ more disk than its cap, and a full disk costs it nothing but its output.
 
 import os
 
+TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
+if TYPE_CHECKING:
+    from tgpu.runner.user_files import UserFiles
+
 CHUNK = 1 << 16  # what a pipe holds, unless somebody enlarged it
 PIPE_MAX = 1 << 20
 
@@ -14,10 +18,16 @@ PIPE_MAX = 1 << 20
 class Stream:
     """One of a task's two outputs, from its pipe to its segments."""
 
-    __slots__ = ("_begin", "_end", "_file", "_folder", "_name", "_older", "_segment", "lost", "pipe")
+    __slots__ = (
+        "_begin", "_end", "_file", "_files", "_folder", "_name", "_older", "_segment", "lost", "pipe",
+    )  # fmt: skip
 
-    def __init__(self, pipe: int, folder: str, name: str, cap_bytes: int) -> None:
+    def __init__(
+        self, pipe: int, folder: str, name: str, cap_bytes: int, files: "UserFiles | None" = None
+    ) -> None:
+        """`files`: where it is written besides."""
         self.pipe = pipe
+        self._files = files
         self.lost = 0
         """How many bytes could not be written."""
         self._folder = folder
@@ -59,6 +69,8 @@ class Stream:
             taken += len(data)
 
     def _keep(self, data: bytes) -> None:
+        if self._files is not None:
+            self._files.copy(data, is_error=self._name == "stderr")
         rest = memoryview(data)
         while rest:
             try:

@@ -22,8 +22,8 @@ class Order:
     """One attempt to run."""
 
     __slots__ = (
-        "argv", "attempt", "bounds", "checkpoint_dir", "cwd", "env", "grace_s", "log_cap_bytes", "once",
-        "pty", "secret_env", "stop_signal", "time_limit_s", "user", "warn",
+        "argv", "attempt", "bounds", "checkpoint_dir", "cwd", "env", "files", "grace_s", "log_cap_bytes",
+        "once", "pty", "secret_env", "stop_signal", "time_limit_s", "user", "warn",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -43,6 +43,7 @@ class Order:
         stop_signal: int,
         warn: "WarnAt",
         checkpoint_dir: str,
+        files: "Files",
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -59,6 +60,7 @@ class Order:
         self.stop_signal = stop_signal
         self.warn = warn
         self.checkpoint_dir = checkpoint_dir
+        self.files = files
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -132,7 +134,9 @@ Packed = tuple[int, int, int, int, list[str] | None, str, int | None]
 """A task's limits, in the order of `Bounds`."""
 WarnAt = tuple[int, int, int] | None
 """A signal, how many seconds before the time limit, and whether it is for the main process alone."""
-Content = str | int | None | list[str] | dict[str, str] | Packed | WarnAt
+Files = tuple[str, str, int] | None
+"""Where stdout and stderr are written besides, and whether at the end of what is there."""
+Content = str | int | None | list[str] | dict[str, str] | Packed | WarnAt | Files
 
 
 def frame(kind: bytes, *content: Content) -> bytes:

@@ -7,7 +7,9 @@ from typing import Protocol
 from tgpu.domain.container import Container
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.signals import TERM, Warn
+from tgpu.domain.snapshot import Snapshot
 from tgpu.runner.limits import NO_LIMITS, Limits
 from tgpu.runner.look import Look
 from tgpu.runner.shell_port import Shell, ShellOrder
@@ -45,6 +47,10 @@ class LaunchSpec:
     """What it gets before its time limit."""
     checkpoint_dir: str = ""
     """A folder of its task's that outlives this attempt, made before it starts; empty: it has none."""
+    files: OutputPaths | None = None
+    """Where its output is written besides, as its user."""
+    snapshot: Snapshot | None = None
+    """The copy of its code that it runs in."""
 
 
 @dataclass(frozen=True, slots=True)

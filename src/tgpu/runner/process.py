@@ -147,6 +147,7 @@ class ProcessRunner:
             signal_number(spec.stop_signal),
             _packed(spec.warn),
             spec.checkpoint_dir,
+            None if spec.files is None else (spec.files.output, spec.files.error, spec.files.append),
         )
         tracked = Tracked(set(), order, reserved_mib=spec.limits.memory_mib)
         self._known.attempts[spec.attempt] = tracked

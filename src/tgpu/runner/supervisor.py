@@ -20,6 +20,7 @@ from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
 from tgpu.runner.terminal import Terminal
+from tgpu.runner.user_files import UserFiles
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
@@ -60,7 +61,7 @@ class Supervisor:
         self, place: Place, desk: Desk, order: Order, enclosure: Enclosure, tmp: PrivateTmp | None
     ) -> None:
         self.enclosure = enclosure
-        self.tmp = tmp if tmp is not None and private_tmp.is_for(order.cwd) else None
+        self.tmp = tmp if tmp is not None and private_tmp.is_for(order) else None
         self.place = place
         self.desk = desk
         self.order = order
@@ -84,6 +85,7 @@ class Supervisor:
         self.ending = Ending(place, order)
         self.lease = Lease(order)
         self.streams: list[Stream] = []
+        self.files: UserFiles | None = None
         self.terminal: Terminal | None = None
         self.companions: Companions | None = None
 
@@ -124,6 +126,8 @@ class Supervisor:
             self._read_refusal()
         for stream in self.streams:
             stream.close()
+        if self.files is not None:
+            self.files.close()
         if self.companions is not None:
             self.companions.close()
 
@@ -166,20 +170,21 @@ class Supervisor:
 
     def _must_fork(self) -> bool:
         order = self.order
-        return order.once or order.pty or self.enclosure.by_fork
+        return order.once or order.pty or self.enclosure.by_fork or order.files is not None
 
     def _open_streams(self, folder: str) -> tuple[int, int]:
         """The task's ends of stdout and stderr: of a terminal, both are the same."""
         order, ends = self.order, []
+        self.files = UserFiles(*order.files) if order.files is not None else None
         if order.pty:
             order.env.setdefault("TERM", TERM)
-            self.terminal = Terminal(folder, order.log_cap_bytes)
+            self.terminal = Terminal(folder, order.log_cap_bytes, self.files)
             self.streams.append(self.terminal)
             return self.terminal.slave, self.terminal.slave
         for name in ("stdout", "stderr"):
             pipe, end = os.pipe()
             os.set_blocking(pipe, False)
-            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes))
+            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes, self.files))
             ends.append(end)
         return ends[0], ends[1]
 
@@ -199,8 +204,9 @@ class Supervisor:
             os.dup2(out_end, 1)
             os.dup2(err_end, 2)
             account.complete(order.env)
+            secrets, files = order.secret_env, self.files
             task.become(
-                order.argv, order.env, order.cwd, account, self.pid, order.secret_env, terminal=order.pty
+                order.argv, order.env, order.cwd, account, self.pid, secrets, files, terminal=order.pty
             )
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
@@ -360,6 +366,7 @@ class Supervisor:
         notes = [
             detail,
             f"{lost} bytes of output could not be written" if lost else "",
+            "" if self.files is None else self.files.last_words(),
             "processes that may not be killed were left running" if self.ending.gave_up else "",
         ]
         return records.exit_line(

@@ -11,6 +11,10 @@ from ctypes import CDLL
 
 from tgpu.runner.light import signal
 
+TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
+if TYPE_CHECKING:
+    from tgpu.runner.user_files import UserFiles
+
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
 _prctl = CDLL(None).prctl
@@ -107,11 +111,12 @@ def become(  # noqa: PLR0917  as an order has it
     account: Account,
     supervisor: int,
     secret_env: dict[str, str],
+    files: "UserFiles | None" = None,
     *,
     terminal: bool = False,
 ) -> None:
-    """Turns this freshly forked process into the other user's program; returns only by a Refusal.
-    `terminal`: its stdin is one, and is to be its own."""
+    """Turns this freshly forked process into the other user's program; returns only by a Refusal. `files`: to
+    be opened as that user. `terminal`: its stdin is one, and is to be its own."""
     os.setsid()
     if terminal:
         _own_terminal(account)
@@ -125,6 +130,8 @@ def become(  # noqa: PLR0917  as an order has it
         raise Refusal("its supervisor is gone")
     reveal(env, secret_env)
     enter(cwd)
+    if files is not None:
+        files.open()
     reason = ""
     for path in candidates(argv, env):
         try:

@@ -14,6 +14,10 @@ from _socket import socket as raw_socket
 from tgpu.runner import calls
 from tgpu.runner.output import Stream
 
+TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
+if TYPE_CHECKING:
+    from tgpu.runner.user_files import UserFiles
+
 SCREENFUL = 64 * 1024
 """What somebody who comes is shown first,"""
 AHEAD = 64 * 1024
@@ -46,10 +50,10 @@ class Terminal(Stream):
 
     __slots__ = ("_is_over", "_poller", "_recent", "_seen", "_typed", "_viewers", "slave")
 
-    def __init__(self, folder: str, cap_bytes: int) -> None:
+    def __init__(self, folder: str, cap_bytes: int, files: "UserFiles | None" = None) -> None:
         master, self.slave = os.openpty()
         os.set_blocking(master, False)
-        super().__init__(master, folder, "stdout", cap_bytes)
+        super().__init__(master, folder, "stdout", cap_bytes, files)
         self._poller: select.poll | None = None
         self._is_over = False
         self._recent = bytearray()

@@ -49,7 +49,8 @@ class Result:
         return f"seed {self.seed} breaks a promise; repeat it with: {again}\n{found}"
 
 
-def simulate(seed: int) -> Result:
+def simulate(seed: int, *, series: bool = False) -> Result:
+    """`series`: among the jobs are some of many tasks, which users meddle with."""
     random = Random(seed)  # noqa: S311  a seed, not a secret
     loop = SimLoop(random, BEGINS_S)
     trace = Trace(lambda: loop.time() - BEGINS_S)
@@ -58,7 +59,7 @@ def simulate(seed: int) -> Result:
         try:
             world = World(loop, random, trace)
             world.facts.watchers = everyone(world)
-            loop.run_until_complete(_story(world, random))
+            loop.run_until_complete(_story(world, random, series=series))
         except StuckError as error:
             world.facts.found.append(("Loop", str(error)))
         finally:
@@ -75,7 +76,7 @@ def simulate(seed: int) -> Result:
     )
 
 
-async def _story(world: World, random: Random) -> None:
+async def _story(world: World, random: Random, *, series: bool) -> None:
     cuts = happens(random, 0.4)
     busy_s = 100.0 if cuts else random.choice((15.0, 30.0, 60.0))
     capacities = [machine.capacity for machine in world.machines]
@@ -88,6 +89,7 @@ async def _story(world: World, random: Random) -> None:
             facts=world.facts,
             trace=world.trace,
             capacities=capacities,
+            series=series,
         )
         for name in ("ada", "bob", "cyd")[: random.randint(1, 3)]
     ]

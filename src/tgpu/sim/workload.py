@@ -12,6 +12,7 @@ from tgpu.sim.behaviour import Behaviour
 from tgpu.sim.chance import happens
 from tgpu.sim.door import Door
 from tgpu.sim.facts import Facts
+from tgpu.sim.series import Meddler, as_series
 from tgpu.sim.tenants import MOVED, TENANTS
 from tgpu.sim.trace import Trace
 from tgpu.store.port import IdempotencyKey, Submitted, UnknownTenantError
@@ -28,7 +29,10 @@ class User:
         facts: Facts,
         trace: Trace,
         capacities: Sequence[Capacity],
+        series: bool = False,
     ) -> None:
+        """`series`: some of its jobs are of many tasks."""
+        self._meddler = Meddler(random, door, trace) if series else None
         self._name = name
         self._random = random
         self._door = door
@@ -48,6 +52,8 @@ class User:
     async def _submit(self, key: str) -> None:
         count = self._random.choice((1, 1, 1, 2, 5))
         specs = [job_spec(self._random, self._name, self._capacities) for _ in range(count)]
+        if self._meddler is not None:
+            specs = [as_series(self._random, it) if happens(self._random, 0.5) else it for it in specs]
         try:
             submitted = await self._sent(specs, key)
         except QuotaExceededError as error:
@@ -58,6 +64,10 @@ class User:
         self._trace.add(self._name, f"{key} is acknowledged as {submitted.job_ids}")
         self._mine += submitted.job_ids
         self._facts.acknowledged.update(dict.fromkeys(submitted.job_ids))
+        for job_id, spec in zip(submitted.job_ids, specs, strict=True):
+            if self._meddler is not None and self._meddler.wants_to():
+                await asyncio.sleep(self._random.choice((0, 0.1, 1.0)))
+                await self._meddler.meddle(job_id, spec)
         if happens(self._random, 0.2):  # some change their mind at once
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)

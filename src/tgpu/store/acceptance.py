@@ -1,16 +1,20 @@
 """Whether submissions are taken: each caller's jobs all or none, one caller after the other."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.needs import numbered
 from tgpu.domain.priority import grace_s
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store.account import Account
-from tgpu.store.book import WAITING, Book, Lineage, NoRoomError
-from tgpu.store.demand import charge_of_all, demands
+from tgpu.store.book import WAITING, Book, Charged, Lineage, NoRoomError
+from tgpu.store.demand import Demand, charge_of_all, demands, longest_of, whole_run_gpu_ms
+from tgpu.store.growth import as_many, first_demands
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.refusals import StoreError
 from tgpu.store.token_cap import TokenCap
@@ -23,6 +27,19 @@ class Accepted(NamedTuple):
     requests: tuple[Request, ...]
     """Of each group."""
     standing: Standing
+    tasks: int
+    """How many have rows from the beginning."""
+
+    def with_numbers(self, first_id: int) -> "Accepted":
+        """`first_id`: of the jobs that were submitted together."""
+        return self._replace(spec=replace(self.spec, needs=numbered(self.spec.needs, first_id)))
+
+    @property
+    def demands(self) -> list[Demand]:
+        """What is charged for it."""
+        if self.spec.series is None:
+            return demands(self.spec)
+        return [(group.request, self.tasks) for group in self.spec.groups]
 
 
 def accept(
@@ -33,20 +50,61 @@ def accept(
     taken: list[tuple[Lineage, Accepted]] = []
     try:
         for spec in specs:
-            tenants, asked = book.of(spec.tenant_id), demands(spec)
+            tenants = book.of(spec.tenant_id)
             _check_hours(tenants, spec, tenant_of)
-            standing = tenants.accept(asked, spec.priority_class)
-            kept = tuple(tenants.kept(request) for request, _ in asked)
-            taken.append((tenants, Accepted(spec, kept, standing)))
+            tasks, standing = _charged(tenants, spec)
+            kept = tuple(tenants.kept(group.request) for group in spec.groups)
+            taken.append((tenants, Accepted(spec, kept, standing, tasks)))
         if cap is not None:
             cap.spend(specs)
     except (NoRoomError, StoreError) as refusal:
         for tenants, job in taken:
-            tenants.withdraw(demands(job.spec), job.standing)
+            tenants.withdraw(job.demands, job.standing)
         if isinstance(refusal, StoreError):
             raise
         raise _exceeded(refusal, specs, tenant_of(refusal.account)) from None
     return [job for _, job in taken]
+
+
+def _charged(tenants: Lineage, spec: JobSpec) -> tuple[int, Standing]:
+    """A job whole; of a series as many of its first tasks as there is room for."""
+    if spec.series is None:
+        return spec.task_count, tenants.accept(demands(spec), spec.priority_class)
+    return as_many(tenants, spec.groups[0].request, spec.first_born, spec.priority_class)
+
+
+class Recharged(NamedTuple):
+    """A job that is changed while it waits, and what its tasks' rows say then."""
+
+    requests: tuple[Request, ...]
+    """Of each group."""
+    standing: Standing | None
+    """None: each task as it did."""
+
+
+def recharge(  # noqa: PLR0917  who pays for what instead of what
+    book: Book,
+    before: JobSpec,
+    spec: JobSpec,
+    waiting: Sequence[tuple[int, Charged]],
+    cap: TokenCap | None,
+    tenant_of: Callable[[Account], Tenant],
+) -> Recharged:
+    """`waiting`: the group and the charge of each of its tasks, all of which wait. Charges the book for the
+    changed job instead, or raises what it is refused for."""
+    tenants, numbers = book.of(spec.tenant_id), Counter(group for group, _ in waiting)
+    asked = [(group.request, numbers[at]) for at, group in enumerate(spec.groups)]
+    _check_hours(tenants, spec, tenant_of)
+    if cap is not None:
+        had = sum(whole_run_gpu_ms(task.request, longest_of(before)) or 0 for _, task in waiting)
+        each = [(whole_run_gpu_ms(request, longest_of(spec)), number) for request, number in asked]
+        total = None if any(a is None for a, _ in each) else sum((a or 0) * number for a, number in each)
+        cap.spend_more(total, had)
+    try:
+        standing = tenants.recharge([task for _, task in waiting], asked, spec.priority_class)
+    except NoRoomError as refusal:
+        raise _exceeded(refusal, [spec], tenant_of(refusal.account)) from None
+    return Recharged(tuple(tenants.kept(request) for request, _ in asked), standing)
 
 
 GPU_MS = "gpu_ms"
@@ -74,7 +132,7 @@ def _exceeded(refusal: NoRoomError, specs: Sequence[JobSpec], tenant: Tenant) ->
     top = refusal.account.tenant_id
     within = [spec for spec in specs if is_within(spec.tenant_id, top)]
     if refusal.dimension == WAITING:
-        return QuotaExceededError(tenant, WAITING, sum(spec.task_count for spec in within))
-    charges = [charge_of_all(demands(spec), refusal.account.names) for spec in within]
+        return QuotaExceededError(tenant, WAITING, sum(n for spec in within for _, n in first_demands(spec)))
+    charges = [charge_of_all(first_demands(spec), refusal.account.names) for spec in within]
     asked = sum(each.get(refusal.dimension, 0) for each in charges)
     return QuotaExceededError(tenant, refusal.dimension, asked, no_burst=refusal.no_burst)

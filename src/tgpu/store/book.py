@@ -72,9 +72,11 @@ class Lineage:
         """The request as its task's row has it."""
         return within_limits(request, self.names) if self.names else request
 
-    def accept(self, asked: Sequence[Demand], priority_class: PriorityClass) -> Standing:
+    def accept(
+        self, asked: Sequence[Demand], priority_class: PriorityClass, *, known: bool = False
+    ) -> Standing:
         """The tasks of a job that is submitted, all of them alike. Raises NoRoomError or ArchivedTenantError,
-        and changes nothing then."""
+        and changes nothing then. `known`: others of it were accepted before, and an archive is no matter."""
         tasks = sum(number for _, number in asked)
         if self._is_open:
             for account in self.levels:
@@ -84,7 +86,7 @@ class Lineage:
             return Standing.CHARGED
         charges = [(account, charge_of_all(asked, account.names)) for account in self.levels]
         for account, charge in charges:
-            if account.terms.archived:
+            if account.terms.archived and not known:
                 raise ArchivedTenantError(
                     f"tenant {account.tenant_id!r} is archived and takes no new jobs: submit to another one, "
                     f"or have it taken out of the archive"
@@ -112,6 +114,44 @@ class Lineage:
                     return Standing.HELD
                 raise NoRoomError(account, dimension, no_burst=no_burst if self._may_burst else None)
         return Standing.CHARGED
+
+    def recharge(
+        self, before: Sequence[Charged], asked: Sequence[Demand], priority_class: PriorityClass
+    ) -> Standing | None:
+        """The tasks of a job that waits ask for something else from now on: how all of them stand then. None:
+        each as it did, for they ask for no more of anything; no limit is asked then. Raises NoRoomError, and
+        changes nothing then."""
+        for task in before:
+            self._release(task.request, task.standing)
+        charges = [(account, charge_of_all(asked, account.names)) for account in self.levels]
+        if all(_is_within(charge, before, account.names) for account, charge in charges):
+            self._charge_as_before(before, asked)
+            return None
+        try:
+            standing = self._standing_alone(charges, priority_class)
+        except NoRoomError:
+            for task in before:
+                self._charge(task.request, task.standing)
+            raise
+        for account, charge in charges if standing is Standing.CHARGED else ():
+            add(account.used, charge)
+            account.guards.amounts = True
+        return standing
+
+    def _standing_alone(
+        self, charges: list[tuple[Account, Charge]], priority_class: PriorityClass
+    ) -> Standing:
+        """Of a job, wherever else it was charged for. Raises NoRoomError."""
+        for account, charge in charges:
+            if (dimension := account.beyond_limit(charge)) is not None:
+                raise NoRoomError(account, dimension, charge[dimension])
+        return Standing.CHARGED if self._is_open else self._standing(charges, priority_class)
+
+    def _charge_as_before(self, before: Sequence[Charged], asked: Sequence[Demand]) -> None:
+        """Group by group, in the order of the tasks."""
+        requests = (request for request, number in asked for _ in range(number))
+        for task, request in zip(before, requests, strict=True):
+            self._charge(request, task.standing)
 
     def withdraw(self, asked: Sequence[Demand], standing: Standing) -> None:
         """Takes back `accept`."""
@@ -210,6 +250,12 @@ class Lineage:
             for account in self.levels:
                 add_request(account, request, -tasks)
 
+    def _charge(self, request: Request, standing: Standing) -> None:
+        """On no condition."""
+        if standing is Standing.CHARGED:
+            for account in self.levels:
+                add_request(account, request, 1)
+
     def _charges(self, request: Request) -> list[tuple[Account, Charge]]:
         if self.names:
             return [(account, charge_of(request, account.names)) for account in self.levels]
@@ -236,6 +282,11 @@ class Book:
         if account is None:
             raise UnknownTenantError(tenant_id)
         return account
+
+
+def _is_within(charge: Charge, before: Sequence[Charged], names: tuple[str, ...]) -> bool:
+    had = charge_of_all([(task.request, 1) for task in before], names)
+    return all(amount <= had.get(dimension, 0) for dimension, amount in charge.items())
 
 
 def _no_burst(charges: list[tuple[Account, Charge]], priority_class: PriorityClass) -> NoBurst | None:

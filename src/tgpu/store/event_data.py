@@ -4,11 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from tgpu.domain.ids import AttemptId
+from tgpu.domain.index_set import IndexSet, parse_indices
 from tgpu.domain.job import Exit, JobSpec
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, AttemptEnded, CancelAsked, StopOrdered, TaskClosed
+from tgpu.store.series_port import Dropped, TasksCancelled
 
 CANCEL_REQUESTED = "cancel-requested"
+HELD = "held"
+RELEASED = "released"
+EDITED = "edited"
+NEEDS_MET = "needs-met"
+SUSPENDED = "suspended"
+RESUMED = "resumed"
+RESTART_REQUESTED = "restart-requested"
+DROPPED = "dropped"
+ALTERING = frozenset({HELD, RELEASED, EDITED, SUSPENDED, RESUMED})
+"""By these a job changes while it waits: the loop reads it anew."""
 
 Data = dict[str, object]
 
@@ -21,6 +33,23 @@ def on_cancel_requested(by: str, tasks: int, *, now: bool) -> Data:
     """`tasks`: how many the job has."""
     data: Data = {"by": by, "now": True} if now else {"by": by}
     return data if tasks == 1 else data | {"tasks": tasks}
+
+
+def on_tasks_cancel_requested(by: str, positions: IndexSet, *, now: bool) -> Data:
+    data: Data = {"by": by, "positions": positions.text}
+    return data | {"now": True} if now else data
+
+
+def tasks_cancelled(job_id: int, data: Mapping[str, Any]) -> TasksCancelled | None:
+    """What such an event tells the loop, if it is about some tasks and not about all."""
+    if "positions" not in data:
+        return None
+    positions = parse_indices("positions", str(data["positions"]))
+    return TasksCancelled(job_id, positions, str(data["by"]), bool(data.get("now")))
+
+
+def on_dropped(change: Dropped, tasks: int) -> Data:
+    return _told({"tasks": tasks, "cause": change.cause.value, "detail": change.detail})
 
 
 def cancel_asked(job_id: int, data: Mapping[str, Any]) -> CancelAsked:

@@ -12,7 +12,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Status
 
-_COMPLETED, _CANCELLED, _STOPPED_WITH_IT, _FAILED = range(4)
+_COMPLETED, _CANCELLED, _STOPPED_WITH_IT, _FAILED, _DID_THE_WORK = range(5)
 """How much the end of a task weighs: the weightiest is the job's. Who was stopped because another one of its
 gang failed tells less than that one."""
 
@@ -27,7 +27,7 @@ class Ending(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class Tally(msgspec.Struct, frozen=True):
+class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept of it beside the row's own fields."""
 
     counts: dict[Status, int]
@@ -35,6 +35,12 @@ class Tally(msgspec.Struct, frozen=True):
     """The weightiest so far, of equal ones the first."""
     last_ms: int = 0
     """When the last of those that are over ended."""
+    dropped: int = 0
+    """Of a series: how many of those that count as cancelled never had rows."""
+    failures: int = 0
+    """How many attempts failed and count."""
+    work_queue: bool = False
+    """It has done its work once one of its tasks has, whatever became of the others."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -68,7 +74,7 @@ class JobSum:
 
     @property
     def status(self) -> Status:
-        return job_status.status_of(self._counts)
+        return job_status.status_of(self._counts, work_queue=self.tally.work_queue)
 
     @property
     def ending(self) -> Ending | None:
@@ -101,19 +107,36 @@ class JobSum:
     def ended(self, status: Status, how: Exit, detail: str, at_ms: int) -> None:
         """One of its tasks, for good. Of several that failed in one transaction the earliest counts: their
         reports come in any order."""
-        new = Ending(_weight(status, how.cause), how.cause, detail, how.exit_code, at_ms)
+        weight = _weight(status, how.cause)
+        if self.tally.work_queue and status is Status.COMPLETED:
+            weight = _DID_THE_WORK
+        new = Ending(weight, how.cause, detail, how.exit_code, at_ms)
         old = self.tally.ending
         earlier = old is not None and old is not self._before and new.at_ms < old.at_ms
         if old is None or new.weight > old.weight or (new.weight == old.weight and earlier):
             old = new
         self._keep(old, max(self.tally.last_ms, at_ms))
 
+    def failed(self) -> None:
+        """An attempt of one of its tasks, and it counts."""
+        self.tally = msgspec.structs.replace(self.tally, failures=self.tally.failures + 1)
+
+    def drop(self, tasks: int, how: Exit, at_ms: int) -> None:
+        """So many of its tasks, which wait without rows, never get any."""
+        self._counts[Status.PENDING] -= tasks
+        if not self._counts[Status.PENDING]:
+            del self._counts[Status.PENDING]
+        self._counts[Status.CANCELLED] = self._counts.get(Status.CANCELLED, 0) + tasks
+        self.tally = msgspec.structs.replace(self.tally, dropped=self.tally.dropped + tasks)
+        self.ended(Status.CANCELLED, how, how.detail, at_ms)
+
     def _keep(self, ending: Ending | None, last_ms: int) -> None:
-        self.tally = Tally(dict(self._counts), ending, last_ms)
+        now = self.tally
+        self.tally = Tally(dict(self._counts), ending, last_ms, now.dropped, now.failures, now.work_queue)
 
 
-def new_tally(tasks: int, status: Status) -> Tally:
-    return Tally({status: tasks})
+def new_tally(tasks: int, status: Status, *, work_queue: bool = False) -> Tally:
+    return Tally({status: tasks}, work_queue=work_queue)
 
 
 def _weight(status: Status, cause: Cause) -> int:

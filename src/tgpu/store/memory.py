@@ -12,23 +12,24 @@ from typing import TypeVar
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.node import Node
+from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import Origin
 from tgpu.store.memory_access import MemoryAccess
 from tgpu.store.memory_cluster import MemoryCluster, loop_ms
+from tgpu.store.memory_needs import MemoryNeeds
 from tgpu.store.memory_progress import commit
 from tgpu.store.memory_quota import MemoryQuota
+from tgpu.store.memory_series import MemorySeries
 from tgpu.store.memory_state import State, is_wanted
 from tgpu.store.memory_usage import MemoryUsage
 from tgpu.store.port import (
+    MANY,
     Batch,
     Changes,
     Counts,
     IdempotencyKey,
-    JobFilter,
     LiveSummary,
-    Paging,
     Receipt,
-    Seen,
     Submitted,
     World,
 )
@@ -37,7 +38,7 @@ from tgpu.store.task_paging import TaskPaging
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
+class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryNeeds, MemorySeries):
     def __init__(self, cluster_id: str = "memory", clock_ms: Callable[[], int] = loop_ms) -> None:
         """`clock_ms` is what leases and announcements run by."""
         MemoryCluster.__init__(self, State(), clock_ms)
@@ -86,8 +87,8 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
 
         return await self._once(page)
 
-    async def attempts(self, job_id: int) -> list[Attempt]:
-        return await self._once(lambda: self._state.attempts_of(job_id))
+    async def attempts(self, job_id: int, task: int | None = None, most: int = MANY) -> list[Attempt]:
+        return await self._once(lambda: self._state.attempts_of(job_id, task)[:most])
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
         return await self._once(lambda: self._state.page_of_tasks(job_id, paging))
@@ -150,14 +151,18 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota):
 
     async def load(self) -> World:
         def everything() -> World:
+            tasks = [self._state.brief(task_id) for task_id in sorted(self._state.live)]
             return World(
                 seq=self._state.last_seq,
                 nodes=self._nodes(),
-                tasks=[self._state.brief(task_id) for task_id in sorted(self._state.live)],
+                tasks=tasks,
                 attempts=list(self._state.live_attempts()),
                 tenants=self._state.terms(),
                 windows=[window for window in self._state.windows.values() if not window.cancelled],
                 restored=self._state.restored,
+                needs=self._state.unmet_needs(tasks),
+                series=self._state.followed(self._state.jobs),
+                restarts=self._state.restarts(),
             )
 
         return await self._once(everything)

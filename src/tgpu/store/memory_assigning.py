@@ -11,14 +11,13 @@ from tgpu.store import event_data
 from tgpu.store.memory_jobs import JobRows
 from tgpu.store.memory_ledger import MemoryBook
 from tgpu.store.memory_state import State
-from tgpu.store.port import Assigned
+from tgpu.store.port import Assigned, Batch
 
 
-def assign(
-    state: State, changes: Sequence[Assigned], at_ms: int, ledger: MemoryBook, rows: JobRows
-) -> dict[int, Event]:
+def assign(state: State, batch: Batch, ledger: MemoryBook, rows: JobRows) -> dict[int, Event]:
     """What happened, by the place of the change; what is missing was refused."""
-    admitted = _admitted(state, _candidates(state, changes), ledger)
+    at_ms = batch.at_ms
+    admitted = _admitted(state, _candidates(state, batch.assigned, batch.seen_seq), ledger)
     events: dict[int, Event] = {}
     for place, (change, standing) in admitted.items():
         attempt_id = change.attempt_id
@@ -39,10 +38,15 @@ def assign(
     return events
 
 
-def _candidates(state: State, changes: Sequence[Assigned]) -> list[tuple[int, Assigned]]:
-    """Those whose tasks wait for just this attempt, and which nobody wants cancelled; of a gang all for which
-    that holds, or none."""
-    found = [(place, change) for place, change in enumerate(changes) if _waits_for(state, change.attempt_id)]
+def _candidates(state: State, changes: Sequence[Assigned], seen_seq: int) -> list[tuple[int, Assigned]]:
+    """Those whose tasks wait for just this attempt, and which nobody wants cancelled, held or otherwise than
+    when it was decided; of a gang all for which that holds, or none."""
+    found = [
+        (place, change)
+        for place, change in enumerate(changes)
+        if _waits_for(state, change.attempt_id)
+        and state.changed_seq.get(change.attempt_id.job_id, 0) <= seen_seq
+    ]
     places = {place for place, _ in found}
     torn = {change.attempt_id.job_id for place, change in enumerate(changes) if place not in places}
     return [

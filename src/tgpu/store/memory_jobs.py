@@ -108,6 +108,22 @@ class JobRows:
             )
         )
 
+    @property
+    def statuses(self) -> dict[int, Status]:
+        """Of those of several tasks: where they stand now."""
+        return {job_id: job.status for job_id, job in self._sums.items()}
+
+    def failed(self, job_id: int) -> None:
+        """An attempt of one of its tasks, and it counts."""
+        if (job := self._sum(job_id)) is not None:
+            job.failed()
+
+    def dropped(self, job_id: int, tasks: int, how: Exit) -> None:
+        """So many of its tasks never get rows."""
+        job = self._sum(job_id)
+        assert job is not None, "only a job of several tasks has such"
+        job.drop(tasks, how, how.ended_ms)
+
     def write(self) -> None:
         for job_id, job in self._sums.items():
             ending = job.ending
@@ -117,6 +133,8 @@ class JobRows:
                     self._state.jobs[job_id],
                     status=job.status,
                     counts=job.tally.counts,
+                    dropped=job.tally.dropped,
+                    failures=job.tally.failures,
                     attempts=job.attempts,
                     node_id=job.node_id,
                     started_ms=job.started_ms,

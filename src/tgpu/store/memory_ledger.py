@@ -27,6 +27,10 @@ class MemoryTask:
     """Why it was closed without having run."""
     detail: str = ""
     checkpoint_ms: int | None = None
+    failures: int = 0
+    eligible_ms: int = 0
+    cancel_by: str | None = None
+    restart_by: str | None = None
 
     @property
     def charged(self) -> Charged:

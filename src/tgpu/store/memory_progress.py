@@ -19,7 +19,7 @@ from tgpu.domain.lifecycle import (
     task_after,
 )
 from tgpu.domain.quota import Standing
-from tgpu.store import event_data, memory_assigning, memory_usage
+from tgpu.store import event_data, memory_assigning, memory_needs, memory_series, memory_usage
 from tgpu.store.book import Lineage, standing_put_back, standing_returned
 from tgpu.store.demand import NEVER_RAN, Run, longest_of
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
@@ -50,6 +50,7 @@ def commit(state: State, epoch: int, batch: Batch) -> Receipt:
     refused: list[Change] = []
     events: list[Event] = []
     work = _Work(state, batch.at_ms, state.ledger(), JobRows(state))
+    events += memory_needs.meet(state, batch.released, batch.at_ms)
     *others, _ = batch.in_order()
     for change in chain.from_iterable(others):
         try:
@@ -64,13 +65,15 @@ def commit(state: State, epoch: int, batch: Batch) -> Receipt:
             memory_usage.record(state, change, batch.at_ms)
         elif isinstance(change, AttemptReturned):
             state.usage.pop(change.attempt_id, None)
-    taken = memory_assigning.assign(state, batch.assigned, batch.at_ms, work.ledger, work.rows)
+    taken = memory_assigning.assign(state, batch, work.ledger, work.rows)
     events += taken.values()
     refused += [change for place, change in enumerate(batch.assigned) if place not in taken]
     specs = {event.job_id: state.jobs[event.job_id].spec for event in taken.values()}
+    events += memory_series.drop(state, batch.dropped, batch.at_ms, work.ledger, work.rows)
+    grown = memory_series.grow(state, batch.grown, batch.at_ms, work.ledger, work.rows)
     work.ledger.write()
     work.rows.write()
-    return Receipt(refused, events, specs)
+    return Receipt(refused, events, specs, work.rows.statuses, grown)
 
 
 class _Work(NamedTuple):
@@ -138,6 +141,11 @@ def _end(change: AttemptEnded, work: _Work) -> Event | None:
     status = task_after(work.state.tasks[change.attempt_id.task_id].status, change.happening)
     if attempt.state is AttemptState.LOST and not status.is_final:
         return None
+    task = work.state.tasks[change.attempt_id.task_id]
+    if change.counts:
+        work.rows.failed(change.attempt_id.job_id)
+    again = replace(task, eligible_ms=change.eligible_ms, failures=task.failures + change.counts)
+    work.state.tasks[change.attempt_id.task_id] = again
     return _part(change, work, _After(change.happening, status, now))
 
 
@@ -274,7 +282,7 @@ def _settle(work: _Work, task_id: TaskId, run: Run, tried: Attempt, *, over: boo
     if over:
         work.put_task(task_id, task.standing, 0)
     else:
-        put_back = replace(task, waiting_since_ms=work.at_ms, reserved_gpu_ms=0)
+        put_back = replace(task, waiting_since_ms=work.at_ms, reserved_gpu_ms=0, restart_by=None)
         work.state.tasks[task_id] = replace(put_back, standing=standing_put_back(task.standing))
 
 

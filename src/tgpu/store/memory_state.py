@@ -2,34 +2,31 @@
 
 import string
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tgpu.domain import job_status
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief, TaskView
 from tgpu.domain.lifecycle import Happening, Status, task_after
+from tgpu.domain.needs import NeedKind, numbered
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within
 from tgpu.domain.usage import Usage
-from tgpu.store import event_data
+from tgpu.store import event_data, timings
 from tgpu.store.acceptance import accept
 from tgpu.store.access_port import Token
 from tgpu.store.attempt_shown import shown
 from tgpu.store.cluster_port import WindowRow
+from tgpu.store.growth import Skipped
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.job_sum import Tally, new_tally
 from tgpu.store.lost_run import LostRun, counted
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
-from tgpu.store.port import (
-    Changes,
-    IdempotencyConflictError,
-    IdempotencyKey,
-    JobFilter,
-    LiveSummary,
-    Paging,
-    Submitted,
-)
+from tgpu.store.needs_port import NeedRow, UnknownNeedError
+from tgpu.store.port import Changes, IdempotencyConflictError, IdempotencyKey, LiveSummary, Submitted
+from tgpu.store.series_port import RestartAsked
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.tenancy import without_use
 
@@ -42,12 +39,15 @@ class State:
     epoch: int = 0
     restored: bool = False
     jobs: dict[int, Job] = field(default_factory=dict)
+    last_job_id: int = 0
     tallies: dict[int, Tally] = field(default_factory=dict)
     """Of jobs of several tasks."""
     cancel_now: set[int] = field(default_factory=set)
     """Jobs that are to be cancelled without their grace."""
     tasks: dict[TaskId, MemoryTask] = field(default_factory=dict)
     live: set[TaskId] = field(default_factory=set)
+    skipped: dict[int, Skipped] = field(default_factory=dict)
+    """By job: which of its tasks are to be cancelled once they have rows."""
     attempts: dict[TaskId, list[Attempt]] = field(default_factory=dict)
     """By task, the attempt with number n at index n - 1."""
     holding: set[AttemptId] = field(default_factory=set)
@@ -68,6 +68,8 @@ class State:
     window_changes: dict[int, int] = field(default_factory=dict)
     """As of tenants."""
     tokens: dict[int, Token] = field(default_factory=dict)
+    changed_seq: dict[int, int] = field(default_factory=dict)
+    """By job: the event by which it was last held, released or edited."""
     answers: dict[tuple[str, str], tuple[str, list[int]]] = field(default_factory=dict)
     """By user and key: the body's digest and the job ids that were answered."""
 
@@ -87,17 +89,20 @@ class State:
         if key is not None and (key.user, key.key) in self.answers:
             return self._replayed(key)
         ledger = self.ledger()
+        self._check_needs(specs)
         jobs = accept(ledger.book, specs, ledger.cap(token_id), ledger.shown)
         ledger.write()
-        job_ids = list(range(len(self.jobs) + 1, len(self.jobs) + 1 + len(specs)))
-        for job_id, (spec, requests, standing) in zip(job_ids, jobs, strict=True):
+        job_ids = list(range(self.last_job_id + 1, self.last_job_id + 1 + len(specs)))
+        self.last_job_id += len(specs)
+        for job_id, (spec, requests, standing, born) in zip(job_ids, jobs, strict=True):
+            spec = replace(spec, needs=numbered(spec.needs, job_ids[0])) if spec.needs else spec  # noqa: PLW2901
             status, number = task_after(None, Happening.SUBMITTED), spec.task_count
-            job = Job(job_id, spec, status, at_ms)
+            job = Job(job_id, spec, status, at_ms, timing=timings.at_first(spec))
             if number > 1:
-                self.tallies[job_id] = new_tally(number, status)
-                job = replace(job, counts=self.tallies[job_id].counts)
+                self.tallies[job_id] = new_tally(number, status, work_queue=spec.is_work_queue)
+                job = replace(job, counts=self.tallies[job_id].counts, born=born if spec.series else None)
             self.jobs[job_id] = job
-            for index in range(number):
+            for index in range(born):
                 request = requests[spec.group_index_of(index)]
                 self.tasks[TaskId(job_id, index)] = MemoryTask(request, standing, at_ms, token_id=token_id)
                 self.live.add(TaskId(job_id, index))
@@ -105,6 +110,31 @@ class State:
         if key is not None:
             self.answers[key.user, key.key] = (key.body_digest, list(job_ids))
         return Submitted(job_ids, held=self._held(job_ids))
+
+    def _check_needs(self, specs: Sequence[JobSpec]) -> None:
+        for place, spec in enumerate(specs):
+            for need in spec.needs:
+                if need.on and not need.within and need.on not in self.jobs:
+                    raise UnknownNeedError(place, need.on)
+
+    def needs_of(self, job_ids: Iterable[int]) -> list[NeedRow]:
+        jobs = (self.jobs[job_id] for job_id in sorted(set(job_ids)))
+        return [
+            NeedRow(
+                job.job_id, need.on, need.kind, self.jobs[need.on].status if need.on in self.jobs else None
+            )
+            for job in jobs
+            for need in sorted(job.spec.needs, key=lambda need: (need.on, need.kind))
+        ]
+
+    def unmet_needs(self, tasks: Iterable[TaskBrief]) -> list[NeedRow]:
+        """Of the jobs, of these tasks, that wait for others."""
+        rows = self.needs_of(task.task_id.job_id for task in tasks if task.timing and task.timing.unmet)
+        return [row._replace(ends=self._ends(row.on)) if row.kind is NeedKind.CORR else row for row in rows]
+
+    def _ends(self, job_id: int) -> tuple[tuple[int, Status], ...]:
+        tasks = self.tasks_of(job_id) if job_id in self.jobs else []
+        return tuple((each.task_index, task.status) for each, task in tasks if task.status.is_final)
 
     def _replayed(self, key: IdempotencyKey) -> Submitted:
         body_digest, job_ids = self.answers[key.user, key.key]
@@ -131,13 +161,20 @@ class State:
         )
 
     def tasks_of(self, job_id: int) -> list[tuple[TaskId, MemoryTask]]:
-        names = (TaskId(job_id, index) for index in range(self.jobs[job_id].spec.task_count))
-        return [(task_id, self.tasks[task_id]) for task_id in names]
+        return [(task_id, self.tasks[task_id]) for task_id in self._names_of(job_id)]
 
-    def attempts_of(self, job_id: int) -> list[Attempt]:
+    def _names_of(self, job_id: int) -> Iterator[TaskId]:
+        """Of those that have rows."""
+        job = self.jobs[job_id]
+        number = job.spec.task_count if job.born is None else job.born
+        return (TaskId(job_id, index) for index in range(number))
+
+    def attempts_of(self, job_id: int, task: int | None = None) -> list[Attempt]:
         if job_id not in self.jobs:
             return []
-        names = (TaskId(job_id, index) for index in range(self.jobs[job_id].spec.task_count))
+        if task is not None:
+            return list(self.attempts.get(TaskId(job_id, task), ()))
+        names = self._names_of(job_id)
         return [attempt for task_id in names for attempt in self.attempts.get(task_id, ())]
 
     def page_of_tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
@@ -216,14 +253,29 @@ class State:
             for event in scanned
             if event.kind == Happening.SUBMITTED
         ]
+        submitted = [self.brief(task_id) for task_id in fresh if self.tasks[task_id].status.waits]
+        altered = dict.fromkeys(event.job_id for event in scanned if event.kind in event_data.ALTERING)
         return Changes(
             seq=scanned[-1].seq if scanned else after_seq,
-            submitted=[self.brief(task_id) for task_id in fresh if self.tasks[task_id].status.waits],
+            submitted=submitted,
             cancels=[
                 event_data.cancel_asked(event.job_id, event.data)
                 for event in scanned
-                if event.kind == event_data.CANCEL_REQUESTED
+                if event.kind == event_data.CANCEL_REQUESTED and "positions" not in event.data
             ],
+            series=self.followed({task_id.job_id for task_id in fresh}),
+            tasks_cancelled=[
+                asked
+                for event in scanned
+                if event.kind == event_data.CANCEL_REQUESTED
+                and (asked := event_data.tasks_cancelled(event.job_id, event.data)) is not None
+            ],
+            restarts=[
+                RestartAsked(event.job_id, event.task_index or 0, str(event.data["by"]))
+                for event in scanned
+                if event.kind == event_data.RESTART_REQUESTED
+            ],
+            suspended=[event.job_id for event in scanned if event.kind == event_data.SUSPENDED],
             more=len(scanned) == limit,
             tenants=[tenant for tenant in self.terms() if self.tenant_changes[tenant.tenant_id] > after_seq],
             windows=[
@@ -232,6 +284,13 @@ class State:
                 if self.window_changes[window_id] > after_seq
             ],
             rearranged=self.rearranged_seq > after_seq,
+            altered=[
+                self.brief(task_id)
+                for job_id in altered
+                for task_id, task in self.tasks_of(job_id)
+                if not task.status.is_final
+            ],
+            needs=self.unmet_needs(submitted),
         )
 
     def brief(self, task_id: TaskId) -> TaskBrief:
@@ -249,15 +308,38 @@ class State:
             job.submitted_ms,
             task.attempts,
             spec.time_limit_s,
-            spec.max_wait_s,
+            spec.max_wait_s if task.waiting_since_ms == job.submitted_ms else None,
             spec.requeue,
             0 if job.job_id in self.cancel_now else spec.grace_s,
-            job.cancel_by,
+            job.cancel_by or task.cancel_by,
             spec.gang_now(job_status.over(job.task_counts)),
             held=task.standing is not Standing.CHARGED,
             burst=task.standing is Standing.BURST,
+            eligible_ms=max(task.eligible_ms, 0 if job.timing is None else job.timing.begin_ms or 0),
             checkpoint_ms=task.checkpoint_ms,
+            timing=job.timing,
+            failures=task.failures,
+            retries=spec.retries,
         )
+
+    def followed(self, job_ids: Iterable[int]) -> list[Job]:
+        """Those of these jobs, and not over, of which whoever schedules keeps a book."""
+        jobs = (self.jobs[job_id] for job_id in sorted(job_ids))
+        return [job for job in jobs if job.spec.is_followed and not job.status.is_final]
+
+    def restarts(self) -> list[RestartAsked]:
+        asked = ((task_id, self.tasks[task_id].restart_by) for task_id in sorted(self.live))
+        return [RestartAsked(*task_id, by) for task_id, by in asked if by is not None]
+
+    def forget(self, job_id: int) -> None:
+        """As if it had never been, but for what it used."""
+        for task_id, _ in self.tasks_of(job_id):
+            del self.tasks[task_id]
+            self.attempts.pop(task_id, None)
+        self.events = [event for event in self.events if event.job_id != job_id]
+        del self.jobs[job_id]
+        self.tallies.pop(job_id, None)
+        self.skipped.pop(job_id, None)
 
     def put_window(self, window: WindowRow) -> WindowRow:
         self.windows[window.window_id] = window

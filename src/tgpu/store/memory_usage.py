@@ -83,5 +83,5 @@ class MemoryUsage(ABC):
     async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
         return await self._once(lambda: gpu_ms_since(self._state, since_ms, now_ms))
 
-    async def usage(self, job_id: int) -> list[Usage]:
-        return await self._once(lambda: of_job(self._state, job_id))
+    async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
+        return await self._once(lambda: of_job(self._state, job_id)[:most])

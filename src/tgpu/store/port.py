@@ -17,12 +17,17 @@ from tgpu.domain.quota import Admission
 from tgpu.domain.tenant import Tenant
 from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
+from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
+from tgpu.store.needs_port import NeedRow, NeedsStore
 from tgpu.store.quota_port import QuotaStore
-from tgpu.store.ran import Ran
 from tgpu.store.refusals import StoreError
+from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.usage_port import UsageStore
+
+MAX_SEQ = 2**63 - 1
+MANY = 100_000
 
 
 class UnknownTenantError(StoreError):
@@ -81,47 +86,6 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Whose jobs somebody may know of."""
-
-    user: str | None
-    """Their own, wherever those are; None: only those of the tenants."""
-    tenants: frozenset[str]
-    """Of each of these, and not of others below it."""
-
-    def has(self, user: str, tenant_id: str) -> bool:
-        return user == self.user or tenant_id in self.tenants
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs a list shows; an empty field does not filter."""
-
-    statuses: frozenset[Status] = frozenset()
-    users: frozenset[str] = frozenset()
-    tenant_id: str | None = None
-    name_contains: str | None = None
-    id_ranges: tuple[tuple[int, int], ...] = ()
-    """Inclusive ranges; any of them may match."""
-    submitted_from_ms: int | None = None
-    submitted_until_ms: int | None = None
-    ended_from_ms: int | None = None
-    seen: Seen | None = None
-    within: str | None = None
-    """Of this tenant, and of everybody below it."""
-    ran: Ran | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Paging:
-    """Newest first unless `oldest_first`; `cursor` is the last job id already seen."""
-
-    limit: int = 100
-    cursor: int | None = None
-    oldest_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class World:
     """Everything that is live, as of event `seq`."""
 
@@ -138,6 +102,12 @@ class World:
     """All that were not cancelled, past ones too."""
     restored: bool = False
     """It was put back from a copy: nodes may run what it does not know of. True until `settle_restore`."""
+    needs: list[NeedRow] = field(default_factory=list)
+    """Of jobs that wait for others."""
+    series: list[Job] = field(default_factory=list)
+    """Live jobs of which whoever schedules keeps a book: all series, and who has to be over in time."""
+    restarts: list[RestartAsked] = field(default_factory=list)
+    """Tasks that are to start anew, and have not left their nodes yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +142,16 @@ class Changes:
     """Those that were created or cancelled, again while `seq` stands still."""
     rearranged: bool = False
     """A tenant was moved or removed: only a fresh `load` tells how things stand."""
+    series: list[Job] = field(default_factory=list)
+    """Submitted jobs of which whoever schedules keeps a book."""
+    tasks_cancelled: list[TasksCancelled] = field(default_factory=list)
+    restarts: list[RestartAsked] = field(default_factory=list)
+    suspended: list[int] = field(default_factory=list)
+    """Jobs of which nothing is to run for now."""
+    altered: list[TaskBrief] = field(default_factory=list)
+    """Of jobs that were held, released or edited: those of their tasks that are not over, as they are now."""
+    needs: list[NeedRow] = field(default_factory=list)
+    """Of submitted jobs that wait for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +194,10 @@ class AttemptEnded:
     """succeeded, failed, cancelled, requeued or preempted. Of an attempt that was lost one of the first
     three: its task is over by it, wherever that waits or runs by now."""
     detail: str = ""
+    counts: bool = False
+    """Whether it failed by its own doing, and is counted for that."""
+    eligible_ms: int = 0
+    """Of one that waits again: not to be started before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +215,14 @@ class Batch:
     """One transaction of the control loop, applied in the order of the fields."""
 
     at_ms: int
+    seen_seq: int = MAX_SEQ
+    """Of the feed, what it was decided on: who was held or changed since is not given a node."""
+    dropped: list[Dropped] = field(default_factory=list)
+    """Applied last but one."""
+    grown: list[Grown] = field(default_factory=list)
+    """Applied last: what others have left in this transaction is there for these."""
+    released: list[int] = field(default_factory=list)
+    """Jobs that need not wait for others any more."""
     nodes: list[Node] = field(default_factory=list)
     """Rows to insert or replace."""
     saved: dict[TaskId, int] = field(default_factory=dict)
@@ -246,7 +238,9 @@ class Batch:
     assigned: list[Assigned] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.saved or any(self.in_order()))
+        return bool(
+            self.nodes or self.saved or self.released or self.dropped or self.grown or any(self.in_order())
+        )
 
     def in_order(self) -> "tuple[Sequence[Change], ...]":
         """The changes of each kind, as they are applied."""
@@ -284,6 +278,9 @@ class Receipt:
     events: list[Event]
     specs: dict[int, JobSpec]
     """The jobs of the assignments that were taken, whole, for the launch orders."""
+    sums: dict[int, Status] = field(default_factory=dict)
+    """Of the jobs of several tasks that it touched: where they stand now."""
+    grown: list[GrownTo] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +291,7 @@ class Counts:
     live_by_user: dict[tuple[str, Status], int]
 
 
-class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
+class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, Protocol):
     """Every method is one transaction; what it returned has happened, durably."""
 
     @property
@@ -303,9 +300,9 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
         ...
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        """`wake` is called on the event loop after every `submit` and `request_cancel`, whenever a tenant or
-        a window was created or changed, and whenever who may do what has changed (members, tokens), by
-        whichever server, and once whenever something may have been missed."""
+        """`wake` is called on the event loop after every `submit`, `request_cancel`, `hold`, `release` and
+        `edit`, whenever a tenant or a window was created or changed, and whenever who may do what has changed
+        (members, tokens), by whichever server, and once whenever something may have been missed."""
         ...
 
     def subscribe_events(self, wake: Callable[[], None]) -> None:
@@ -327,9 +324,9 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
         quota is queued (`Terms.over_quota`, of the nearest tenant that says), jobs are held instead, and
         charged when they start; a job that is more than a whole limit is refused there, too. A job of a class
         that may burst, over the quota of a tenant that may, is held unless it alone is more than the burst,
-        half of a limit. A tenant that is archived, or below one that is, takes none. Raises
-        QuotaExceededError, TokenSpentError, UnknownTenantError, ArchivedTenantError,
-        IdempotencyConflictError."""
+        half of a limit. A tenant that is archived, or below one that is, takes none. Who waits for others or
+        is held counts as any job that waits. Raises QuotaExceededError, TokenSpentError, UnknownTenantError,
+        ArchivedTenantError, IdempotencyConflictError, UnknownNeedError."""
         ...
 
     async def request_cancel(
@@ -347,7 +344,9 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, Protocol):
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]: ...
 
-    async def attempts(self, job_id: int) -> list[Attempt]: ...
+    async def attempts(self, job_id: int, task: int | None = None, most: int = MANY) -> list[Attempt]:
+        """Of a job, or of one of its tasks; the first ones."""
+        ...
 
     async def attempt(self, attempt_id: AttemptId) -> Attempt | None: ...
 

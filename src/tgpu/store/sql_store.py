@@ -13,17 +13,16 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.node import Node
 from tgpu.store.group_commit import GroupCommit
+from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import Origin
 from tgpu.store.port import (
+    MANY,
     Batch,
     Changes,
     Counts,
     IdempotencyKey,
-    JobFilter,
     LiveSummary,
-    Paging,
     Receipt,
-    Seen,
     Submitted,
     World,
 )
@@ -32,14 +31,16 @@ from tgpu.store.sql import cluster, feed, job_tasks, jobs, progress, submission,
 from tgpu.store.sql.session import Session
 from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
+from tgpu.store.sql_needs import SqlNeeds
 from tgpu.store.sql_quota import SqlQuota
+from tgpu.store.sql_series import SqlSeries
 from tgpu.store.sql_usage import SqlUsage
 from tgpu.store.task_paging import TaskPaging
 
 T = TypeVar("T")
 
 
-class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage):
+class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
     """Not to be used after `close`."""
 
     def __init__(self, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:
@@ -97,8 +98,8 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage):
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
         return await self._read(lambda session: job_tasks.page(session, job_id, paging))
 
-    async def attempts(self, job_id: int) -> list[Attempt]:
-        return await self._read(lambda session: jobs.attempts_of(session, job_id))
+    async def attempts(self, job_id: int, task: int | None = None, most: int = MANY) -> list[Attempt]:
+        return await self._read(lambda session: jobs.attempts_of(session, job_id, task, most))
 
     async def attempt(self, attempt_id: AttemptId) -> Attempt | None:
         return await self._read(lambda session: jobs.attempt(session, attempt_id))

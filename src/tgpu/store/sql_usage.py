@@ -23,5 +23,5 @@ class SqlUsage(ABC):
     async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
         return await self._read(lambda session: usage_report.gpu_ms_since(session, since_ms, now_ms))
 
-    async def usage(self, job_id: int) -> list[Usage]:
-        return await self._read(lambda session: usage.of_job(session, job_id))
+    async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
+        return await self._read(lambda session: usage.of_job(session, job_id, most))

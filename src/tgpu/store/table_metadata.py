@@ -1,6 +1,6 @@
 """What all tables belong to, and how their keys are named."""
 
-from sqlalchemy import MetaData
+from sqlalchemy import BigInteger, Integer, MetaData
 
 metadata = MetaData(
     naming_convention={
@@ -9,3 +9,6 @@ metadata = MetaData(
         "uq": "uq_%(table_name)s_%(column_0_name)s",
     }
 )
+
+# SQLite keeps a table in the order of its key only if the key's type is spelled INTEGER.
+BigKey = BigInteger().with_variant(Integer, "sqlite")

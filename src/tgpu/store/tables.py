@@ -11,30 +11,24 @@ from sqlalchemy import (
     Table,
     Text,
     false,
-    literal,
     text,
 )
 
-from tgpu.domain.lifecycle import FINAL, AttemptState, Status
-from tgpu.domain.quota import Period, Standing
-from tgpu.store.table_metadata import metadata
+from tgpu.domain.quota import Period
+from tgpu.store.job_tables import LIVE_STATUSES, attempts, jobs, tasks
+from tgpu.store.needs_tables import needs
+from tgpu.store.table_metadata import BigKey, metadata
 from tgpu.store.usage_tables import usage, usage_kinds
 
-__all__ = ["metadata", "usage", "usage_kinds"]  # beside those below: all that there are
+# Beside those below: all that there are.
+__all__ = ["LIVE_STATUSES", "attempts", "jobs", "metadata", "needs", "tasks", "usage", "usage_kinds"]
 
-# SQLite keeps a table in the order of its key only if the key's type is spelled INTEGER.
-_BigKey = BigInteger().with_variant(Integer, "sqlite")
 # Sorted by code, as Python and SQLite do, whatever the language of the database.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 _ZERO = text("0")
-_ONE = text("1")
 _EMPTY = text("''")
-_NO_DEVICES = text("'[]'")
-_CHARGED = text(f"'{Standing.CHARGED.value}'")
 _MONTH = text(f"'{Period.MONTH.value}'")
 _FALSE = false()
-
-LIVE_STATUSES = tuple(status for status in Status if status not in FINAL)
 
 meta = Table(
     "meta",
@@ -94,100 +88,10 @@ counters = Table(
     Column("last_seq", BigInteger, nullable=False),
 )
 
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("job_id", _BigKey, primary_key=True, autoincrement=False),
-    Column("user", Text, nullable=False),
-    Column("tenant_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("priority_class", Text, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("time_limit_s", BigInteger),
-    Column("max_wait_s", BigInteger),
-    Column("requeue", Boolean, nullable=False),
-    Column("grace_s", BigInteger),
-    Column("submitted_ms", BigInteger, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("cause", Text),
-    Column("detail", Text, nullable=False, server_default=_EMPTY),
-    Column("exit_code", Integer),
-    Column("node_id", Text),
-    Column("devices", Text, nullable=False, server_default=_NO_DEVICES),
-    Column("attempts", Integer, nullable=False, server_default=_ZERO),
-    Column("started_ms", BigInteger),
-    Column("ended_ms", BigInteger),
-    Column("cancel_by", Text),
-    Column("spec", Text, nullable=False),  # behind what is listed: a scan for that need not pass it
-    Column("token_id", Integer),  # the token it was submitted with
-    Column("cancel_now", Boolean, nullable=False, server_default=_FALSE),  # without its grace
-    Column("tasks", Integer, nullable=False, server_default=_ONE),  # how many it has
-    Column("gang", Text),  # what they have in common, if they start together
-    Column("tally", Text),  # of several tasks: how many are in each status, and how those ended that are over
-    Index("jobs_by_status", "status", "job_id"),
-    Index("jobs_by_user", "user", "status", "job_id"),
-    Index("jobs_by_tenant", "tenant_id", "status", "job_id"),
-    Index("jobs_by_end", "ended_ms"),
-)
-
-tasks = Table(
-    "tasks",
-    metadata,
-    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("task_index", Integer, primary_key=True, autoincrement=False),
-    Column("group_index", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default=_ZERO),
-    Column("request", Text, nullable=False),
-    Column("standing", Text, nullable=False, server_default=_CHARGED),  # with its tenant's quota
-    Column("reserved_gpu_ms", BigInteger, nullable=False, server_default=_ZERO),  # of its tenant's GPU-hours
-    Column("waiting_since_ms", BigInteger, nullable=False, server_default=_ZERO),
-    Column("cause", Text),  # why it was closed without having run
-    Column("detail", Text),
-    Column("checkpoint_ms", BigInteger),  # when it last saved its work, if it said so
-    ForeignKeyConstraint(["job_id"], ["jobs.job_id"]),
-    sqlite_with_rowid=False,
-)
-_task_is_live = tasks.c.status.in_([literal(status.value, literal_execute=True) for status in LIVE_STATUSES])
-Index(
-    "tasks_live",
-    tasks.c.job_id,
-    tasks.c.task_index,
-    sqlite_where=_task_is_live,
-    postgresql_where=_task_is_live,
-)
-
-attempts = Table(
-    "attempts",
-    metadata,
-    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("task_index", Integer, primary_key=True, autoincrement=False),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("state", Text, nullable=False),
-    Column("node_id", Text, nullable=False),
-    Column("devices", Text, nullable=False),
-    Column("assigned_ms", BigInteger, nullable=False),
-    Column("started_ms", BigInteger),
-    Column("stop_cause", Text),
-    Column("stop_by", Text),
-    Column("exit", Text),
-    ForeignKeyConstraint(["job_id", "task_index"], ["tasks.job_id", "tasks.task_index"]),
-    sqlite_with_rowid=False,
-)
-_attempt_is_live = attempts.c.state != literal(AttemptState.ENDED.value, literal_execute=True)
-Index(
-    "attempts_live",
-    attempts.c.job_id,
-    attempts.c.task_index,
-    attempts.c.number,
-    sqlite_where=_attempt_is_live,
-    postgresql_where=_attempt_is_live,
-)
-
 events = Table(
     "events",
     metadata,
-    Column("seq", _BigKey, primary_key=True, autoincrement=False),
+    Column("seq", BigKey, primary_key=True, autoincrement=False),
     Column("at_ms", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),
     Column("job_id", BigInteger, nullable=False),

@@ -8,6 +8,7 @@ from tgpu.store.access_port import TokenSpentError
 from tgpu.store.demand import Run, demands, longest_of, whole_run_gpu_ms
 
 _GPU_HOUR = 3_600_000
+_NO_LIMIT = "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
 
 
 @dataclass(slots=True)
@@ -42,15 +43,28 @@ class TokenCap:
         self.jobs += len(specs)
         self.gpu_ms += asked
 
+    def spend_more(self, asked: int | None, instead_of: int) -> None:
+        """A job that waits is changed: GPU-hours by its new limit; None: it has none. Raises
+        TokenSpentError."""
+        if self.gpu_ms_left is None:
+            return
+        if asked is None:
+            raise TokenSpentError(_NO_LIMIT)
+        more = asked - instead_of
+        if more > 0 and self.gpu_ms + more > self.gpu_ms_left:
+            raise TokenSpentError(
+                f"the token that it was submitted with is good for {_hours(self.gpu_ms_left - self.gpu_ms)} "
+                f"more GPU-hours, and this asks for {_hours(more)} more: ask for less"
+            )
+        self.gpu_ms += more
+
 
 def _asked(spec: JobSpec) -> int:
     longest_s, total = longest_of(spec), 0
     for request, tasks in demands(spec):
         asked = whole_run_gpu_ms(request, longest_s)
         if asked is None:
-            raise TokenSpentError(
-                "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
-            )
+            raise TokenSpentError(_NO_LIMIT)
         total += tasks * asked
     return total
 

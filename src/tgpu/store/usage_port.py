@@ -66,6 +66,6 @@ class UsageStore(Protocol):
         milliseconds of a GPU; up to now by what runs."""
         ...
 
-    async def usage(self, job_id: int) -> list[Usage]:
-        """Of each attempt of a job that is over, in their order."""
+    async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
+        """Of each attempt of a job that is over, in their order; the first ones."""
         ...

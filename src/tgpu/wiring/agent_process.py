@@ -19,7 +19,7 @@ from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.node import NOT_NODE_NAMES
-from tgpu.domain.node_terms import HOST_LABEL, labels
+from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.wiring import agent_status, home, pidfile
@@ -68,7 +68,11 @@ def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
         node_id=member.node_id,
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         pool=settings.node_pool if joined is None or joined.pool is None else joined.pool,
-        labels={**labels("node_labels", settings.node_labels), HOST_LABEL: socket.gethostname()},
+        labels={
+            **labels("node_labels", settings.node_labels),
+            HOST_LABEL: socket.gethostname(),
+            NODE_LABEL: member.node_id,
+        },
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
         taints=settings.node_taints,
         cluster_id=None if joined is None else joined.cluster_id,
@@ -95,6 +99,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         spots=NodeSpots(lambda: node_address(settings, member.dial.called), settings.run_dir / "gangs"),
         checkpoints=runners.checkpoints,
         uses=runners.uses,
+        snapshots=runners.snapshots,
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,

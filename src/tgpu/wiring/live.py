@@ -15,7 +15,9 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
+from tgpu.protocol.snapshots import Piece
 from tgpu.wiring.peers import Asking, UnansweredError
+from tgpu.wiring.snapshots import ServerSnapshots
 
 T = TypeVar("T")
 _FITS_FOR_S = 5.0
@@ -28,8 +30,8 @@ _SHELL_S = 15.0
 class OwnDesk:
     """What this server knows itself; for callers here and elsewhere it fails by the same UnansweredError."""
 
-    def __init__(self, answers: Answers, hub: Hub) -> None:
-        self._answers, self._hub = answers, hub
+    def __init__(self, answers: Answers, hub: Hub, snapshots: ServerSnapshots) -> None:
+        self._answers, self._hub, self._snapshots = answers, hub, snapshots
 
     async def why(self, job_id: int) -> Why | None:
         return await _or_unanswered(self._answers.why(job_id))
@@ -78,6 +80,9 @@ class OwnDesk:
 
     async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
         return await self._hub.shells.hear(shell, wait_s)
+
+    async def snapshot_piece(self, user: str, digest: str, offset: int) -> Piece:
+        return await self._snapshots.own_piece(user, digest, offset)
 
 
 async def _or_unanswered(answer: Awaitable[T]) -> T:

@@ -1,5 +1,6 @@
 """What runs attempts on this node, put together by its settings: processes, containers, and their limits."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from tgpu.agent.checkpoints import NodeCheckpoints
 from tgpu.agent.inventory import Inventory, Owners
 from tgpu.agent.restraint import Restraint
+from tgpu.agent.snapshot_fetch import SnapshotFetch
+from tgpu.agent.snapshot_runner import SnapshotRunner
 from tgpu.agent.use.uses import Uses
 from tgpu.config.settings import Settings
 from tgpu.domain.node import Device
@@ -15,6 +18,8 @@ from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
 from tgpu.wiring.node_containers import NodeContainers
+
+_MIB = 1 << 20
 
 
 class NodeRunners:
@@ -33,8 +38,9 @@ class NodeRunners:
         self.uses = Uses(settings.sample_s, inventory.gpu_shares)
         self.processes: list[ProcessRunner] = []
         self.both: list[BothRunners] = []
+        self.snapshots = SnapshotFetch(settings.agent_dir / "snapshots", settings.snapshot_max_mb * _MIB)
 
-    def of_cluster(self, cluster_id: str) -> BothRunners:
+    def of_cluster(self, cluster_id: str) -> SnapshotRunner:
         settings = self._settings
         self._inventory.owners = Owners(cluster_id)
         if self.checkpoints is not None:
@@ -50,7 +56,13 @@ class NodeRunners:
         self.processes.append(processes)
         self.both.append(self.containers.with_containers(processes, cluster_id))
         self.uses.open(settings.logs_dir / cluster_id, self.both[-1])
-        return self.both[-1]
+        return SnapshotRunner(
+            self.both[-1],
+            settings.home / "snapshots" / cluster_id,
+            self.snapshots,
+            settings.snapshot_max_mb * _MIB,
+            lambda: time.time_ns() // 1_000_000,
+        )
 
     def abilities(self) -> dict[str, str]:
         """By name: why it is not there; empty if it is."""

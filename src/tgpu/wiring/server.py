@@ -42,6 +42,7 @@ from tgpu.wiring.one_port import ApiServer, LinkFactory, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
 from tgpu.wiring.policy_of_settings import policy_of
 from tgpu.wiring.settings_digest import digest_of
+from tgpu.wiring.snapshots import EachOther, Introduced, ServerSnapshots, SnapshotSweeper, shelf_of
 from tgpu.wiring.tls import keep_certificate
 
 GOODBYE_S = 2
@@ -61,6 +62,7 @@ class Server:
         self._metrics = Metrics()
         self._log = logger("server")
         self._inbox = Inbox()
+        self._shelf = shelf_of(settings)
         self._policy = policy_of(settings)
         self._hub = Hub(self._inbox, self._policy.cluster_generic)
         self._term: Control | None = None
@@ -107,20 +109,20 @@ class Server:
             await directory.refresh()
         leadership = self._leadership(directory)
         secret = (await self._store.secret("peers", secrets.token_urlsafe(32).encode())).decode()
-        asking = Asking(
-            leader=lambda: self._hub.leader,
-            cluster_id=self._store.cluster_id,
-            secret=secret,
-            tls=entrance.dialing if entrance else lambda: None,
-        )
-        desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub)
+        tls = entrance.dialing if entrance else lambda: None
+        who = Introduced(cluster_id=self._store.cluster_id, secret=secret, tls=tls)
+        asking = Asking(leader=lambda: self._hub.leader, **who)
+        others = EachOther(lambda: [each for each in directory.urls if each != url], who)
+        snapshots = ServerSnapshots(self._shelf, others.all)
+        self._hub.snapshots.source = snapshots.read
+        desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub, snapshots)
         protocol = http_protocol(
             agents=agent_links(self._hub, self._store, wall_clock_ms),
             peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
         )
         live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
         api = ApiServer(
-            _http(self._app(live, entrance, directory), protocol),
+            _http(self._app(live, snapshots, entrance, directory), protocol),
             tcp=entrance.listener if entrance else None,
             tls=entrance.context if entrance else None,
         )
@@ -143,6 +145,7 @@ class Server:
         await asyncio.wait({serving}, timeout=2 * GOODBYE_S)
         self._remove_sockets()
         asking.close()
+        others.close()
         for task in (leading, *beside):
             task.cancel()
         await asyncio.wait({leading})
@@ -169,7 +172,8 @@ class Server:
 
     def _beside(self, entrance: Entrance | None, directory: Directory) -> list[Coroutine[Any, Any, None]]:
         """What goes on beside serving and leading."""
-        duties = [self._kernel.keep()]
+        sweeper = SnapshotSweeper(self._shelf, self._store, self._settings, wall_clock_ms)
+        duties = [self._kernel.keep(), sweeper.go_on()]
         if self._shared:
             duties.append(directory.keep())
             ca_pem = entrance.ca_pem if entrance else None
@@ -207,13 +211,20 @@ class Server:
             shared=self._shared,
         )
 
-    def _app(self, live: LiveAnswers, entrance: Entrance | None, directory: Directory) -> Litestar:
+    def _app(
+        self,
+        live: LiveAnswers,
+        snapshots: ServerSnapshots,
+        entrance: Entrance | None,
+        directory: Directory,
+    ) -> Litestar:
         return create_app(
             Services(
                 store=self._store,
                 live=live,
                 logs=live,
                 shells=live,
+                snapshots=snapshots,
                 settings=self._settings,
                 metrics=self._metrics,
                 feed=self._feed,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tgpu.core.policy import Policy
+from tgpu.domain.gpu_words import folded
 from tgpu.domain.job import Request
 from tgpu.domain.node import Device, Node
 
@@ -47,7 +48,7 @@ def part_of(device: Device, request: Request) -> int:
     """Thousandths that the request would take of this device; 0: it does not suit."""
     if not device.is_usable or device.memory_mib < request.gpu_memory_mib:
         return 0
-    if request.gpu_type is not None and request.gpu_type.lower() not in device.model.lower():
+    if request.gpu_type is not None and folded(request.gpu_type) not in folded(device.model):
         return 0
     if any(barred in device.model.lower() for barred in request.gpu_types_barred):
         return 0

@@ -106,9 +106,9 @@ def test_a_task_waits_for_the_node_of_its_working_directory_to_join() -> None:
     assert plan(picture, PRIORITY).starts == (start(1, "n2"),)
 
 
-def test_a_gpu_type_is_a_part_of_the_model_in_any_case() -> None:
+def test_a_gpu_type_is_a_part_of_the_model_in_any_case_with_dashes_or_spaces() -> None:
     mixed = [device(0, "Tesla T4"), device(1, "NVIDIA A100-SXM4-80GB")]
-    for wanted, devices in (("a100", (1,)), ("T4", (0,))):
+    for wanted, devices in (("a100", (1,)), ("T4", (0,)), ("tesla-t4", (0,))):
         picture = picture_of([node(gpus=mixed)], [task(1, asks(gpus=1, gpu_type=wanted))])
         assert plan(picture, PRIORITY).starts == (start(1, "n1", *devices),)
     assert not runs_on(asks(gpus=1, gpu_type="h100"), node(gpus=mixed))

@@ -13,7 +13,8 @@ from tgpu.domain.lifecycle import AttemptState, Status
 from tgpu.domain.node import Node
 from tgpu.domain.priority import TERMS
 from tgpu.domain.quota import Standing
-from tgpu.store.port import JobFilter, Paging, Store
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import Store
 from tgpu.store.postgres import PostgresStore
 
 FINAL = {"succeeded", "failed", "cancelled"}

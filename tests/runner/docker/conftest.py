@@ -14,7 +14,7 @@ from tgpu.runner.docker.body import House
 from tgpu.runner.docker.runner import DockerRunner
 from tgpu.runner.port import LaunchSpec
 
-_CONTAINER = ("image", "digest", "pull", "mounts", "shm_mib", "read_only", "network")
+_CONTAINER = ("image", "digest", "pull", "mounts", "shm_mib", "read_only", "network", "ignores_entrypoint")
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +55,8 @@ class ContainerNode(Driven):
 
     def spec(self, *argv: str, **changes: object) -> LaunchSpec:
         container = {name: changes.pop(name) for name in _CONTAINER if name in changes}
+        if "container_cwd" in changes:
+            container["cwd"] = changes.pop("container_cwd")
         made = Container(**{"image": IMAGE, "pull": Pull.MISSING, **container})  # type: ignore[arg-type]
         return super().spec(*argv, **{"container": made, **changes})
 

@@ -3,10 +3,11 @@
 import os
 import pwd
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from tests.docker_engine import IMAGE
+from tests.docker_engine import IMAGE, tools
 from tests.runner.docker.conftest import ContainerNode
 from tgpu.domain.container import Mount, Pull
 from tgpu.domain.lifecycle import Cause
@@ -135,6 +136,15 @@ def test_limits_reach_the_engine(node: ContainerNode) -> None:
     assert (said["NanoCpus"], said["CpuShares"], said["CpusetCpus"]) == (1_500_000_000, 1536, "0,1")
     assert (said["Memory"], said["MemorySwap"], said["PidsLimit"]) == (64 << 20, 64 << 20, 99)
     assert (said["ShmSize"], said["NetworkMode"], said["Init"]) == (8 << 20, "none", True)
+
+
+def test_where_it_runs_and_whether_the_entry_point_is_asked(node: ContainerNode) -> None:
+    changes = quote('ENTRYPOINT ["echo", "entered"]')
+    node.engine.ask(
+        "POST", f"/images/create?fromSrc=-&repo=entered&tag=1&changes={changes}", tools("entered")
+    )
+    assert node.run("pwd", image="entered:1")[1] == "entered sh -c pwd\n"
+    assert node.run("pwd", image="entered:1", ignores_entrypoint=True, container_cwd="/etc")[1] == "/etc\n"
 
 
 def test_a_read_only_container_can_write_to_tmp_alone(node: ContainerNode) -> None:

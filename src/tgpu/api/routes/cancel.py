@@ -21,7 +21,7 @@ from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
-from tgpu.store.port import JobFilter, Paging
+from tgpu.store.job_filter import JobFilter, Paging
 
 _MOST = 10_000
 _PAGE = 1000

@@ -19,7 +19,8 @@ from tgpu.api.problems import bad_request
 from tgpu.api.routes.params import EVENT_EXAMPLE
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Event
-from tgpu.store.port import JobFilter, Paging, StoreUnavailableError
+from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.port import StoreUnavailableError
 
 _PAGE = 500
 _HEARTBEAT_S = 15.0

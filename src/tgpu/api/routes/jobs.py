@@ -18,7 +18,7 @@ from tgpu.api.why_view import WhyOut, jobs_named, why_of_a_job_that_is_not_live,
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
-from tgpu.store.port import Paging
+from tgpu.store.job_filter import Paging
 from tgpu.store.task_paging import TaskPaging
 
 _DEFAULT_PAGE = 100
@@ -81,12 +81,12 @@ def _sight(job: Job, call: Call) -> Sight:
 
 async def show_job(call: Call) -> Response[Any]:
     job, store = call.job, call.services.store
-    attempts = await store.attempts(job.job_id)
-    events = await store.events(limit=_MAX_EVENTS, job_id=job.job_id)
-    used = await store.usage(job.job_id)
+    some = _MAX_TASKS if job.spec.series is not None else _MAX_ATTEMPTS
+    attempts = await store.attempts(job.job_id, most=some)
+    events = await store.events(limit=min(some, _MAX_EVENTS), job_id=job.job_id)
+    used = await store.usage(job.job_id, some)
     tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS))
-    shown = attempts[:_MAX_ATTEMPTS]
-    out = whole_job_out(job, shown, events, _sight(job, call), used, tasks)
+    out = whole_job_out(job, attempts, events, _sight(job, call), used, tasks)
     out.starting_note = await _starting_note(call) or None
     return json_reply(out)
 

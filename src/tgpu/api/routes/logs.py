@@ -13,8 +13,8 @@ from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request, not_found
 from tgpu.api.routes.params import JOB_ID
 from tgpu.domain.ids import MAX_JOB_ID, TaskId
-from tgpu.domain.job import Attempt
-from tgpu.domain.quantities import MAX_TASKS
+from tgpu.domain.index_set import MAX_INDEX
+from tgpu.domain.job import Attempt, Job
 
 _MAX_LINES = 1_000_000
 
@@ -47,12 +47,22 @@ async def read_log(call: Call) -> Response[Any]:
 async def attempt_asked_for(call: Call) -> tuple[TaskId, Attempt | None]:
     """By `task` and `attempt`; None: it has had none yet."""
     job, query = call.job, call.query
-    number, index = query.whole("attempt", 1, 2**31), query.whole("task", 0, MAX_TASKS) or 0
-    task_id = TaskId(job.job_id, index)
-    if index >= job.spec.task_count:
-        raise not_found(f"job {job.job_id} has no task {index}; it has {job.spec.task_count}, from 0 on")
-    attempts = await call.services.store.attempts(job.job_id)
-    return task_id, _chosen([one for one in attempts if one.attempt_id.task_index == index], number, task_id)
+    number, index = query.whole("attempt", 1, 2**31), query.whole("task", 0, MAX_INDEX)
+    task_id = TaskId(job.job_id, position_of(job, index))
+    attempts = await call.services.store.attempts(job.job_id, task_id.task_index)
+    return task_id, _chosen(attempts, number, task_id)
+
+
+def position_of(job: Job, index: int | None) -> int:
+    """Of the task that is meant, by default the first. Raises ProblemError."""
+    series = job.spec.series
+    if index is None:
+        return 0
+    position = index if series is None else series.indices.position_of(index)
+    if position is None or position >= job.spec.task_count:
+        known = f"{job.spec.task_count}, from 0 on" if series is None else series.indices.text[:200]
+        raise not_found(f"job {job.job_id} has no task {index}; it has {known}")
+    return position
 
 
 async def _while_admitted(call: Call, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -97,7 +107,7 @@ ENDPOINTS = (
         params=(
             JOB_ID,
             Param("stream", "Which output.", {"type": "string", "enum": ["stdout", "stderr"]}, "stdout"),
-            Param("task", "Of which task.", {"type": "integer", "minimum": 0}, 0),
+            Param("task", "Of which task, by its index.", {"type": "integer", "minimum": 0}, 0),
             Param("attempt", "Which attempt; by default the latest.", {"type": "integer", "minimum": 1}, 1),
             Param("offset", "Where to begin, in bytes.", {"type": "integer", "minimum": 0}, 0),
             Param("tail", "Only so many lines from the end.", {"type": "integer", "minimum": 0}, 100),

@@ -3,13 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from litestar import Response
 from msgspec import UNSET
 
-from tgpu.api import image_rules
+from tgpu.api import image_rules, need_rules
 from tgpu.api.access import Sight, sight_of
 from tgpu.api.accounts import Account
 from tgpu.api.audit_note import note
@@ -27,10 +28,14 @@ from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unpr
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
 from tgpu.api.secret_rules import names_in_store
+from tgpu.api.series_rules import with_series
 from tgpu.api.services import Services
+from tgpu.api.timing_rules import check_in_time, timing_of, with_wait_of_pool
 from tgpu.api.workdir import Workdirs
 from tgpu.domain.job import Job, JobSpec
 from tgpu.domain.lifecycle import Status
+from tgpu.domain.snapshot import Snapshot
+from tgpu.store import timings
 from tgpu.store.demand import within_limits
 from tgpu.store.port import IdempotencyKey
 
@@ -63,6 +68,7 @@ class Submitter:
             specs = await self._judge_many(call, decode(_many, raw).jobs)
         else:
             check_single(raw)
+            need_rules.alone(asked)
             specs = [await self._judge(call, asked)]
         many = asked.jobs is not UNSET
         if self._services.settings.pin_images == "on" and any(
@@ -70,20 +76,37 @@ class Submitter:
         ):
             specs = await pinned_down(specs, self._services.live, many=many)
         await self._check_fit(call, specs, many=many)
+        await need_rules.check_others(call, specs, many=many)
+        return await self._recorded(call, specs, raw, many=many)
+
+    async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
+        """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
+        for group in spec.groups:
+            if group.secret_env:
+                await self._check_secrets(spec.user, group.secret_env)
+        if spec.snapshot is not None:
+            await self._check_snapshot(spec.user, spec.snapshot)
+        await self._check_fit(call, [spec], many=False)
+        return await self._recorded(call, [spec], raw, many=False)
+
+    async def _recorded(
+        self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool
+    ) -> Response[Any]:
         at_ms = self._services.now_ms()
-        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), _capped_token(call))
+        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), capped_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
         if not submitted.replayed:
             self._services.metrics.count_submissions(len(specs))
             await self._note(call, specs, submitted.job_ids)
         status = 200 if submitted.replayed else 201
-        if asked.jobs is not UNSET:
+        if many:
             return json_reply({"job_ids": submitted.job_ids}, status, headers)
         job_id = submitted.job_ids[0]
         headers["Location"] = f"/jobs/{job_id}"
         count = specs[0].task_count
         counts = None if count == 1 else {Status.PENDING: count}
-        job = Job(job_id, specs[0], Status.PENDING, at_ms, held=job_id in submitted.held, counts=counts)
+        held, timing = job_id in submitted.held, timings.at_first(specs[0])
+        job = Job(job_id, specs[0], Status.PENDING, at_ms, held=held, counts=counts, timing=timing)
         if submitted.replayed:
             job = await self._services.store.job(job_id) or job
         # What the caller just sent is no secret to them, even if it is somebody else's job now.
@@ -93,6 +116,7 @@ class Submitter:
         if not 0 < len(jobs) <= MAX_BULK:
             raise unprocessable("jobs", f"jobs must have 1 to {MAX_BULK} jobs; got {len(jobs)}")
         specs: list[JobSpec] = []
+        named: list[need_rules.Named] = []
         for index, raw in enumerate(jobs):
             at = f"jobs[{index}]"
             asked = decode(_one_of_many, raw, at)
@@ -100,12 +124,13 @@ class Submitter:
                 specs.append(await self._judge(call, asked))
             except ProblemError as problem:
                 raise inside(problem, at) from None
+            named.append((asked.name, asked.needs))
             if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        total = sum(spec.task_count for spec in specs)
+        total = sum(spec.first_born for spec in specs)
         if total > _MOST_TASKS:
             raise unprocessable("jobs", f"jobs may have at most {_MOST_TASKS} tasks together; got {total}")
-        return specs
+        return need_rules.linked(specs, named)
 
     async def _judge(self, call: Call, asked: JobAsked) -> JobSpec:
         account, owner, token = call.caller.account, call.caller.rights, call.caller.token
@@ -122,17 +147,28 @@ class Submitter:
         cwd = asked.cwd if asked.cwd is not None else account.home
         usual = default_class(terms, token)
         spec = spec_of(asked, account.name, cwd, self._defaults, tenant_id, usual)
-        spec = under_terms(spec, terms, token)
+        spec = with_wait_of_pool(under_terms(spec, terms, token), self._services.settings)
+        timing, needs = timing_of(asked, call.caller.user), need_rules.needs_of(asked)
+        if timing is not None or needs:
+            spec = replace(spec, timing=timing, needs=needs)
+            check_in_time(spec, self._services.now_ms())
+        spec = with_series(spec, asked, call.caller.user)
         for group in spec.groups:
             if group.secret_env:
                 await self._check_secrets(account.name, group.secret_env)
+        if spec.snapshot is not None:
+            await self._check_snapshot(spec.user, spec.snapshot)
         return await self._where_its_files_are(spec, asked.submit_host, call, account)
 
     async def _where_its_files_are(
         self, spec: JobSpec, submit_host: str | None, call: Call, account: Account
     ) -> JobSpec:
         """Each group only where its directory is, which must be there as far as this server can see."""
-        for index, cwd in enumerate([group.cwd for group in spec.groups]):
+        for index, (cwd, container) in enumerate([(group.cwd, group.container) for group in spec.groups]):
+            if container is not None and cwd == "/":
+                continue  # it sees nothing of its node, so every node will do
+            if spec.snapshot is not None and spec.files is None:
+                continue  # what it needs of its directory comes with it
             host = self._reach.only_host(cwd, submit_host, local_caller=call.is_local)
             if self._reach.can_be_checked(host):
                 wrong = await self._workdirs.check(cwd, account)
@@ -140,6 +176,12 @@ class Submitter:
                     raise unprocessable("cwd", wrong)
             spec = spec if host is None else kept_on(spec, index, host)
         return spec
+
+    async def _check_snapshot(self, user: str, snapshot: Snapshot) -> None:
+        if not await self._services.snapshots.has(user, snapshot.digest):
+            raise unprocessable(
+                "snapshot", f"snapshot: {user} has no {snapshot.digest} here; put it first: PUT /snapshots"
+            )
 
     async def _check_secrets(self, user: str, secret_env: Mapping[str, str]) -> None:
         wanted = names_in_store(secret_env)
@@ -180,7 +222,7 @@ def _sight(call: Call, job: Job) -> Sight:
     return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
 
 
-def _capped_token(call: Call) -> int | None:
+def capped_token(call: Call) -> int | None:
     token = call.caller.token
     if token is None or (token.jobs_left is None and token.gpu_ms_left is None):
         return None

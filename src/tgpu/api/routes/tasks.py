@@ -10,10 +10,13 @@ from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import LOOK_AT_JOB
 from tgpu.api.problems import bad_request
 from tgpu.api.reply import json_reply
+from tgpu.api.routes.logs import position_of
 from tgpu.api.routes.params import JOB_ID, TASK_EXAMPLE
 from tgpu.api.task_view import TaskOut, task_out
+from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import MAX_INDEX, MAX_INDICES
+from tgpu.domain.job import Job, TaskView
 from tgpu.domain.lifecycle import Status
-from tgpu.domain.quantities import MAX_TASKS
 from tgpu.store.task_paging import TaskPaging
 
 _MAX_PAGE = 1000
@@ -29,17 +32,35 @@ class TaskPage(msgspec.Struct, kw_only=True):
 async def list_tasks(call: Call) -> Response[Any]:
     job, query = call.job, call.query
     limit = query.whole("limit", 1, _MAX_PAGE) or _MAX_PAGE
-    cursor = query.whole("cursor", 0, MAX_TASKS)
+    cursor = query.whole("cursor", 0, MAX_INDICES)
+    index = query.whole("index", 0, MAX_INDEX)
+    if index is not None:
+        limit, cursor = 1, position_of(job, index) - 1
     paging = TaskPaging(
         limit=limit + 1,  # one more than shown tells whether there is a next page
         after=-1 if cursor is None else cursor,
         statuses=frozenset(map(_status, query.many("status"))),
     )
     found = await call.services.store.tasks(job.job_id, paging)
+    found += _unborn(job, paging, paging.limit - len(found))
     page, more = found[:limit], len(found) > limit
     sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
     shown = [task_out(job, task, sight) for task in page]
+    more = more and index is None
     return json_reply(TaskPage(tasks=shown, next_cursor=page[-1].task_id.task_index if more else None))
+
+
+def _unborn(job: Job, paging: TaskPaging, most: int) -> list[TaskView]:
+    """Those of a series that have no rows yet: they wait, unless they never get any."""
+    if job.born is None or most <= 0:
+        return []
+    status = Status.CANCELLED if job.dropped else Status.PENDING
+    if paging.statuses and status not in paging.statuses:
+        return []
+    first = max(job.born, paging.after + 1)
+    name = job.spec.groups[0].name
+    positions = range(first, min(first + most, job.spec.task_count))
+    return [TaskView(TaskId(job.job_id, position), name, status, 0) for position in positions]
 
 
 def _status(text: str) -> Status:
@@ -64,6 +85,7 @@ ENDPOINTS = (
         params=(
             JOB_ID,
             Param("status", "Only of these; repeatable.", {"type": "string"}, "running"),
+            Param("index", "Only the one with this index.", {"type": "integer", "minimum": 0}, 3),
             Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE}, 100),
             Param("cursor", "The `next_cursor` of the page before.", {"type": "integer", "minimum": 0}, 42),
         ),

@@ -9,13 +9,14 @@ from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
 from tgpu.cli.exits import NOT_FOUND, NOT_PERMITTED, OK, REFUSED
 from tgpu.cli.progress_line import ProgressLine
 from tgpu.cli.screen import note
-from tgpu.cli.selectors import all_in_parts, in_parts, names_all, resolve
+from tgpu.cli.selectors import all_in_parts, in_parts, names_all, names_indices, resolve, resolve_indices
 from tgpu.client import Client, TgpuError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
+    from typing import Any
 
 _MOST_NAMED = 20
 _REFUSALS = (
@@ -28,9 +29,10 @@ _REFUSALS = (
 def parser() -> Parser:
     made = command_parser(
         "cancel",
-        "Stop jobs, or take them out of the queue. A running job gets SIGTERM, its grace, then SIGKILL.",
+        "Stop jobs, or take them out of the queue. A running job gets SIGTERM, its grace, then SIGKILL. "
+        "Of an array also some indices: 42.7, 42.[3-9].",
     )
-    add_jobs(made)
+    add_jobs(made, tasks=True)
     made.add_argument("--now", action="store_true", help="SIGKILL at once, also if its grace has begun")
     add_output(made, quiet="print only the ids of jobs that are being cancelled")
     return made
@@ -40,6 +42,8 @@ def main(argv: list[str]) -> int:
     """Of several jobs, cancels what it can and says what it could not."""
     args = parser().parse_args(argv)
     with Client() as client:
+        if names_indices(args.jobs):
+            return _cancel_indices(client, args)
         if names_all(args.jobs):
             parts = all_in_parts(client, args.jobs)
         else:
@@ -56,6 +60,22 @@ def main(argv: list[str]) -> int:
     done = outcome["cancelling"]
     show(Answer(outcome, lambda _: _words(done), done), args)
     return _tell_refusals(outcome, args)
+
+
+def _cancel_indices(client: Client, args: Namespace) -> int:
+    """Some tasks of arrays, perhaps beside whole jobs."""
+    jobs: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for job_id, indices in resolve_indices(client, args.jobs):
+        if indices is None:
+            jobs.append(client.cancel(job_id, now=args.now))
+            lines += _words([job_id])
+        else:
+            jobs.append(client.cancel_tasks(job_id, indices, now=args.now))
+            lines.append(f"Of job {job_id}, {indices} is being cancelled")
+    ids = list(dict.fromkeys(job["job_id"] for job in jobs))
+    show(Answer(jobs[0] if len(jobs) == 1 else jobs, lambda _: lines, ids), args)
+    return OK
 
 
 def _cancel_many(client: Client, parts: Iterator[list[int]], args: Namespace) -> dict[str, list[int]]:

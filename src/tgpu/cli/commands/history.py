@@ -32,7 +32,8 @@ _STATES = (*LIVE.split(","), *_FINAL)
 _CAUSES = (
     "exited", "signalled", "out-of-memory", "time-limit", "node-lost", "rebooted", "device-lost",
     "supervisor-lost", "cancelled", "could-not-start", "waited-too-long", "preempted", "superseded",
-    "memory-pressure", "gang-broken", "gang-restarted",
+    "memory-pressure", "gang-broken", "gang-restarted", "dependency-failed", "deadline", "suspended",
+    "restarted", "job-failed", "job-done",
 )  # fmt: skip
 _MOST_SHOWN = 100
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from typing import TYPE_CHECKING
 
-from tgpu.cli import asking, attaching, command_words, detach_keys, outcome, streaming
+from tgpu.cli import asking, command_words, detach_keys, outcome
 from tgpu.cli.arguments import Parser, command_parser
-from tgpu.cli.away import AwayNotes
 from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.inside import add_detach_keys
-from tgpu.cli.leaving import Leaver, left_note
-from tgpu.cli.progress import wait_for_start
-from tgpu.cli.progress_line import ProgressLine
 from tgpu.cli.refusals import own_words
+from tgpu.cli.running import to_its_end
 from tgpu.cli.screen import note
-from tgpu.client import Client, TgpuError
-
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
+from tgpu.cli.snapshot.taking import mode_of, with_snapshots
+from tgpu.client import Client
 
 _EXAMPLES = """\
 examples:
@@ -53,21 +45,12 @@ def main(argv: list[str]) -> int:
         raise UsageError("`run` takes one job; submit the others of the file with `tgpu submit -f`")
     pty, keys = bool(jobs[0].get("pty")), detach_keys.parse(args.detach_keys)
     with Client() as client:
-        with own_words(args):
+        jobs = with_snapshots(client, jobs, mode_of(args.snapshot))
+        with own_words(args, jobs):
             job_id = client.submit(**jobs[0])["job_id"]
-        signal.signal(signal.SIGINT, _Canceller(job_id))
-        for number in (signal.SIGTERM, signal.SIGHUP) if pty else (signal.SIGTERM,):
-            signal.signal(number, Leaver(job_id, pty=pty))
-        with ProgressLine(sys.stderr, silent=args.quiet) as line:
-            started = wait_for_start(client, job_id, line)
-        if started and pty:
-            if not attaching.attach(client, job_id, task=0, keys=keys, must_run=False):
-                left_note(job_id)
-                return OK
-        elif started:
-            _show_output(client.job(job_id))
-        client.wait(job_id, on_away=AwayNotes())
-        job = client.job(job_id)
+        job = to_its_end(client, job_id, keys=keys if pty else None, quiet=args.quiet)
+    if job is None:
+        return OK
     if args.json:
         import json  # noqa: PLC0415
 
@@ -75,30 +58,3 @@ def main(argv: list[str]) -> int:
     elif job["status"] != "completed" and not args.quiet:
         note(f"job {job_id} {outcome.in_words(job)}")
     return outcome.exit_status(job)
-
-
-def _show_output(job: dict[str, Any]) -> None:
-    """Output that cannot be had must not hide how the job ended."""
-    tasks, several = streaming.tasks_of(job)
-    try:
-        streaming.follow(streaming.Part(job["job_id"], tasks, named=several), ("stdout", "stderr"))
-    except TgpuError as error:
-        note(f"its output cannot be shown: {error}")
-
-
-class _Canceller:
-    """The first Ctrl-C cancels the job and goes on until it has ended; the second leaves."""
-
-    def __init__(self, job_id: int) -> None:
-        self._job_id = job_id
-
-    def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it does not run on now
-        note(f"cancelling job {self._job_id}; Ctrl-C again leaves at once")
-        try:
-            # A connection of its own: the one of the main thread may be in the middle of an answer.
-            with Client(timeout=5) as client:
-                client.cancel(self._job_id)
-        except TgpuError as error:
-            note(f"could not cancel it: {error}")

@@ -12,6 +12,7 @@ from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.progress_line import ProgressLine
 from tgpu.cli.refusals import own_words
 from tgpu.cli.screen import note
+from tgpu.cli.snapshot.taking import mode_of, with_snapshots
 from tgpu.client import Client, TgpuError
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ examples:
   tgpu submit --gpus 2 --gpu-memory 40G --where 'zone in (a,b)' --tolerate spot -- python train.py
   tgpu submit --image pytorch/pytorch:2.5.1 --gpus 1 --mount /data:/data:ro --shm-size 8G -- python train.py
   tgpu submit -f job.yaml --priority 5
-A script is read when the job starts, not now. Words after the script or after `--` belong to the job.
-The job's stdin is /dev/null.
+  tgpu submit --snapshot --output logs/%%j.txt -- python train.py
+A script is read when the job starts, unless with --snapshot; one with #SBATCH lines is read now, and these
+are honoured.
+Words after the script or after `--` belong to the job. The job's stdin is /dev/null.
 """
 
 
@@ -56,16 +59,19 @@ def main(argv: list[str]) -> int:
             f"--count may be at most {_MOST // len(described):,} here, for {_MOST:,} jobs at once; "
             f"got {args.count:,}"
         )
+    if args.count > 1 and any(job.get("needs") for job in described):
+        raise UsageError("--count and jobs that need each other by name exclude each other: submit them once")
     if after is None and (swallowed := asking.swallowed_flag(args.words)):
         note(f"{swallowed} stands after the script and goes to it; flags for tgpu come before")
     with Client() as client:
+        described = with_snapshots(client, described, mode_of(args.snapshot))
         alone = len(described) * args.count == 1
         show(_one(client, described[0], args) if alone else _many(client, described, args), args)
     return OK
 
 
 def _one(client: Client, fields: dict[str, Any], args: Namespace) -> Answer:
-    with own_words(args):
+    with own_words(args, [fields]):
         job = client.submit(**fields)
     job_id = job["job_id"]
 
@@ -101,7 +107,7 @@ def _recorded(client: Client, described: list[dict[str, Any]], args: Namespace) 
                 line.say(f"submitted {len(ids):,} of {len(jobs):,} jobs")
 
         try:
-            with own_words(args, of=len(described), recorded=ids):
+            with own_words(args, described, recorded=ids):
                 client.submit_many(jobs, on_recorded=on_recorded)
         except TgpuError:
             if ids:

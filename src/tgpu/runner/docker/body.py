@@ -86,9 +86,13 @@ def body(  # noqa: PLR0917  all that a container is made of
         "NetworkDisabled": False,
         "HostConfig": _host_config(spec, account, bounds, house, about),
     }
-    if spec.argv:
+    if spec.argv and container.ignores_entrypoint:
+        made |= {"Entrypoint": [spec.argv[0]], "Cmd": list(spec.argv[1:])}
+    elif spec.argv:
         made["Cmd"] = list(spec.argv)
-    if covers(targets, spec.cwd):
+    if container.cwd is not None:
+        made["WorkingDir"] = container.cwd
+    elif covers(targets, spec.cwd):
         made["WorkingDir"] = spec.cwd
     return made
 

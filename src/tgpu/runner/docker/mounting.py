@@ -44,8 +44,8 @@ class Bound:
 
 
 def wanted(mounts: Sequence[Mount], cwd: str, allowed: Allowed) -> list[Mount]:
-    """What was asked for, and the working directory if it may be mounted and is not yet."""
-    if covers(mounts, cwd) or not allowed.holds(os.path.realpath(cwd)):
+    """What was asked for, and the working directory if it may be mounted and is not yet: never `/` itself."""
+    if cwd == "/" or covers(mounts, cwd) or not allowed.holds(os.path.realpath(cwd)):
         return list(mounts)
     return [*mounts, Mount(cwd, cwd)]
 

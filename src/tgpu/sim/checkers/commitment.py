@@ -15,6 +15,11 @@ _ORDERED = frozenset(
         Cause.DEVICE_LOST,
         Cause.GANG_BROKEN,
         Cause.GANG_RESTARTED,
+        Cause.SUSPENDED,
+        Cause.RESTARTED,
+        Cause.JOB_FAILED,
+        Cause.JOB_DONE,
+        Cause.DEADLINE,
     }
 )
 

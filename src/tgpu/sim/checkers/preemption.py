@@ -70,7 +70,8 @@ class NothingPreemptedForNothing(Watcher):
         back = {change.attempt_id.job_id for change in batch.returned}
         for job_id, promise in list(self._promises.items()):
             job = self._state.jobs[job_id]
-            over = job.status.is_final or job.cancel_by is not None or job_id in back
+            altered = job_id in self._state.changed_seq  # held or suspended meanwhile, it lost its place
+            over = job.status.is_final or job.cancel_by is not None or job_id in back or altered
             if over or promise.node_ids & anew or any(map(self._is_away, promise.node_ids)):
                 del self._promises[job_id]
 
@@ -111,7 +112,7 @@ class NothingPreemptedForNothing(Watcher):
             yield f"{stop.attempt_id} has to go, and nobody knows for whom: {stop.by!r}"
         elif not taken:
             yield f"{stop.attempt_id} was to go for {stop.by}, and that was refused"
-        else:
+        elif self._state.jobs[int(number)].spec.series is None:  # of many tasks, nobody says for which
             attempt = self._attempt(stop.attempt_id)
             promise = self._promises.setdefault(int(number), _Promise())
             promise.victims[stop.attempt_id] = None
@@ -155,8 +156,9 @@ class PreemptedIsNeverLost(Watcher):
             self._preempted[ended.attempt_id] = None
         if ended.happening is Happening.CANCELLED and job.cancel_by is not None:
             return
-        in_gang = job.spec.gang is not None and ended.happening is Happening.FAILED
-        if ended.happening is not expected and not in_gang:  # another one of it may have failed
+        others = job.spec.gang is not None or job.spec.series is not None
+        ends = ended.happening in (Happening.FAILED, Happening.CANCELLED)
+        if ended.happening is not expected and not (others and ends):  # another one of it may have failed
             yield f"{ended.attempt_id} had to give way, and its task is {ended.happening}, not {expected}"
 
     def at_rest(self) -> Iterator[str]:
@@ -170,7 +172,7 @@ class PreemptedIsNeverLost(Watcher):
     def _is_its_last(self, attempt_id: AttemptId, job: Job) -> bool:
         """And nobody wanted that: not its user, and none of its gang failed."""
         last = self._state.tasks[attempt_id.task_id].attempts == attempt_id.number
-        return last and job.cancel_by is None and job.spec.gang is None
+        return last and job.cancel_by is None and job.spec.gang is None and job.spec.series is None
 
 
 def _names(promise: _Promise) -> str:

@@ -18,6 +18,11 @@ _NEVER_RAN = frozenset(
         Cause.DEVICE_LOST,
         Cause.GANG_BROKEN,
         Cause.GANG_RESTARTED,
+        Cause.SUSPENDED,
+        Cause.RESTARTED,
+        Cause.JOB_FAILED,
+        Cause.JOB_DONE,
+        Cause.DEADLINE,
     }
 )
 

@@ -43,8 +43,11 @@ class _Admitted(NamedTuple):
 
 
 class Assigning(Stage):
-    def __init__(self, session: Session, at_ms: int, postings: Postings, sums: JobSums) -> None:
+    def __init__(
+        self, session: Session, at_ms: int, postings: Postings, sums: JobSums, seen_seq: int
+    ) -> None:
         super().__init__(session, at_ms, postings, sums)
+        self._seen_seq = seen_seq
         self.specs: dict[int, JobSpec] = {}
         """The jobs of the assignments that were taken."""
 
@@ -116,14 +119,15 @@ class Assigning(Stage):
             self.specs[job_id] = codec.spec_from(text, tenants[job_id])
 
     def _candidates(self, changes: Sequence[Numbered[Assigned]]) -> list[_Candidate]:
-        """Those whose tasks wait for just this attempt, and which nobody wants cancelled; of a gang all for
-        which that holds, or none."""
+        """Those whose tasks wait for just this attempt, and which nobody wants cancelled, held or otherwise
+        than when it was decided; of a gang all for which that holds, or none."""
         rows = [of_task(change.attempt_id.task_id) for _, change in changes]
         found: list[_Candidate] = []
         gangs: set[int] = set()
         for (place, change), row in self._found(moves.CANDIDATE, changes, rows):
-            *task, attempts, cancel_by, spec, in_gang = row
-            if task[0] in _WAITS and cancel_by is None and attempts == change.attempt_id.number - 1:
+            *task, attempts, cancel_by, changed_seq, spec, in_gang = row
+            known = cancel_by is None and (changed_seq is None or changed_seq <= self._seen_seq)
+            if task[0] in _WAITS and known and attempts == change.attempt_id.number - 1:
                 found.append(_Candidate(place, change, TaskNow(*task), spec, bool(in_gang)))
             if in_gang:
                 gangs.add(change.attempt_id.job_id)

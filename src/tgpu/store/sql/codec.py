@@ -7,6 +7,8 @@ import msgspec
 
 from tgpu.domain.job import Exit, Gang, JobSpec, Request
 from tgpu.domain.node import Node
+from tgpu.domain.retries import Retries
+from tgpu.domain.timing import Timing
 
 # 100,000 waiting tasks are of a few kinds: each kind is decoded and kept once.
 _KINDS_KEPT = 65_536
@@ -19,6 +21,8 @@ _requests = msgspec.json.Decoder(Request)
 _gangs = msgspec.json.Decoder(Gang)
 _exits = msgspec.json.Decoder(Exit)
 _nodes = msgspec.json.Decoder(Node)
+_timings = msgspec.json.Decoder(Timing)
+_retries = msgspec.json.Decoder(Retries)
 _devices = msgspec.json.Decoder(tuple[int, ...])
 _data = msgspec.json.Decoder(dict[str, object])
 
@@ -44,8 +48,26 @@ def shared(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
+def retries_from(text: str) -> Retries:
+    return _retries.decode(text)
+
+
 def gang_from(text: str) -> Gang:
     return _gangs.decode(text)
+
+
+def timing_text(timing: Timing | None) -> str | None:
+    return None if timing is None else text_of(timing)
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def _timing(text: str) -> Timing:
+    return _timings.decode(text)
+
+
+def timing_from(text: str | None) -> Timing | None:
+    return None if text is None else _timing(text)
 
 
 def exit_from(text: str) -> Exit:

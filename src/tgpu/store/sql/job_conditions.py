@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import BigInteger, ColumnElement, Text, func, or_
 
-from tgpu.store.port import JobFilter, Seen
+from tgpu.store.job_filter import JobFilter, Seen
 from tgpu.store.ran import Ran
 from tgpu.store.sql.session import Values, constant, value
 from tgpu.store.tables import jobs

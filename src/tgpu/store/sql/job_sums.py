@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from tgpu.domain.lifecycle import Status
 from tgpu.store.job_sum import JobSum, tally_of, text_of
 from tgpu.store.sql import moves
 from tgpu.store.sql.session import Session, Values
@@ -29,6 +30,11 @@ class JobSums:
             assert row is not None, moves.JOB_SUM.sentence
             tally, node_id, attempts, started_ms = row
             self._jobs[job_id] = JobSum(tally_of(tally), node_id, attempts, started_ms)
+
+    @property
+    def statuses(self) -> dict[int, Status]:
+        """Where they stand now."""
+        return {job_id: job.status for job_id, job in self._jobs.items()}
 
     def write(self) -> None:
         if self._jobs:

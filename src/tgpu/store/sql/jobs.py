@@ -9,19 +9,20 @@ from heapq import merge
 from itertools import islice, product
 from operator import itemgetter
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, null, select
 
 from tgpu.domain.ids import MAX_JOB_ID, AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.quota import Standing
+from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.job_sum import tally_of
 from tgpu.store.lost import Origin
-from tgpu.store.port import Counts, JobFilter, Paging, Seen
+from tgpu.store.port import Counts
 from tgpu.store.sql import codec
 from tgpu.store.sql.job_conditions import RAN, SEEN, WANTED, asks_how_it_ran, seen_values, wanted_values
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
-from tgpu.store.tables import attempts, jobs, tasks
+from tgpu.store.tables import LIVE_STATUSES, attempts, jobs, tasks
 
 _FIELDS = (
     jobs.c.job_id,
@@ -42,6 +43,8 @@ _FIELDS = (
     .where(tasks.c.job_id == jobs.c.job_id, tasks.c.task_index == constant(0))
     .scalar_subquery(),
     jobs.c.tally,
+    jobs.c.timing,
+    jobs.c.born,
 )
 ATTEMPT_FIELDS = (
     attempts.c.job_id,
@@ -79,7 +82,17 @@ ATTEMPTS = Query(
     "Every attempt of a job.",
     select(*ATTEMPT_FIELDS)
     .where(attempts.c.job_id == value("job"))
-    .order_by(attempts.c.task_index, attempts.c.number),
+    .order_by(attempts.c.task_index, attempts.c.number)
+    .limit(value("most"))
+    .offset(constant(0)),
+)
+ATTEMPTS_OF_TASK = Query(
+    "Every attempt of a task.",
+    select(*ATTEMPT_FIELDS)
+    .where(attempts.c.job_id == value("job"), attempts.c.task_index == value("task"))
+    .order_by(attempts.c.number)
+    .limit(value("most"))
+    .offset(constant(0)),
 )
 ONE_ATTEMPT = Query(
     "One attempt.",
@@ -94,6 +107,12 @@ LIVE_ATTEMPTS = Query(
     select(*ATTEMPT_FIELDS)
     .where(attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST))
     .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
+)
+FOLLOWED = Query(
+    "Live jobs of which whoever schedules keeps a book.",
+    select(*_FIELDS)
+    .where(jobs.c.followed.is_not(null()), jobs.c.status.in_([constant(status) for status in LIVE_STATUSES]))
+    .order_by(jobs.c.job_id),
 )
 LIVE_PLACES = Query(
     "Where every attempt is that holds something.",
@@ -114,6 +133,10 @@ def one(session: Session, job_id: int) -> Job | None:
 def several(session: Session, rows: Sequence[Values]) -> list[Job | None]:
     """For each of the different ids, given as `job`, its job if there is one."""
     return [None if row is None else _job(row) for row in session.row_each(ONE, rows)]
+
+
+def followed(session: Session) -> list[Job]:
+    return [_job(row) for row in session.rows(FOLLOWED)]
 
 
 def page(session: Session, where: JobFilter, paging: Paging) -> list[Job]:
@@ -157,8 +180,10 @@ def _ranges_left(where: JobFilter, paging: Paging) -> list[tuple[int, int]]:
     return ranges if paging.oldest_first else ranges[::-1]
 
 
-def attempts_of(session: Session, job_id: int) -> list[Attempt]:
-    return [attempt_from(row) for row in session.rows(ATTEMPTS, job=job_id)]
+def attempts_of(session: Session, job_id: int, task: int | None, most: int) -> list[Attempt]:
+    if task is None:
+        return [attempt_from(row) for row in session.rows(ATTEMPTS, job=job_id, most=most)]
+    return [attempt_from(row) for row in session.rows(ATTEMPTS_OF_TASK, job=job_id, task=task, most=most)]
 
 
 def attempt(session: Session, attempt_id: AttemptId) -> Attempt | None:
@@ -205,9 +230,9 @@ def counts(session: Session, seen: Seen | None = None) -> Counts:
 def _job(row: Row) -> Job:
     (
         job_id, spec, tenant_id, status_name, submitted_ms, cause, detail, exit_code, node_id, devices,
-        tried, started_ms, ended_ms, cancel_by, standing, tally,
+        tried, started_ms, ended_ms, cancel_by, standing, text, timing, born,
     ) = row  # fmt: skip
-    status = Status(status_name)
+    status, tally = Status(status_name), None if text is None else tally_of(text)
     return Job(
         job_id,
         codec.spec_from(spec, tenant_id),
@@ -223,7 +248,11 @@ def _job(row: Row) -> Job:
         ended_ms,
         cancel_by,
         held=status.waits and standing == Standing.HELD,
-        counts=None if tally is None else tally_of(tally).counts,
+        counts=None if tally is None else tally.counts,
+        timing=codec.timing_from(timing),
+        born=born,
+        dropped=0 if tally is None else tally.dropped,
+        failures=0 if tally is None else tally.failures,
     )
 
 

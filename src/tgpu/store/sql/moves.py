@@ -45,6 +45,7 @@ CANDIDATE = Query(
         *_CHARGED,
         tasks.c.attempts,
         jobs.c.cancel_by,
+        jobs.c.changed_seq,
         case((jobs.c.tasks == constant(1), jobs.c.spec), else_=null()),
         jobs.c.gang.is_not(null()),
     )
@@ -129,6 +130,9 @@ PUT_TASK_BACK = Query(
         standing=value("new_standing"),
         reserved_gpu_ms=constant(0),
         waiting_since_ms=value("at"),
+        failures=tasks.c.failures + value("more_failures"),
+        eligible_ms=value("eligible"),
+        restart_by=null(),
     )
     .where(*_THIS_TASK, _FROM),
 )

@@ -19,11 +19,16 @@ class Postings:
         self._accounts: ledger.Accounts | None = None
         self._book = Book(lambda _: None)
         self._unused: defaultdict[int, int] = defaultdict(int)
+        self._expected: set[str] = set()
 
     def post(self, tenant_id: str, act: Callable[[Lineage], None]) -> None:
         """To be done to the tenant and everybody above it; before the book is opened."""
         assert self._accounts is None, "assignments come last"
         self._gathered.append((tenant_id, act))
+
+    def expect(self, tenant_ids: Iterable[str]) -> None:
+        """These will be asked for, too, after the book was opened for others."""
+        self._expected.update(tenant_ids)
 
     def give_back(self, token_id: int, gpu_ms: int) -> None:
         self._unused[token_id] += gpu_ms
@@ -31,7 +36,7 @@ class Postings:
     def book(self, tenant_ids: Iterable[str]) -> Book:
         """With these and all that something was posted for; to be asked for once."""
         if self._accounts is None:
-            wanted = {tenant_id for tenant_id, _ in self._gathered}.union(tenant_ids)
+            wanted = {tenant_id for tenant_id, _ in self._gathered}.union(tenant_ids, self._expected)
             self._accounts = ledger.hold(self._session, wanted)
             self._book = Book(self._accounts.get)
             for tenant_id, act in self._gathered:

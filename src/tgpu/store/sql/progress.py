@@ -12,7 +12,7 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Superseded
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Change, Receipt, Started, StopOrdered, TaskClosed
-from tgpu.store.sql import cluster, feed, moves, usage
+from tgpu.store.sql import altering, cluster, feed, moves, series, usage
 from tgpu.store.sql.assigning import Assigning
 from tgpu.store.sql.job_sums import JobSums
 from tgpu.store.sql.lost_stages import LostStages
@@ -43,7 +43,8 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     progress, postings, sums = _Progress(), Postings(session), JobSums(session)
     stages = Stages(session, batch.at_ms, postings, sums)
     lost = LostStages(session, batch.at_ms, postings, sums)
-    starts = Assigning(session, batch.at_ms, postings, sums)
+    starts = Assigning(session, batch.at_ms, postings, sums, batch.seen_seq)
+    progress.happened += altering.meet(session, batch.released, batch.at_ms)
     progress.take(batch.started, stages.start)
     returned = progress.take(batch.returned, lost.come_back)
     progress.take(batch.superseded, lost.supersede)
@@ -52,13 +53,20 @@ def commit(session: Session, epoch: int, batch: Batch) -> Receipt:
     lately_lost = progress.take(batch.lost, stages.lose)
     gone = progress.take(batch.gone, lost.let_go)
     progress.take(batch.closed, stages.close)
+    growing = series.to_grow(session, batch.grown)
+    postings.expect(each.spec.tenant_id for each in growing)
     if batch.assigned:
         progress.note(batch.assigned, starts.assign(list(enumerate(batch.assigned))))
     usage.forget(session, [change.attempt_id for change in returned])
     usage.record(session, [*ended, *lately_lost, *gone], batch.at_ms, stages.first_tries)
+    birth = series.Birth(session, batch.at_ms, postings, sums)
+    birth.drop(batch.dropped)
+    grown = birth.grow(growing)
+    progress.happened += birth.happened
     sums.write()
     postings.write()
-    return Receipt(progress.refused, _numbered(session, batch.at_ms, progress.happened), starts.specs)
+    events = _numbered(session, batch.at_ms, progress.happened)
+    return Receipt(progress.refused, events, starts.specs, sums.statuses, grown)
 
 
 class _Progress:
@@ -116,6 +124,9 @@ def _hold_jobs(session: Session, batch: Batch) -> None:
     """A user's wish to cancel is seen by all of this, or comes after all of it."""
     job_ids = {_task_of(change).job_id for changes in batch.in_order() for change in changes}
     job_ids |= {task_id.job_id for task_id in batch.saved}
+    job_ids.update(batch.released)
+    job_ids.update(dropped.job_id for dropped in batch.dropped)
+    job_ids.update(grown.job_id for grown in batch.grown)
     session.hold(moves.HOLD_JOB, [{"job": job_id} for job_id in job_ids])
 
 

@@ -28,7 +28,8 @@ class Happened(NamedTuple):
     """An event that has no number yet."""
 
     kind: str
-    task_id: TaskId
+    task_id: tuple[int, int | None]
+    """The job, and which of its tasks; None: all of it."""
     data: event_data.Data
     user: str
 

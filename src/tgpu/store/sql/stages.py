@@ -58,6 +58,11 @@ class _Leaving(NamedTuple):
     def job_id(self) -> int:
         return self.change.attempt_id.job_id
 
+    @property
+    def counts(self) -> bool:
+        """Whether it failed by its own doing, and is counted for that."""
+        return isinstance(self.change, AttemptEnded) and self.change.counts
+
 
 class Stages(Stage):
     def __init__(self, session: Session, at_ms: int, postings: Postings, sums: JobSums) -> None:
@@ -215,6 +220,8 @@ class Stages(Stage):
             job.began(one.now.began_ms(ended.started_ms))
             told = one.change.detail or ended.detail
             job.ended(one.after, ended, told, ended.ended_ms or self._at_ms)
+            if one.counts:
+                job.failed()
 
     def _put_back(self, leaving: Sequence[_Leaving]) -> None:
         self._write(moves.PUT_TASK_BACK, [
@@ -224,6 +231,8 @@ class Stages(Stage):
                 "new_status": one.after.value,
                 "new_standing": standing_put_back(STANDINGS[one.now.task.standing]).value,
                 "at": self._at_ms,
+                "more_failures": int(one.counts),
+                "eligible": one.change.eligible_ms if isinstance(one.change, AttemptEnded) else 0,
             }
             for one in leaving
         ])  # fmt: skip
@@ -233,6 +242,8 @@ class Stages(Stage):
         ])  # fmt: skip
         for one, job in self._sums.each(_of_several(leaving), _Leaving.job_id):
             job.moved(Status(one.now.task.status), one.after)
+            if one.counts:
+                job.failed()
 
     def close(self, changes: Sequence[Numbered[TaskClosed]]) -> Outcomes:
         found = self._found(moves.TASK, changes, [of_task(change.task_id) for _, change in changes])

@@ -11,13 +11,13 @@ from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.lifecycle import Happening, Status, task_after
 from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant
-from tgpu.store import event_data, job_sum
+from tgpu.store import event_data, job_sum, timings
 from tgpu.store.acceptance import Accepted, accept
 from tgpu.store.account import Account
 from tgpu.store.book import Book
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
 from tgpu.store.refusals import StoreError
-from tgpu.store.sql import cluster, codec, feed, jobs, ledger, tenants, token_caps
+from tgpu.store.sql import cluster, codec, feed, jobs, ledger, needs, tenants, token_caps
 from tgpu.store.sql.moves import HOLD_JOB
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, idempotency_keys, tasks
@@ -27,7 +27,8 @@ _KEYS = idempotency_keys.c
 
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
-    "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally",
+    "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally", "timing",
+    "born", "followed", "retries", "forget_ms",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -119,6 +120,7 @@ def _judge(session: Session, submissions: Sequence[Submission]) -> list[list[Acc
     caps = token_caps.hold(session, token_ids) if token_ids else {}
     book = Book(accounts.get)
     read: dict[str, Tenant] = {}
+    known = needs.known_among(session, (spec for asked in submissions for spec in asked.specs))
 
     def tenant_of(account: Account) -> Tenant:
         """Read once: a tenant that is full refuses many."""
@@ -131,6 +133,7 @@ def _judge(session: Session, submissions: Sequence[Submission]) -> list[list[Acc
     for asked in submissions:
         cap = None if asked.token_id is None else caps.get(asked.token_id)
         try:
+            needs.check(asked.specs, known)
             verdicts.append(accept(book, asked.specs, cap, tenant_of))
         except StoreError as refusal:
             verdicts.append(refusal)
@@ -146,13 +149,14 @@ def _submitted(first_id: int, jobs: Sequence[Accepted]) -> Submitted:
 
 def _write(session: Session, taken: Sequence[tuple[Submission, list[Accepted]]]) -> list[int]:
     """Returns each submission's first job id."""
-    jobs_of = [(asked, job) for asked, jobs in taken for job in jobs]
-    tasks_of = [job.spec.task_count for _, job in jobs_of]
-    first_id, first_seq = cluster.reserve(session, len(jobs_of), sum(tasks_of))
+    tasks_of = [job.tasks for _, jobs in taken for job in jobs]
+    first_id, first_seq = cluster.reserve(session, len(tasks_of), sum(tasks_of))
+    jobs_of = _with_numbers(taken, first_id)
     session.change_many(ADD_JOB, [_job_row(n, *job) for n, job in enumerate(jobs_of, first_id)])
     session.change_many(
         ADD_TASK, [row for n, job in enumerate(jobs_of, first_id) for row in _task_rows(n, *job)]
     )
+    needs.write(session, [(n, job.spec) for n, (_, job) in enumerate(jobs_of, first_id) if job.spec.needs])
     named = [(n, index) for n, tasks in enumerate(tasks_of) for index in range(tasks)]
     feed.write(
         session,
@@ -168,6 +172,17 @@ def _write(session: Session, taken: Sequence[tuple[Submission, list[Accepted]]])
     if answers:
         session.change_many(KEEP_ANSWER, answers)
     return first_ids
+
+
+def _with_numbers(
+    taken: Sequence[tuple[Submission, list[Accepted]]], first_id: int
+) -> list[tuple[Submission, Accepted]]:
+    """All of them; those that wait for others of their submission know by now which numbers these have."""
+    found: list[tuple[Submission, Accepted]] = []
+    for asked, accepted in taken:
+        first_of_these = first_id + len(found)
+        found += [(asked, job.with_numbers(first_of_these) if job.spec.needs else job) for job in accepted]
+    return found
 
 
 _SUBMITTED = task_after(None, Happening.SUBMITTED).value
@@ -192,15 +207,25 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "token_id": asked.token_id,
         "tasks": tasks,
         "gang": None if gang is None else codec.text_of(gang),
-        "tally": None if tasks == 1 else job_sum.text_of(job_sum.new_tally(tasks, Status.PENDING)),
+        "tally": None if tasks == 1 else _tally(spec),
+        "born": job.tasks if spec.series is not None and tasks > 1 else None,
+        "followed": True if spec.is_followed else None,
+        "retries": None if spec.retries is None else codec.text_of(spec.retries),
+        "forget_ms": None if spec.ttl_after_finished_s is None else 1000 * spec.ttl_after_finished_s,
+        "timing": codec.timing_text(timings.at_first(spec)),
     }
+
+
+def _tally(spec: JobSpec) -> str:
+    whole = job_sum.new_tally(spec.task_count, Status.PENDING, work_queue=spec.is_work_queue)
+    return job_sum.text_of(whole)
 
 
 def _task_rows(job_id: int, asked: Submission, job: Accepted) -> Iterator[Values]:
     numbers = count()
     for group_index, (group, request) in enumerate(zip(job.spec.groups, job.requests, strict=True)):
         text = codec.text_of(request)
-        for _ in range(group.tasks):
+        for _ in range(group.tasks if job.spec.series is None else job.tasks):
             yield {
                 "job_id": job_id,
                 "task_index": next(numbers),

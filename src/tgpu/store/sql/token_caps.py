@@ -54,6 +54,13 @@ def write(session: Session, caps: Iterable[TokenCap]) -> None:
         ])  # fmt: skip
 
 
+def change(session: Session, caps: Iterable[TokenCap]) -> None:
+    """By jobs that were changed: none more, and more GPU-hours, or less."""
+    for cap in caps:
+        if cap.gpu_ms:
+            session.change(SPEND, token=cap.token_id, job_count=0, gpu_ms=cap.gpu_ms)
+
+
 def give_back(session: Session, gpu_ms: Mapping[int, int]) -> None:
     """By token."""
     given: list[Values] = [

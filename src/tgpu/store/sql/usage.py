@@ -92,7 +92,9 @@ OF_JOB = Query(
     select(*FIELDS, *usage_kinds.FIELDS)
     .join_from(usage, kind_rows, kind_rows.c.kind_id == usage.c.kind_id)
     .where(usage.c.job_id == value("job"))
-    .order_by(usage.c.task_index, usage.c.number),
+    .order_by(usage.c.task_index, usage.c.number)
+    .limit(value("most"))
+    .offset(constant(0)),
 )
 
 
@@ -139,9 +141,9 @@ def forget(session: Session, attempt_ids: Iterable[AttemptId]) -> None:
         session.change(REMOVE, **of_attempt(attempt_id))
 
 
-def of_job(session: Session, job_id: int) -> list[Usage]:
+def of_job(session: Session, job_id: int, most: int) -> list[Usage]:
     found: list[Usage] = []
-    for row in session.rows(OF_JOB, job=job_id):
+    for row in session.rows(OF_JOB, job=job_id, most=most):
         kind = usage_kinds.kind_from(row[len(FIELDS) :])
         found.append(usage_from(row[: len(FIELDS)], {row[0]: kind}))
     return found

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from sqlalchemy import BigInteger, and_, cast, exists, func, select
+from sqlalchemy import BigInteger, and_, case, cast, exists, func, null, select
 
 from tgpu.domain import job_status
 from tgpu.domain.ids import TaskId
@@ -15,7 +15,8 @@ from tgpu.store import event_data
 from tgpu.store.event_data import CANCEL_REQUESTED
 from tgpu.store.job_sum import tally_of
 from tgpu.store.port import CancelAsked, Changes, LiveSummary, World
-from tgpu.store.sql import cluster, codec, jobs, restoring, tenants, windows
+from tgpu.store.series_port import RestartAsked, TasksCancelled
+from tgpu.store.sql import cluster, codec, jobs, needs, restoring, tenants, windows
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import LIVE_STATUSES, events, meta, tasks
 from tgpu.store.tables import jobs as job_rows
@@ -35,7 +36,7 @@ _BRIEF = (
     job_rows.c.submitted_ms,
     tasks.c.attempts,
     job_rows.c.time_limit_s,
-    job_rows.c.max_wait_s,
+    case((tasks.c.waiting_since_ms == job_rows.c.submitted_ms, job_rows.c.max_wait_s)).label("max_wait_s"),
     job_rows.c.requeue,
     job_rows.c.grace_s,
     job_rows.c.cancel_by,
@@ -44,6 +45,12 @@ _BRIEF = (
     job_rows.c.gang,
     job_rows.c.tally,
     tasks.c.checkpoint_ms,
+    job_rows.c.timing,
+    job_rows.c.retries,
+    tasks.c.failures,
+    tasks.c.eligible_ms,
+    tasks.c.cancel_by.label("task_cancel_by"),
+    job_rows.c.followed,
 )
 _STATUS = {status.value: status for status in Status}
 _CLASS = {name.value: name for name in PriorityClass}
@@ -58,6 +65,13 @@ LIVE_TASKS = Query(
     .where(tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]))
     .order_by(tasks.c.job_id, tasks.c.task_index),
 )
+LIVE_OF = Query(
+    "Every task of a job that is not over.",
+    select(*_BRIEF)
+    .join_from(tasks, job_rows, tasks.c.job_id == job_rows.c.job_id)
+    .where(tasks.c.job_id == value("job"), tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]))
+    .order_by(tasks.c.task_index),
+)
 LIVE_SUMS = Query(
     "By status, how many tasks are not over and the sum of their job ids, up to some job.",
     select(tasks.c.status, func.count(), cast(func.sum(tasks.c.job_id), BigInteger))
@@ -67,7 +81,14 @@ LIVE_SUMS = Query(
 )
 WISHES_AFTER = Query(
     "The events after some event, each with who wants to cancel, or the task that was submitted.",
-    select(events.c.seq, events.c.kind, events.c.job_id, events.c.data, *_BRIEF)
+    select(
+        events.c.seq,
+        events.c.kind,
+        events.c.job_id,
+        events.c.task_index.label("named"),
+        events.c.data,
+        *_BRIEF,
+    )
     .select_from(events)
     .outerjoin(
         tasks,
@@ -85,6 +106,54 @@ WISHES_AFTER = Query(
 )
 
 
+RESTARTS = Query(
+    "Tasks that have a node and are to start anew, and who wants it.",
+    select(tasks.c.job_id, tasks.c.task_index, tasks.c.restart_by)
+    .where(
+        tasks.c.status.in_([constant(status) for status in LIVE_STATUSES]), tasks.c.restart_by.is_not(null())
+    )
+    .order_by(tasks.c.job_id, tasks.c.task_index),
+)
+WAITING_BETWEEN = Query(
+    "Those of a stretch of a job's tasks that wait.",
+    select(*_BRIEF)
+    .join_from(tasks, job_rows, tasks.c.job_id == job_rows.c.job_id)
+    .where(
+        tasks.c.job_id == value("job"),
+        tasks.c.task_index >= value("first"),
+        tasks.c.task_index <= value("last"),
+        tasks.c.status.in_([constant(status) for status in sorted(WAITING)]),
+    )
+    .order_by(tasks.c.task_index),
+)
+
+
+class _Wishes:
+    """What users want of jobs that there are."""
+
+    def __init__(self) -> None:
+        self.cancels: list[CancelAsked] = []
+        self.altered: dict[int, None] = {}
+        self.tasks_cancelled: list[TasksCancelled] = []
+        self.restarts: list[RestartAsked] = []
+        self.suspended: list[int] = []
+
+    def read(self, kind: str, job_id: int, task_index: int | None, data: str) -> None:
+        """One event."""
+        if kind == CANCEL_REQUESTED:
+            told = codec.data_from(data)
+            if (some := event_data.tasks_cancelled(job_id, told)) is not None:
+                self.tasks_cancelled.append(some)
+            else:
+                self.cancels.append(event_data.cancel_asked(job_id, told))
+        elif kind == event_data.RESTART_REQUESTED:
+            self.restarts.append(RestartAsked(job_id, task_index or 0, str(codec.data_from(data)["by"])))
+        elif kind in event_data.ALTERING:
+            self.altered[job_id] = None
+            if kind == event_data.SUSPENDED:
+                self.suspended.append(job_id)
+
+
 _AFTER = value("after_seq")
 NEWS = Query(
     "After some event: whether tenants or windows changed, and whether tenants were moved or removed.",
@@ -97,15 +166,24 @@ NEWS = Query(
 
 
 def load(session: Session) -> World:
+    seq, live = cluster.last_seq(session), [_brief(row) for row in session.stream(LIVE_TASKS)]
     return World(
-        seq=cluster.last_seq(session),
+        seq=seq,
         nodes=cluster.all_nodes(session),
-        tasks=[_brief(row) for row in session.stream(LIVE_TASKS)],
+        tasks=live,
         attempts=jobs.live_attempts(session),
         tenants=tenants.terms(session),
         windows=windows.not_cancelled(session),
         restored=restoring.is_restored(session),
+        needs=needs.of_jobs(session, _unmet(live)),
+        series=jobs.followed(session),
+        restarts=[RestartAsked(*row) for row in session.rows(RESTARTS)],
     )
+
+
+def _unmet(briefs: list[TaskBrief]) -> set[int]:
+    """The jobs, of these tasks, that wait for others."""
+    return {brief.task_id.job_id for brief in briefs if brief.timing is not None and brief.timing.unmet}
 
 
 def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
@@ -121,29 +199,49 @@ def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
 def changes(session: Session, after_seq: int, limit: int) -> Changes:
     seq, scanned = after_seq, 0
     submitted: list[TaskBrief] = []
-    cancels: list[CancelAsked] = []
-    for seq, kind, job_id, data, *brief in session.stream(WISHES_AFTER, after_seq=after_seq, most=limit):  # noqa: B007  `seq` is where the scan ended
+    wishes, followed = _Wishes(), dict[int, None]()
+    for seq, kind, job_id, named, data, *brief in session.stream(  # noqa: B007  `seq` is where the scan ended
+        WISHES_AFTER, after_seq=after_seq, most=limit
+    ):
         scanned += 1
-        if kind == CANCEL_REQUESTED:
-            cancels.append(event_data.cancel_asked(job_id, codec.data_from(data)))
-        elif brief[2] in _WAITS:
+        if brief[2] in _WAITS:
             submitted.append(_brief(tuple(brief)))
+            if brief[-1]:
+                followed[job_id] = None
+        else:
+            wishes.read(kind, job_id, named, data)
     of_tenants, of_windows, rearranged = session.the_row(NEWS, after_seq=after_seq)
+    books = jobs.several(session, [{"job": job_id} for job_id in followed])
     return Changes(
         seq,
         submitted,
-        cancels,
+        wishes.cancels,
         more=scanned == limit,
         tenants=tenants.changed_terms(session, after_seq) if of_tenants else [],
         windows=windows.changed(session, after_seq) if of_windows else [],
         rearranged=bool(rearranged),
+        altered=[_brief(row) for job_id in wishes.altered for row in session.rows(LIVE_OF, job=job_id)],
+        needs=needs.of_jobs(session, _unmet(submitted)),
+        series=[job for job in books if job is not None and not job.status.is_final],
+        tasks_cancelled=wishes.tasks_cancelled,
+        restarts=wishes.restarts,
+        suspended=wishes.suspended,
     )
+
+
+def waiting_between(session: Session, job_id: int, first: int, last: int) -> list[TaskBrief]:
+    """Those of a stretch of a job's tasks that wait."""
+    if last < first:
+        return []
+    return [_brief(row) for row in session.rows(WAITING_BETWEEN, job=job_id, first=first, last=last)]
 
 
 def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
      attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, cancel_now,
-     standing, gang, tally, checkpoint_ms) = row  # fmt: skip
+     standing, gang, tally, checkpoint_ms, timing_text, retries, failures, eligible_ms, task_cancel_by,
+     _) = row  # fmt: skip
+    timing = codec.timing_from(timing_text)
     return TaskBrief(
         TaskId(job_id, task_index),
         _STATUS[status],
@@ -159,11 +257,15 @@ def _brief(row: Row) -> TaskBrief:
         max_wait_s,
         bool(requeue),
         0 if cancel_now else grace_s,
-        cancel_by,
+        cancel_by or task_cancel_by,
         None if gang is None else _gang(gang, tally),
         held=standing != _CHARGED,
         burst=standing == _BURST,
+        eligible_ms=eligible_ms if timing is None else max(eligible_ms, timing.begin_ms or 0),
         checkpoint_ms=checkpoint_ms,
+        timing=timing,
+        failures=failures,
+        retries=None if retries is None else codec.retries_from(retries),
     )
 
 

@@ -1,10 +1,13 @@
-"""Which of the caller's environment a job gets: what programs need, not what ties them to this session."""
+"""What a job gets of its caller's surroundings: the directory, and of the environment what programs need, not
+what ties them to this session."""
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,6 +61,19 @@ _OF_A_GANG = frozenset(
         "WORLD_SIZE",
     }
 )
+
+
+def here(environ: Mapping[str, str]) -> str:
+    """The current directory as the shell names it: behind a link or an automount the physical path may exist
+    on this host only. Raises OSError if it is gone."""
+    physical = Path.cwd()
+    said = Path(environ.get("PWD", ""))
+    return str(said if said.is_absolute() and said.exists() and said.samefile(physical) else physical)
+
+
+def host() -> str:
+    """As jobs name the one that has their directory."""
+    return os.uname().nodename
 
 
 def exported(environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,209 @@
+"""A runner whose tasks stand in a copy of their code, if their job has one: made and removed by attempt.
+
+Everything else is the other runner's, whatever that is. An attempt that is being prepared here is not known
+there yet: whoever stops it stops the preparation.
+"""
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from tgpu.agent import snapshot_unpack
+from tgpu.agent.snapshot_fetch import SnapshotFetch
+from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
+from tgpu.domain.snapshot import MAX_FILES, Snapshot
+from tgpu.runner import checkpoint_folder, task
+from tgpu.runner.look import Look
+from tgpu.runner.port import (
+    AttemptEnded,
+    AttemptNoted,
+    CouldNotPrepareError,
+    LaunchSpec,
+    LogPart,
+    Runner,
+    RunnerEvent,
+)
+from tgpu.runner.shell_port import Shell, ShellOrder
+
+SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
+"""What such a task finds in its environment: which copy it runs in, and the directory that it stands for."""
+
+
+class SnapshotRunner:
+    """See the port."""
+
+    def __init__(
+        self, inner: Runner, folder: Path, fetch: SnapshotFetch, most_bytes: int, now_ms: Callable[[], int]
+    ) -> None:
+        """`folder`: below which each attempt has its own."""
+        self._inner, self._folder, self._fetch = inner, folder, fetch
+        self._most_bytes, self._now_ms = most_bytes, now_ms
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        self._removing: set[asyncio.Task[None]] = set()
+
+    async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
+        self._loop, self._on_event = asyncio.get_running_loop(), on_event
+        found = await self._inner.open(self._heard)
+        live = {event.attempt for event in found if not isinstance(event, AttemptEnded)}
+        await asyncio.to_thread(_remove_others, self._folder, live)
+        return found
+
+    async def close(self) -> None:
+        for work in (*self._preparing.values(), *self._removing):
+            work.cancel()
+        await asyncio.gather(*self._preparing.values(), *self._removing, return_exceptions=True)
+        await self._inner.close()
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        if spec.snapshot is not None:
+            await self._unpack(spec, spec.snapshot)
+        await self._inner.prepare(spec)
+
+    def drop(self, attempt: str) -> None:
+        self._inner.drop(attempt)
+        self._remove(attempt)
+
+    def launch(self, spec: LaunchSpec) -> None:
+        if spec.snapshot is None:
+            self._inner.launch(spec)
+        elif spec.attempt not in self._preparing:
+            work = self._loop.create_task(self._launch(spec, spec.snapshot))
+            self._preparing[spec.attempt] = work
+
+    async def _launch(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
+        try:
+            if not self._place(spec.attempt).is_dir():  # of a gang it was prepared
+                self._on_event(AttemptNoted(spec.attempt, "fetching its snapshot"))
+                await self._unpack(spec, snapshot)
+            self._inner.launch(self._moved(spec, snapshot))
+        except CouldNotPrepareError as error:
+            self._over(spec.attempt, error.cause, str(error))
+        finally:
+            self._preparing.pop(spec.attempt, None)
+
+    def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
+        work = self._preparing.get(attempt)
+        if work is None:
+            self._inner.stop(attempt, cause, detail, at_once=at_once)
+            return
+        work.cancel()
+        work.add_done_callback(lambda _: self._over(attempt, cause, detail or "stopped before it started"))
+
+    def forget(self, attempt: str) -> None:
+        self._inner.forget(attempt)
+
+    def heard(self, stamp_ns: int, lease_s: float) -> None:
+        self._inner.heard(stamp_ns, lease_s)
+
+    def read_log(self, attempt: str, stream: str, offset: int, max_bytes: int) -> LogPart | None:
+        return self._inner.read_log(attempt, stream, offset, max_bytes)
+
+    async def look(self, attempts: Collection[str]) -> Mapping[str, Look]:
+        return await self._inner.look(attempts)
+
+    async def open_shell(self, order: ShellOrder) -> Shell:
+        return await self._inner.open_shell(order)
+
+    def _heard(self, event: RunnerEvent) -> None:
+        if isinstance(event, AttemptEnded):
+            self._remove(event.attempt)
+        self._on_event(event)
+
+    def _over(self, attempt: str, cause: Cause, detail: str) -> None:
+        self._remove(attempt)
+        self._on_event(AttemptEnded(attempt, Exit(cause, detail=detail, ended_ms=self._now_ms())))
+
+    def _place(self, attempt: str) -> Path:
+        return self._folder / attempt
+
+    def _moved(self, spec: LaunchSpec, snapshot: Snapshot) -> LaunchSpec:
+        cwd = str(self._place(spec.attempt) / (snapshot.place_of(spec.cwd) or "."))
+        env = {**spec.env, SNAPSHOT: snapshot.digest, SUBMIT_DIR: spec.cwd}
+        return replace(spec, cwd=cwd, env=env)
+
+    async def _unpack(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
+        """Raises CouldNotPrepareError."""
+        archive = await self._fetch.archive(spec.user, snapshot.digest)
+        folder = self._place(spec.attempt)
+        is_whole = False
+        try:
+            account = task.Account(spec.user)
+            if account.uid != os.geteuid() != task.ROOT:
+                raise CouldNotPrepareError(
+                    f"this agent is not root, so it cannot run a job of user {spec.user!r}"
+                )
+            await asyncio.to_thread(_made_anew, folder, account)
+            await self._run_unpacking(spec, snapshot, archive, folder)
+            is_whole = True
+        except task.Refusal as refusal:
+            raise CouldNotPrepareError(str(refusal)) from None
+        except OSError as error:
+            raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {error.strerror}") from error
+        finally:
+            if not is_whole:
+                self._remove(spec.attempt)
+
+    async def _run_unpacking(self, spec: LaunchSpec, snapshot: Snapshot, archive: Path, folder: Path) -> None:
+        place = snapshot.place_of(spec.cwd) or "."
+        with archive.open("rb") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                str(Path(snapshot_unpack.__file__)),
+                spec.user,
+                place,
+                str(self._most_bytes),
+                str(MAX_FILES),
+                stdin=file,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=folder,
+            )
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            words = said.decode(errors="replace").strip().splitlines() or ["no reason was given"]
+            raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {words[-1][:500]}")
+
+    def _remove(self, attempt: str) -> None:
+        folder = self._place(attempt)
+        if folder.is_dir():
+            work = self._loop.create_task(asyncio.to_thread(_removed, folder))
+            self._removing.add(work)
+            work.add_done_callback(self._removing.discard)
+
+
+def _made_anew(folder: Path, account: task.Account) -> None:
+    _removed(folder)
+    checkpoint_folder.make(str(folder), account.uid, account.gid)
+
+
+def _remove_others(folder: Path, live: Collection[str]) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name not in live:
+            _removed(path)
+
+
+def _removed(folder: Path) -> None:
+    """Also what its user has made unwritable; what cannot be removed is tried again when the agent starts."""
+
+    def once_more(remove: Callable[[str], object], path: str, _: object) -> None:
+        with suppress(OSError):
+            above = Path(path).parent
+            above.chmod(above.stat().st_mode | stat.S_IRWXU)
+            remove(path)
+
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, onerror=once_more)

@@ -1,0 +1,166 @@
+"""Jobs that wait: held, released, and changed."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from tgpu.api.access import sight_of
+from tgpu.api.audit_note import note
+from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.edit_form import EditAsked
+from tgpu.api.edit_rules import changes_of, edited
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.job_rules import Defaults
+from tgpu.api.job_terms import under_terms
+from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.needs import CHANGE_JOB
+from tgpu.api.ports import NoLeaderError
+from tgpu.api.problems import ProblemError, forbidden
+from tgpu.api.reasons import how_it_ended
+from tgpu.api.reply import json_reply
+from tgpu.api.roles import at_least
+from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
+from tgpu.api.timing_rules import check_in_time
+from tgpu.domain.access import Role
+from tgpu.domain.job import Job, JobSpec
+from tgpu.store import timings
+from tgpu.store.demand import within_limits
+from tgpu.store.needs_port import NotWaitingError
+
+_edit = msgspec.json.Decoder(EditAsked)
+
+
+async def hold(call: Call) -> Response[Any]:
+    job, by, at_ms = call.job, call.caller.user, call.services.now_ms()
+    before = (await call.services.store.hold([job.job_id], by, at_ms))[0] or job
+    if not timings.is_held(before) and not timings.may_be_held(before):
+        raise _does_not_wait(before, "held")
+    await _note(call, "job.hold", {})
+    return _reply(call, await _now(call, before))
+
+
+async def release(call: Call) -> Response[Any]:
+    job, by = call.job, call.caller.user
+    holder = None if job.timing is None else job.timing.held_by
+    if holder not in (None, by) and not _is_operator(call, job):
+        raise forbidden(
+            f"job {job.job_id} is held by {holder}: only {holder}, and those with the role operator in "
+            f"{job.spec.tenant_id}, may release it"
+        )
+    before = (await call.services.store.release([job.job_id], by, call.services.now_ms()))[0] or job
+    if not timings.is_held(before):
+        raise ProblemError(
+            409, "not-held", f"job {job.job_id} is not held; `tgpu why {job.job_id}` says more"
+        )
+    await _note(call, "job.release", {})
+    return _reply(call, await _now(call, before))
+
+
+def _is_operator(call: Call, job: Job) -> bool:
+    return at_least(call.caller.rights.member_role_in(job.spec.tenant_id), Role.OPERATOR)
+
+
+async def edit(call: Call) -> Response[Any]:
+    job, services = call.job, call.services
+    said = changes_of(decode(_edit, await read_body(call, MIB)))
+    if not all(each.waits for each, number in job.task_counts.items() if number):
+        raise _does_not_wait(job, "changed")
+    spec = edited(job.spec, said, Defaults.of(services.settings))
+    pages = await call.book.pages()
+    terms = pages.effective_terms(spec.tenant_id)
+    spec = under_terms(spec, terms, call.caller.token)
+    check_in_time(spec, services.now_ms())
+    await _check_fit(call, spec, terms.named_limits)
+    told = msgspec.to_builtins(said)
+    try:
+        after = await services.store.edit(job, spec, call.caller.user, services.now_ms(), told)
+    except NotWaitingError as refusal:
+        raise _does_not_wait(refusal.job, "changed") from None
+    await _note(call, "job.edit", told)
+    return _reply(call, after)
+
+
+async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) -> None:
+    requests = [within_limits(group.request, named_limits) for group in spec.groups]
+    try:
+        verdicts = await call.services.live.never_fits(requests)
+    except NoLeaderError:
+        return
+    for why_not in verdicts:
+        if why_not is not None:
+            raise ProblemError(422, "never-fits", f"it could never run here then: {why_not}")
+
+
+def _does_not_wait(job: Job, deed: str) -> ProblemError:
+    if job.status.is_final:
+        why = how_it_ended(job)
+    elif job.status.waits:
+        why = "some of its tasks have begun"
+    else:
+        why = f"it is {job.status}"
+    return ProblemError(
+        409,
+        "not-waiting",
+        f"job {job.job_id} cannot be {deed}, for only what waits can be: {why}",
+        extras={"job_status": job.status},
+    )
+
+
+async def _now(call: Call, before: Job) -> Job:
+    return await call.services.store.job(before.job_id) or before
+
+
+async def _note(call: Call, action: str, after: dict[str, Any]) -> None:
+    """What one does with one's own jobs is told by their events."""
+    owner = call.job.spec.user
+    if owner != call.caller.user:
+        await note(call, action, f"job/{call.job.job_id}", after={"user": owner, **after})
+
+
+def _reply(call: Call, job: Job) -> Response[Any]:
+    sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
+    return json_reply(job_out(job, sight))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/hold",
+        hold,
+        CHANGE_JOB,
+        "jobs",
+        "Hold a job",
+        "What of it waits is not started until it is released. What runs goes on, and is held once it waits "
+        "again. Holding it again changes nothing.",
+        {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "held_by": "alice"})},
+        errors=(404, 409),
+        params=(JOB_ID,),
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/release",
+        release,
+        CHANGE_JOB,
+        "jobs",
+        "Release a job that is held",
+        "Who held it may release it, and operators of its tenant.",
+        {200: Answer("The job.", JobOut, JOB_EXAMPLE)},
+        errors=(404, 409),
+        params=(JOB_ID,),
+    ),
+    Endpoint(
+        "PATCH",
+        "/jobs/{job_id}",
+        edit,
+        CHANGE_JOB,
+        "jobs",
+        "Change a job that waits",
+        "Judged as a submission is: by its tenant's terms, its quota and what its token may still be used "
+        "for, exactly. It keeps its place in line.",
+        {200: Answer("The job, as it is now.", JobOut, JOB_EXAMPLE)},
+        errors=(404, 409, 413, 422),
+        params=(JOB_ID,),
+        body=Body((EditAsked,), {"a longer limit": {"time_limit_s": 7200, "priority": 5}}),
+    ),
+)

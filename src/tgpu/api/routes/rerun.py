@@ -1,0 +1,84 @@
+"""POST /jobs/{job_id}/rerun: the same job once more."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from litestar import Response
+from msgspec import UNSET
+
+from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.edit_form import EditAsked
+from tgpu.api.edit_rules import edited
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.job_rules import Defaults
+from tgpu.api.job_terms import terms_for, under_terms
+from tgpu.api.job_view import JobOut
+from tgpu.api.needs import RERUN_JOB
+from tgpu.api.problems import unprocessable
+from tgpu.api.roles import Rights
+from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
+from tgpu.api.routes.submit import Submitter
+from tgpu.api.services import Services
+from tgpu.api.timing_rules import check_in_time
+from tgpu.domain.job import JobSpec
+from tgpu.domain.timing import Timing
+
+_edit = msgspec.json.Decoder(EditAsked)
+
+
+class Rerunner:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._submitter = Submitter(services)
+        self._defaults = Defaults.of(services.settings)
+
+    async def rerun(self, call: Call) -> Response[Any]:
+        """With the code, the image and all else that it was given then; not with what it waited for."""
+        job, raw = call.job, await read_body(call, MIB)
+        asked = decode(_edit, raw) if raw.strip() else EditAsked()
+        said = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
+        owner = call.caller.rights
+        if job.spec.user != call.caller.account.name:
+            owner = await self._rights_of(call, job.spec.user)
+        _, terms = await terms_for(call, job.spec.tenant_id, owner)
+        spec = _as_it_was(job.spec)
+        if said:
+            spec = edited(spec, said, self._defaults)
+        spec = under_terms(spec, terms, call.caller.token)
+        check_in_time(spec, self._services.now_ms())
+        return await self._submitter.again(call, spec, raw + f" {job.job_id}".encode())
+
+    async def _rights_of(self, call: Call, user: str) -> Rights:
+        account = await self._services.accounts.by_name(user)
+        if account is None:
+            raise unprocessable("user_id", f"user_id: there is no account {user!r} on this machine any more")
+        return await call.identity.rights_of(account)
+
+
+def _as_it_was(spec: JobSpec) -> JobSpec:
+    """Without other jobs, moments and holds, which are of that time."""
+    again = (
+        Timing(again_on_timeout=True) if spec.timing is not None and spec.timing.again_on_timeout else None
+    )
+    return replace(spec, needs=(), timing=again)
+
+
+def endpoints(services: Services) -> tuple[Endpoint, ...]:
+    return (
+        Endpoint(
+            "POST",
+            "/jobs/{job_id}/rerun",
+            Rerunner(services).rerun,
+            RERUN_JOB,
+            "jobs",
+            "Run a job once more",
+            "A new job of the same user, exactly as the other was submitted: the same command and "
+            "environment, the same snapshot, the same digest of its image; but for what the body says, as "
+            "PATCH /jobs/{job_id} takes it. It waits for no other job, and is not held.",
+            {201: Answer("The new job.", JobOut, JOB_EXAMPLE, headers={"Location": "/jobs/43"})},
+            errors=(404, 409, 413, 422),
+            params=(JOB_ID,),
+            body=Body((EditAsked,), {"as it was": {}, "for longer": {"time_limit_s": 7200}}),
+        ),
+    )

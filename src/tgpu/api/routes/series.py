@@ -1,0 +1,260 @@
+"""What can be done with some tasks of a job: cancel them, start them anew; and suspend and resume a job."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from msgspec import Meta
+
+from tgpu.api.access import sight_of
+from tgpu.api.audit_note import note
+from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.job_view import JobOut, job_out
+from tgpu.api.needs import CANCEL_JOB, CHANGE_JOB
+from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.reasons import how_it_ended
+from tgpu.api.reply import json_reply
+from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
+from tgpu.api.routes.submit import capped_token
+from tgpu.domain.index_set import IndexSet, parse_indices
+from tgpu.domain.job import Job, JobSpec
+from tgpu.domain.lifecycle import Status
+from tgpu.domain.quantities import BadQuantityError
+from tgpu.store.task_paging import TaskPaging
+
+_PAGE = 1000
+_MOST_AGAIN = 100_000
+
+
+class Some(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks are meant."""
+
+    indices: Annotated[
+        str | None, Meta(description="By index; by default all.", extra_json_schema={"examples": ["3-9"]})
+    ] = None
+    now: Annotated[bool, Meta(description="SIGKILL at once instead of SIGTERM and a grace.")] = False
+
+
+class Retried(msgspec.Struct, kw_only=True):
+    """What starts anew."""
+
+    restarted: list[int]
+    """Indices that ran and are stopped, to start anew in this job."""
+    job_id: int | None
+    """A new job, of those that had failed or been cancelled; null: there were none."""
+    indices: str | None
+    """The indices of the new job."""
+
+
+_some = msgspec.json.Decoder(Some)
+
+
+async def cancel_some(call: Call) -> Response[Any]:
+    job, caller, services = call.job, call.caller, call.services
+    asked = decode(_some, await read_body(call, MIB) or b"{}")
+    positions, store, at_ms = _positions(job, asked.indices), services.store, services.now_ms()
+    if positions is None:
+        before = (await store.request_cancel([job.job_id], caller.user, at_ms, now=asked.now))[0]
+    else:
+        before = await store.cancel_tasks(job.job_id, positions, caller.user, at_ms, now=asked.now)
+    before = before or job
+    if before.status.is_final:
+        raise ProblemError(
+            409,
+            "already-ended",
+            f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
+            extras={"job_status": before.status, "cause": before.cause},
+        )
+    await _note(call, "job.cancel", {"indices": asked.indices} if asked.indices else {})
+    return await _reply(call, 202)
+
+
+async def retry(call: Call) -> Response[Any]:
+    """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
+    job, caller, services = call.job, call.caller, call.services
+    asked = decode(_some, await read_body(call, MIB) or b"{}")
+    if job.spec.gang is not None:
+        raise unprocessable("job_id", f"job {job.job_id} is a gang, which starts whole: submit it again")
+    wanted = _positions(job, asked.indices)
+    running, over = await _standing(call, job, wanted, named=asked.indices is not None)
+    restarted = (
+        await services.store.restart_tasks(job.job_id, running, caller.user, services.now_ms())
+        if running
+        else []
+    )
+    new_id, indices = None, None
+    if over:
+        spec = _again(job.spec, over)
+        submitted = await services.store.submit([spec], services.now_ms(), None, capped_token(call))
+        new_id, indices = submitted.job_ids[0], _written(job.spec, over)
+    if not restarted and new_id is None:
+        raise ProblemError(
+            409,
+            "nothing-to-retry",
+            f"job {job.job_id} has no such task that runs, has failed or was cancelled",
+        )
+    await _note(call, "job.retry", {"job_id": new_id})
+    shown = [job.spec.index_at(position) for position in restarted]
+    return json_reply(Retried(restarted=shown, job_id=new_id, indices=indices), 202)
+
+
+async def suspend(call: Call) -> Response[Any]:
+    before = await call.services.store.suspend(call.job.job_id, call.caller.user, call.services.now_ms())
+    if before is not None and before.status.is_final:
+        raise ProblemError(
+            409, "already-ended", f"job {before.job_id} cannot be suspended: {how_it_ended(before)}"
+        )
+    await _note(call, "job.suspend", {})
+    return await _reply(call)
+
+
+async def resume(call: Call) -> Response[Any]:
+    before = await call.services.store.resume(call.job.job_id, call.caller.user, call.services.now_ms())
+    if before is None or before.timing is None or before.timing.suspended_by is None:
+        raise ProblemError(
+            409,
+            "not-suspended",
+            f"job {call.job.job_id} is not suspended; `tgpu why {call.job.job_id}` says more",
+        )
+    await _note(call, "job.resume", {})
+    return await _reply(call)
+
+
+def _positions(job: Job, text: str | None) -> IndexSet | None:
+    """None: all of the job. Raises ProblemError."""
+    if text is None:
+        return None
+    try:
+        indices = parse_indices("indices", text)
+    except BadQuantityError as error:
+        raise unprocessable("indices", str(error)) from None
+    series = job.spec.series
+    if series is None:
+        if list(indices) == [0] and job.spec.task_count == 1:
+            return None
+        raise unprocessable(
+            "indices", f"indices: job {job.job_id} is no array, so it is cancelled or tried again whole"
+        )
+    found = [series.indices.position_of(index) for index in indices]
+    missing = next((index for index, at in zip(indices, found, strict=True) if at is None), None)
+    if missing is not None:
+        raise unprocessable(
+            "indices", f"indices: job {job.job_id} has no index {missing}; it has {series.indices.text[:200]}"
+        )
+    return IndexSet.of(at for at in found if at is not None)
+
+
+async def _standing(
+    call: Call, job: Job, wanted: IndexSet | None, *, named: bool
+) -> tuple[list[int], list[int]]:
+    """Which of these have a node, and which failed or were cancelled. Who completed is done again only if it
+    is named."""
+    running: list[int] = []
+    over: list[int] = []
+    after = -1
+    again = (Status.FAILED, Status.CANCELLED, *((Status.COMPLETED,) if named else ()))
+    while True:
+        page = await call.services.store.tasks(job.job_id, TaskPaging(limit=_PAGE, after=after))
+        for task in page:
+            position = task.task_id.task_index
+            if wanted is not None and position not in wanted:
+                continue
+            if task.status.holds_resources and (named or job.spec.task_count == 1):
+                running.append(position)
+            elif task.status in again:
+                over.append(position)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].task_id.task_index
+    if job.dropped and job.born is not None:
+        unborn = range(job.born, job.spec.task_count)
+        over += [position for position in unborn if wanted is None or position in wanted]
+    if len(over) > _MOST_AGAIN:
+        raise unprocessable("indices", f"indices: at most {_MOST_AGAIN:,} can be tried again at once")
+    return running, over
+
+
+def _again(spec: JobSpec, positions: list[int]) -> JobSpec:
+    spec = replace(spec, needs=(), timing=None)
+    if spec.series is None:
+        return spec
+    series = spec.series.only(IndexSet.of(spec.index_at(position) for position in positions))
+    return replace(spec, groups=(replace(spec.groups[0], tasks=len(positions)),), series=series)
+
+
+def _written(spec: JobSpec, positions: list[int]) -> str | None:
+    if spec.series is None:
+        return None
+    return IndexSet.of(spec.index_at(position) for position in positions).text
+
+
+async def _reply(call: Call, status: int = 200) -> Response[Any]:
+    job = await call.services.store.job(call.job.job_id) or call.job
+    sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
+    return json_reply(job_out(job, sight), status)
+
+
+async def _note(call: Call, action: str, after: dict[str, Any]) -> None:
+    """What one does with one's own jobs is told by their events."""
+    owner = call.job.spec.user
+    if owner != call.caller.user:
+        await note(call, action, f"job/{call.job.job_id}", after={"user": owner, **after})
+
+
+_SOME = Body((Some,), {"some tasks": {"indices": "3-9"}})
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/cancel",
+        cancel_some,
+        CANCEL_JOB,
+        "jobs",
+        "Cancel some tasks of a job",
+        "By their indices, also those that have not begun to wait yet; without `indices` the whole job.",
+        {202: Answer("They are being cancelled.", JobOut, JOB_EXAMPLE)},
+        errors=(404, 409, 413, 422),
+        params=(JOB_ID,),
+        body=_SOME,
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/retry",
+        retry,
+        CHANGE_JOB,
+        "jobs",
+        "Try tasks of a job again",
+        "What runs and is named is stopped and starts anew. What failed or was cancelled becomes a new job "
+        "of the same description, and what completed too if it is named.",
+        {202: Answer("What starts anew.", Retried, {"restarted": [], "job_id": 57, "indices": "3,9"})},
+        errors=(404, 409, 413, 422),
+        params=(JOB_ID,),
+        body=_SOME,
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/suspend",
+        suspend,
+        CHANGE_JOB,
+        "jobs",
+        "Suspend a job",
+        "What runs is stopped, with its grace, to start anew once the job is resumed; this counts as no "
+        "failure. What waits is not started. Suspending it again changes nothing.",
+        {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "suspended_by": "alice"})},
+        errors=(404, 409),
+        params=(JOB_ID,),
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/{job_id}/resume",
+        resume,
+        CHANGE_JOB,
+        "jobs",
+        "Resume a job that is suspended",
+        "It goes on: its tasks wait again where they stood in line.",
+        {200: Answer("The job.", JobOut, JOB_EXAMPLE)},
+        errors=(404, 409),
+        params=(JOB_ID,),
+    ),
+)

@@ -1,0 +1,94 @@
+"""A job's fields about many tasks and their failures, under the names people use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tgpu.cli.exits import UsageError
+from tgpu.domain import quantities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_MOST = 2**31 - 1
+MODES = ("Indexed", "NonIndexed")
+
+
+def _array(name: str, value: object) -> str:
+    """Read here already, so that what is wrong is told with the name that was written."""
+    from tgpu.domain.index_set import parse_array  # noqa: PLC0415  only who uses it
+
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise UsageError(f"{name} must be indices, such as 0-999%50; got {value!r}")
+    parse_array(name, str(value))
+    return str(value)
+
+
+def _number(low: int) -> Callable[[str, object], int]:
+    def convert(name: str, value: object) -> int:
+        text = str(value).strip()
+        is_number = text.isascii() and text.isdigit() and not isinstance(value, bool)
+        if not is_number or not low <= int(text) <= _MOST:
+            more = "; 0 suspends the job" if low == 0 and "parallelism" in name else ""
+            raise UsageError(f"{name} must be a whole number, {low} or more; got {value!r}{more}")
+        return int(text)
+
+    return convert
+
+
+def _mode(name: str, value: object) -> str:
+    if value not in MODES:
+        raise UsageError(f"{name} must be {' or '.join(MODES)}; got {value!r}")
+    return str(value)
+
+
+def _seconds(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{name} must be a duration such as 2h; got {value!r}")
+    return quantities.seconds(name, str(value))
+
+
+def _rules(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
+        raise UsageError(
+            f"{name} must be a list of rules, each with an action (count, ignore, fail-index, fail-job) and "
+            f"exit_codes, not_exit_codes, signals or causes; got {value!r}"
+        )
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false; got {value!r}")
+    return value
+
+
+SERIES_FIELDS: dict[str, Callable[[str, Any], object]] = {
+    "array": _array,
+    "completions": _number(1),
+    "parallelism": _number(0),
+    "completion_mode": _mode,
+    "retries": _number(0),
+    "backoff_limit": _number(0),
+    "backoff_limit_per_index": _number(0),
+    "max_failures": _number(0),
+    "failure_rules": _rules,
+    "active_deadline_s": _seconds,
+    "ttl_after_finished_s": _seconds,
+    "suspend": _flag,
+}
+SERIES_ALIASES = {"active_deadline": "active_deadline_s", "ttl_after_finished": "ttl_after_finished_s"}
+SERIES_FRIENDLY = {"active_deadline_s": "active_deadline", "ttl_after_finished_s": "ttl_after_finished"}
+SERIES_FLAGS = (
+    ("--array", "array", "LIST[%N]", "a task for each index, such as 0-999%%50: N of them at once"),
+    ("--completions", "completions", "N", "so many tasks must succeed"),
+    ("--parallelism", "parallelism", "N", "so many at once (1); without --completions they share a queue"),
+    ("--completion-mode", "completion_mode", "MODE", "Indexed: each has JOB_COMPLETION_INDEX; or NonIndexed"),
+    ("--retries", "retries", "N", "try a failure again so often, each index of an array by itself"),
+    ("--backoff-limit", "backoff_limit", "N", "the same of all tasks together; then the job has failed"),
+    ("--backoff-limit-per-index", "backoff_limit_per_index", "N", "the same of each index"),
+    ("--max-failures", "max_failures", "N", "stop the others once more than N tasks have failed"),
+    ("--active-deadline", "active_deadline", "DURATION", "so long after its submission it must be over"),
+)
+SERIES_SWITCHES = (("--suspend", "suspend", "start nothing of it until `tgpu resume`"),)

@@ -1,0 +1,1 @@
+"""Slurm's commands: `sbatch`, `squeue`, `scancel`, `sinfo`, `sacct`, `srun` and `scontrol`."""

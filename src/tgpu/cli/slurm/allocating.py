@@ -1,0 +1,66 @@
+"""`srun` outside of a job: a job of its own, whose output is shown and whose exit code is srun's."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from tgpu.cli import detach_keys, outcome
+from tgpu.cli.running import to_its_end
+from tgpu.cli.screen import note
+from tgpu.cli.slurm import preparing
+from tgpu.cli.slurm.main import warn
+from tgpu.client import Client
+from tgpu.dialects.slurm.flag_table import BY_NAME
+from tgpu.dialects.slurm.step_flag_table import STEP_FLAGS
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KEYS = "ctrl-p,ctrl-q"
+_OF_STEPS = frozenset(flag.name for flag in STEP_FLAGS) | {"wait"}
+_AT_ONCE_S = 1
+
+
+def run(options: Sequence[str], said: dict[str, str | None], words: Sequence[str]) -> int:
+    pty = "pty" in said
+    job = preparing.prepared(
+        preparing.Source(words[0].rpartition("/")[2], "", _script(options, words)), [], [], _shared(said),
+        directives=False,
+    )  # fmt: skip
+    fields = job.fields
+    if job.layout.tasks == 1:  # which needs no step
+        fields["command"] = list(words)
+    if "output" not in said:
+        fields.pop("output", None)  # it is shown here
+    if pty:
+        fields["pty"] = True
+        fields["env"].setdefault("TERM", "xterm")
+    if "immediate" in said:
+        text = said["immediate"] or ""
+        fields["max_wait_s"] = int(text) if text.isdigit() and int(text) else _AT_ONCE_S
+    quiet = "quiet" in said
+    for text in [] if quiet else job.warnings:
+        warn("srun", text)
+    with Client() as client:
+        job_id = int(client.submit(**fields)["job_id"])
+        keys = detach_keys.parse(_KEYS) if pty else None
+        ended = to_its_end(client, job_id, keys=keys, quiet=quiet, first_only=True)
+    if ended is None:
+        return 0
+    if ended["status"] != "completed" and not quiet:
+        note(f"job {job_id} {outcome.in_words(ended)}")
+    return outcome.exit_status(ended)
+
+
+def _shared(said: dict[str, str | None]) -> list[tuple[str, str | None]]:
+    """What describes the job, and not the step in it."""
+    return [(name, value) for name, value in said.items() if name not in _OF_STEPS and name in BY_NAME]
+
+
+def _script(options: Sequence[str], words: Sequence[str]) -> str:
+    """Of a job of several tasks: `srun` inside of it."""
+    kept = [word for word in options if word not in ("-Q", "--quiet")]
+    program = "import sys; from tgpu.cli.slurm.main import main; sys.exit(main('srun'))"
+    return f"#!/bin/sh\nexec {shlex.join([sys.executable, '-P', '-c', program, *kept, *words])}\n"

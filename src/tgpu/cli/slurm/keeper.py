@@ -1,0 +1,100 @@
+"""On every other node of a job on several: carries out its tasks of the steps that the script asks for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from threading import Lock, Thread
+
+from tgpu.cli.slurm import step_wire
+from tgpu.cli.slurm.local_tasks import LocalTasks
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+_PATIENCE_S = 120.0
+_PAUSE_S = 0.1
+_LOOK_S = 0.02
+_OF_NODES = ("CUDA_VISIBLE_DEVICES", "SLURMD_NODENAME", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "HOSTNAME",
+             "SLURM_TOPOLOGY_ADDR", "TGPU_TASK_INDEX", "TMPDIR", "TGPU_CHECKPOINT_DIR")  # fmt: skip
+"""What is this node's own, whatever the script has."""
+
+
+def main() -> None:
+    """Until the first node is gone: with its script the job is over."""
+    key, address = step_wire.key_of(os.environ), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    lines = _called(address, key)
+    while (asked := step_wire.read_line(lines)) is not None:
+        Thread(target=_carry_out, args=(address, key, str(asked["open"])), daemon=True).start()
+    sys.exit(0)
+
+
+def _called(address: tuple[str, int], key: bytes) -> BinaryIO:
+    """The desk may not be there yet: all start at the same time."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return step_wire.call(address, key, {"node": int(os.environ["NODE_RANK"])})[1]
+        except OSError as error:
+            if time.monotonic() > deadline:
+                sys.exit(f"the job's first node cannot be reached at {address[0]}:{address[1]}: {error}")
+            time.sleep(_PAUSE_S)
+
+
+def _carry_out(address: tuple[str, int], key: bytes, ticket: str) -> None:
+    sock, lines = step_wire.call(address, key, {"ticket": ticket})
+    asked = step_wire.read_line(lines)
+    if asked is not None:
+        _Step(sock, lines).run(asked)
+    sock.shutdown(socket.SHUT_RDWR)  # whoever still reads from it hears that it is over
+    sock.close()
+
+
+class _Step:
+    def __init__(self, sock: socket.socket, lines: BinaryIO) -> None:
+        self._sock, self._lines, self._lock = sock, lines, Lock()
+        self._tasks = LocalTasks(self._tell)
+
+    def run(self, asked: dict[str, Any]) -> None:
+        own = {name: os.environ[name] for name in _OF_NODES if name in os.environ}
+        cwd = str(asked["cwd"])
+        for task in asked["tasks"]:
+            env = {**asked["env"], **own, **task["env"]}
+            if asked["gpus_per_task"] is not None:
+                from tgpu.dialects.slurm.step_plan import devices_of  # noqa: PLC0415  only who has some
+
+                visible = own.get("CUDA_VISIBLE_DEVICES", "")
+                env["CUDA_VISIBLE_DEVICES"] = devices_of(task["local"], visible, asked["gpus_per_task"])
+            self._tasks.start(task["rank"], asked["argv"], env, cwd, {})
+        for rank, (code, why) in self._tasks.failed.items():
+            self._tell(rank, "stderr", f"{why}\n".encode())
+            self._send(step_wire.frame(step_wire.END, rank, code=code))
+        self._tasks.read()
+        Thread(target=self._listen, daemon=True).start()
+        while self._tasks.live:
+            for rank, code in self._tasks.ended():
+                self._send(step_wire.frame(step_wire.END, rank, code=code))
+            time.sleep(_LOOK_S)
+
+    def _listen(self) -> None:
+        """Signals; and if `srun` is gone, so is the step."""
+        try:
+            while (said := step_wire.read_line(self._lines)) is not None:
+                self._tasks.send(int(said["signal"]))
+        except (OSError, ValueError):
+            pass
+        self._tasks.send(signal.SIGKILL)
+
+    def _tell(self, rank: int, stream: str, data: bytes) -> None:
+        self._send(step_wire.frame(step_wire.STREAMS[stream], rank, data))
+
+    def _send(self, data: bytes) -> None:
+        try:
+            with self._lock:
+                self._sock.sendall(data)
+        except OSError:
+            self._tasks.send(signal.SIGKILL)

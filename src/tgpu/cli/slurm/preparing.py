@@ -1,0 +1,147 @@
+"""A job in Slurm's words made ready for tgpu: the script, what is said about it, and where it is said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from tgpu.client import Client
+from tgpu.client.surroundings import exported
+from tgpu.dialects.slurm import exporting, hosts, launching, script
+from tgpu.dialects.slurm.given import gathered
+from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.translation import Around, translated
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tgpu.dialects.slurm.given import Given
+    from tgpu.dialects.slurm.layout import Layout
+
+
+class Source:
+    """A script: what it is called, where it is (if it is a file), and what is in it."""
+
+    def __init__(self, name: str, path: str, text: str, typed: str = "") -> None:
+        """`typed`: as whoever has to be told of a mistake in it calls it."""
+        self.name, self.path, self.text, self.typed = name, path, text, typed or name
+
+    @classmethod
+    def of_file(cls, path: Path) -> Source:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise SlurmError(f"Unable to open file {path}: {error.strerror}") from None
+        return cls(path.name, str(path.absolute()), script.text_of(str(path), data), str(path))
+
+
+class Prepared:
+    """The API's fields, and what was said to make them."""
+
+    def __init__(self, fields: dict[str, Any], given: Given, layout: Layout, warnings: list[str]) -> None:
+        self.fields, self.given, self.layout, self.warnings = fields, given, layout, warnings
+
+
+def prepared(
+    source: Source,
+    arguments: Sequence[str],
+    words: Sequence[str],
+    more: Sequence[tuple[str, str | None]] = (),
+    *,
+    directives: bool = True,
+) -> Prepared:
+    """`words`: options of the command line; `more`: others of it, by name."""
+    lines = script.directives(source.typed, source.text) if directives else []
+    given, _ = gathered(lines, os.environ, words)
+    for name, value in more:
+        given.say(name, value, "command line")
+    _read_nodefile(given)
+    made = translated(given, _around(given))
+    fields = made.fields
+    fields["command"] = launching.command(
+        source.text, arguments, stdin=_stdin(given), nodes=made.layout.nodes, python=sys.executable
+    )
+    fields["env"] = _environment(given)
+    if made.layout.nodes > 1:  # with which its nodes know each other
+        fields["env"]["TGPU_STEP_KEY"] = os.urandom(16).hex()
+    fields["cwd"] = str(Path(here(), given.get("chdir") or ""))
+    fields["submit_host"] = os.uname().nodename
+    fields.setdefault("name", source.name)
+    kept: dict[str, str] = fields["annotations"]
+    kept |= {"submit-dir": here(), "submit-host": os.uname().nodename}
+    if source.path:
+        kept["script"] = source.path
+    return Prepared(fields, given, made.layout, made.warnings)
+
+
+def found(name: str, chdir: str | None) -> Path:
+    """Where a script of this name is: here, or along PATH."""
+    at = Path(chdir or "", name)
+    if name.startswith(("/", ".")) or at.is_file():
+        return at
+    for folder in os.environ.get("PATH", "").split(":"):
+        if folder and Path(folder, name).is_file():
+            return Path(folder, name)
+    return at
+
+
+def here() -> str:
+    """As the shell names it."""
+    said = os.environ.get("PWD", "")
+    try:
+        physical = os.getcwd()  # noqa: PTH109  as a string
+        return said if said.startswith("/") and os.path.samefile(said, physical) else physical  # noqa: PTH121
+    except OSError:
+        raise SlurmError("the current directory is gone: say --chdir=DIR") from None
+
+
+def _around(given: Given) -> Around:
+    """Asks only if it matters which pools and tenants there are."""
+    pools = tenants = None
+    if given.has("partition") or given.has("account"):
+        with Client() as client:
+            if given.has("partition"):
+                pools = sorted({str(node["pool"]) for node in client.nodes()})
+            if given.has("account"):
+                tenants = [str(tenant["tenant_id"]) for tenant in client.tenants()]
+    return Around(lambda: datetime.now().astimezone(), pools, tenants)
+
+
+def _environment(given: Given) -> dict[str, str]:
+    env = exporting.environment(given.get("export"), os.environ, exported)
+    if (path := given.get("export-file")) is not None:
+        if path.isdigit():
+            raise given.refuse("export-file", f"must be a file, not a descriptor; got {path}")
+        try:
+            env |= exporting.of_file(Path(path).read_bytes())
+        except OSError as error:
+            raise given.refuse("export-file", f"cannot be read: {path}: {error.strerror}") from None
+        except SlurmError as error:
+            raise error.at(given.where("export-file")) from None
+    return env
+
+
+def _stdin(given: Given) -> str:
+    text = given.get("input") or ""
+    if "%" in text:
+        raise given.refuse("input", f"must name one file, without %; got {text!r}")
+    return "" if text == "/dev/null" else text
+
+
+def _read_nodefile(given: Given) -> None:
+    """A file of nodes, one on each line, is a list of them; and so is what names a path."""
+    for name in ("nodefile", "nodelist", "exclude"):
+        text = given.get(name)
+        if text is None or (name != "nodefile" and "/" not in text):
+            continue
+        try:
+            lines = Path(text).read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError):
+            raise given.refuse(name, f"cannot be read: {text}") from None
+        target = "exclude" if name == "exclude" else "nodelist"
+        given.say(target, ",".join(host for line in lines for host in hosts.expanded(f"--{name}", line)),
+                  given.where(name))  # fmt: skip

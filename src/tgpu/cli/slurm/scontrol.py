@@ -1,0 +1,260 @@
+"""`scontrol`: shows jobs, nodes and partitions, and changes jobs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+
+from tgpu.cli.slurm import looking
+from tgpu.cli.slurm.main import VERSION
+from tgpu.client import Client, TgpuError
+from tgpu.dialects.slurm import durations, hosts, launching, moments, pages, sizes
+from tgpu.dialects.slurm.options import named
+from tgpu.dialects.slurm.refusal import SlurmError
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_OPTIONS = named(
+    values="clusters,M uid,u",
+    flags=(
+        "all,a details,d help,h hide oneliner,o quiet,Q usage verbose,v "
+        "version,V federation,F future local sibling"
+    ),
+)
+_LIVE = "pending,preempted,scheduled,running"
+_NOT_FOUND = 404
+
+
+def main(argv: list[str]) -> int:
+    given, words = _OPTIONS.read(argv, mixed=True)
+    options = dict(given)
+    if {"help", "usage"} & options.keys():
+        print(f"Usage: scontrol [OPTIONS] COMMAND, one of {', '.join(sorted(_COMMANDS))}; see docs/slurm.md")
+        return 0
+    if "version" in options or words[:1] == ["version"]:
+        print(VERSION)
+        return 0
+    if not words:
+        raise SlurmError(f"say what to do: {', '.join(sorted(_COMMANDS))}")
+    command = _one_of("command", words[0].lower(), list(_COMMANDS))
+    return _COMMANDS[command](words[1:], "oneliner" in options)
+
+
+def _one_of(what: str, word: str, known: list[str]) -> str:
+    """By its name, or the beginning of it if only one begins like that."""
+    if word in known:
+        return word
+    near = [name for name in known if word and name.startswith(word)]
+    if len(near) != 1:
+        raise SlurmError(f"{word!r} is no {what} here; there are {', '.join(sorted(known))}")
+    return near[0]
+
+
+def _show(words: list[str], one_line: bool) -> int:
+    if not words:
+        raise SlurmError(f"say what to show: {', '.join(_SHOWN)}")
+    kind, equals, name = words[0].partition("=")
+    names = ([name] if equals else []) + words[1:]
+    _SHOWN[_one_of("thing to show", kind.lower(), list(_SHOWN))](names, one_line)
+    return 0
+
+
+def _show_jobs(names: list[str], one_line: bool) -> None:
+    with Client() as client:
+        if not names:
+            records = list(looking.records(client, client.jobs(status=_LIVE), first=looking.heads(client)))
+            if not records:
+                print("No jobs in the system")
+        else:
+            wanted = looking.Wanted("job", ",".join(names))
+            jobs = [_job(client, job_id) for job_id in wanted.indices]
+            first = looking.heads(client) if any(job["status"] == "pending" for job in jobs) else ()
+            found = looking.records(client, jobs, first=first, over=True)
+            records = [record for record in found if wanted.takes(record)]
+    for record in records:
+        print(pages.job_page(record, one_line=one_line))
+
+
+def _job(client: Client, job_id: int) -> dict[str, Any]:
+    try:
+        return client.job(job_id)
+    except TgpuError as error:
+        if error.status == _NOT_FOUND:
+            raise SlurmError("slurm_load_jobs error: Invalid job id specified") from None
+        raise
+
+
+def _show_nodes(names: list[str], one_line: bool) -> None:
+    with Client() as client:
+        nodes = client.nodes()
+    wanted = hosts.expanded("node", ",".join(names)) if names else [node["node_id"] for node in nodes]
+    by_name = {node["node_id"]: node for node in nodes}
+    for name in wanted:
+        if name not in by_name:
+            raise SlurmError(f"Node {name} not found")
+        print(pages.node_page(by_name[name], one_line=one_line))
+
+
+def _show_partitions(names: list[str], one_line: bool) -> None:
+    with Client() as client:
+        parts = {part.pool: part for part in pages.parts_of(client.nodes())}
+    for name in names or parts:
+        if name not in parts:
+            raise SlurmError(f"Partition {name} not found")
+        print(pages.partition_page(parts[name], one_line=one_line))
+
+
+def _show_hostnames(names: list[str], _one_line: bool) -> None:
+    text = ",".join(names) or os.environ.get("SLURM_JOB_NODELIST", "")
+    if not text:
+        raise SlurmError("say which hosts, such as n[1-3]; SLURM_JOB_NODELIST is not set")
+    for host in hosts.expanded("hostnames", text):
+        print(host)
+
+
+def _show_hostlist(names: list[str], _one_line: bool) -> None:
+    print(hosts.compressed(hosts.expanded("hostlist", ",".join(names))))
+
+
+_SHOWN: dict[str, Callable[[list[str], bool], None]] = {
+    "job": _show_jobs,
+    "jobs": _show_jobs,
+    "jobid": _show_jobs,
+    "node": _show_nodes,
+    "nodes": _show_nodes,
+    "partition": _show_partitions,
+    "partitions": _show_partitions,
+    "hostnames": _show_hostnames,
+    "hostlist": _show_hostlist,
+    "hostlistsorted": _show_hostlist,
+}
+
+
+def _each(words: list[str], path: str) -> int:
+    """Asks for the same of every job named: `42`, `42,43`, `42_7`, `name=train`."""
+    if not words:
+        raise SlurmError("say which job, such as 42 or 42_7")
+    with Client() as client:
+        for job_id, indices in looking.Wanted(path, ",".join(_by_name(client, words))).indices.items():
+            body = {} if indices is None else {"indices": ",".join(map(str, sorted(indices)))}
+            client.session.call("POST", f"/jobs/{job_id}/{path}", body=body)
+    return 0
+
+
+def _by_name(client: Client, words: list[str]) -> list[str]:
+    found: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key.lower() in ("name", "jobname"):
+            jobs = client.jobs(status=_LIVE, user="me", name=value)
+            found += [str(job["job_id"]) for job in jobs if job["name"] == value]
+        else:
+            found.append(value if equals else word)
+    return found
+
+
+def _requeue(words: list[str], _one_line: bool) -> int:
+    """What runs is stopped and waits again. What is over is tried again by a job of its own."""
+    if not words:
+        raise SlurmError("say which job, such as 42 or 42_7")
+    with Client() as client:
+        for job_id, indices in looking.Wanted("requeue", ",".join(_by_name(client, words))).indices.items():
+            if _job(client, job_id).get("gang"):  # which waits again as a whole
+                client.session.call("POST", f"/jobs/{job_id}/suspend", body={})
+                client.session.call("POST", f"/jobs/{job_id}/resume", body={})
+                continue
+            body = {} if indices is None else {"indices": ",".join(map(str, sorted(indices)))}
+            answer = client.session.call("POST", f"/jobs/{job_id}/retry", body=body)
+            if answer.get("job_id") is not None:
+                print(f"job {job_id} was over: it is tried again as job {answer['job_id']}", file=sys.stderr)
+    return 0
+
+
+def _update(words: list[str], _one_line: bool) -> int:
+    job_id, fields = "", {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise SlurmError(f"update takes KEY=VALUE, such as JobId=42 TimeLimit=2:00:00; got {word!r}")
+        name = key.lower()
+        if name in ("jobid", "job"):
+            job_id = value
+        elif name in _CHANGES:
+            field, read = _CHANGES[name]
+            fields[field] = read(key, value)
+        else:
+            raise SlurmError(f"{key} cannot be changed; what can: {', '.join(sorted(_CHANGES))}")
+    if not job_id.isdigit():
+        raise SlurmError(f"say which job, by its number: JobId=42; got {job_id!r}")
+    if not fields:
+        raise SlurmError("say what to change, such as TimeLimit=2:00:00")
+    with Client() as client:
+        client.session.call("PATCH", f"/jobs/{job_id}", body=fields)
+    return 0
+
+
+def _number(key: str, value: str) -> int:
+    if not value.removeprefix("-").isdecimal():
+        raise SlurmError(f"{key} must be a whole number; got {value!r}")
+    return int(value)
+
+
+def _moment(key: str, value: str) -> str:
+    return moments.rfc3339(moments.moment(key, value, datetime.now().astimezone()))
+
+
+_CHANGES: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "timelimit": ("time_limit_s", durations.time_limit_s),
+    "priority": ("priority", _number),
+    "nice": ("priority", lambda key, value: -_number(key, value)),
+    "jobname": ("name", lambda _, value: value),
+    "name": ("name", lambda _, value: value),
+    "starttime": ("begin_at", _moment),
+    "eligibletime": ("begin_at", _moment),
+    "deadline": ("deadline_at", _moment),
+    "partition": ("pool", lambda _, value: value),
+    "minmemorynode": ("mem_request_mb", sizes.mebibytes),
+}
+
+
+def _ping(_words: list[str], _one_line: bool) -> int:
+    with Client() as client:
+        client.stats()
+        print(f"Slurmctld(primary) at {client.session.address} is UP")
+    return 0
+
+
+def _write(words: list[str], _one_line: bool) -> int:
+    """`write batch_script 42 [FILE|-]`"""
+    if len(words) < 2 or words[0].lower() != "batch_script":  # noqa: PLR2004
+        raise SlurmError("what can be written is `write batch_script JOB [FILE]`")
+    with Client() as client:
+        text = launching.script_of(_job(client, int(words[1]) if words[1].isdigit() else 0)["command"])
+    if text is None:
+        raise SlurmError(f"job {words[1]} has no script")
+    target = words[2] if len(words) > 2 else f"slurm-{words[1]}.sh"  # noqa: PLR2004
+    if target == "-":
+        sys.stdout.write(text)
+        return 0
+    with open(target, "w", encoding="utf-8") as file:  # noqa: PTH123  as the shell has it
+        file.write(text)
+    print(f"batch script for job {words[1]} written to {target}")
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[list[str], bool], int]] = {
+    "show": _show,
+    "hold": lambda words, _: _each(words, "hold"),
+    "uhold": lambda words, _: _each(words, "hold"),
+    "release": lambda words, _: _each(words, "release"),
+    "requeue": _requeue,
+    "suspend": lambda words, _: _each(words, "suspend"),
+    "resume": lambda words, _: _each(words, "resume"),
+    "update": _update,
+    "ping": _ping,
+    "write": _write,
+}

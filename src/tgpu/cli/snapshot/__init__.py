@@ -1,0 +1,1 @@
+"""Copies of the code that jobs run, made when they are submitted."""

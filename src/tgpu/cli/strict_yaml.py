@@ -1,0 +1,93 @@
+"""YAML from anywhere, as plain data: it can neither run code, nor fill the memory, nor mean two things."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST_DEPTH = 64
+_TAG = "tag:yaml.org,2002:"
+_TEXT = f"{_TAG}str"
+_NUMBERS = frozenset({f"{_TAG}int", f"{_TAG}float"})
+_TEXT_HERE = frozenset({f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}yaml"})
+_PLAIN = frozenset({_TEXT, *_NUMBERS, f"{_TAG}bool", f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
+_MERGE = f"{_TAG}merge"
+_LONGEST_SHOWN = 80
+_WHICH_TEXT = re.compile(r'\s+in "<[^>]*>", position \d+$')
+
+
+class BadYamlError(ValueError):
+    """What is wrong with the text, in one line."""
+
+
+def documents(text: str) -> list[Any]:
+    """Every document of the text; an empty one is None. Raises BadYamlError."""
+    try:
+        # _StrictLoader is a SafeLoader: it builds nothing but plain data.
+        return list(yaml.load_all(text, Loader=_StrictLoader))
+    except yaml.YAMLError as error:
+        raise BadYamlError(_one_line(error, text)) from None
+    except RecursionError:
+        raise BadYamlError("it is nested too deeply") from None
+    except ValueError:  # such as a number of thousands of digits
+        raise BadYamlError("a value looks like a number and is none: put quotes around it") from None
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Plain data only, no aliases (a few lines of them can unfold to gigabytes), no key twice.
+
+    Dates and times of day stay the text that they are: `16:00` is not the number 960.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:  # noqa: ANN401  as PyYAML has it
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        if tag in _TEXT_HERE or (tag in _NUMBERS and ":" in value):
+            return _TEXT
+        return tag
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise _wrong("aliases (*name) are not allowed here", event)
+        if self._depth == _MOST_DEPTH:
+            raise _wrong(f"it is nested too deeply: {_MOST_DEPTH} levels are possible", event)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node is not None and node.tag == _MERGE:
+            raise _wrong("merging (<<) is not allowed here: write it out", node)
+        if node is not None and node.tag not in _PLAIN:
+            raise _wrong(f"the tag {node.tag[:_LONGEST_SHOWN]!r} is not allowed here: leave it out", node)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _wrong("a key must be a word, not a list or a mapping", key)
+            if key.value in seen:
+                raise _wrong(f"key {key.value[:_LONGEST_SHOWN]!r} is given twice", key)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _wrong(problem: str, at: yaml.Node | yaml.Event) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(None, None, problem, at.start_mark)  # type: ignore[arg-type]  # a mark, of Python's loader
+
+
+def _one_line(error: yaml.YAMLError, text: str) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or _WHICH_TEXT.sub("", str(error))
+    if mark is not None and text[mark.index : mark.index + 1] == "\t":
+        problem = "a tab cannot stand here: indent with spaces"
+    line = f" (line {mark.line + 1})" if mark is not None else ""
+    return f"{' '.join(problem.split())}{line}"

@@ -1,0 +1,83 @@
+"""The client's calls about nodes, servers and what they are set to."""
+
+from __future__ import annotations
+
+from tgpu.client.calls import Calls
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class ClusterCalls(Calls):
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._list("/nodes", "nodes")
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        """One of them, with what is on it."""
+        return self._dict("GET", f"/nodes/{node_id}")
+
+    def drain_nodes(
+        self, nodes: Sequence[str] = (), *, where: Sequence[str] = (), reason: str = ""
+    ) -> list[str]:
+        """Nothing new starts on these nodes: by name, or all whose labels satisfy the rules."""
+        body = {"nodes": list(nodes), "where": list(where), "reason": reason}
+        return list(self._dict("POST", "/nodes/drain", body=body)["nodes"])
+
+    def undrain_nodes(self, nodes: Sequence[str] = (), *, where: Sequence[str] = ()) -> list[str]:
+        body = {"nodes": list(nodes), "where": list(where)}
+        return list(self._dict("POST", "/nodes/undrain", body=body)["nodes"])
+
+    def remove_nodes(self, nodes: Sequence[str]) -> list[str]:
+        """Forgets nodes that are away and hold nothing; they would have to join anew."""
+        return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)}, once=True)["nodes"])
+
+    def windows(self) -> list[dict[str, Any]]:
+        return self._list("/windows", "windows")
+
+    def create_window(self, /, **fields: object) -> dict[str, Any]:
+        return self._dict("POST", "/windows", body=fields)
+
+    def cancel_window(self, window_id: str) -> None:
+        self._dict("DELETE", f"/windows/{window_id}")
+
+    def queues(self) -> list[dict[str, Any]]:
+        return self._list("/queues", "queues")
+
+    def stats(self) -> dict[str, Any]:
+        return self._dict("GET", "/stats")
+
+    def cluster(self) -> dict[str, Any]:
+        """Its store, its servers, and who leads."""
+        return self._dict("GET", "/cluster")
+
+    def settings(self) -> list[dict[str, Any]]:
+        """What the server was started with; only for administrators."""
+        return self._list("/settings", "settings")
+
+    def join_tokens(self) -> list[dict[str, Any]]:
+        return self._list("/join-tokens", "join_tokens")
+
+    def create_join_token(self, /, **fields: object) -> dict[str, Any]:
+        """The answer holds the token itself, this once."""
+        return self._dict("POST", "/join-tokens", body=fields, once=True)
+
+    def revoke_join_token(self, token_id: str) -> dict[str, Any]:
+        return self._dict("DELETE", f"/join-tokens/{token_id}")
+
+    def authority(self) -> str:
+        """The certificate (PEM) by which the cluster's servers are known."""
+        return self._text("/ca.pem")
+
+    def health(self) -> dict[str, Any]:
+        """Whether the server is well. Raises TgpuError 503 if it is not."""
+        return self._dict("GET", "/healthz")
+
+    def metrics(self) -> str:
+        """Figures of the server, as Prometheus reads them."""
+        return self._text("/metrics")
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of the server's API."""
+        return self._dict("GET", "/openapi.json")

@@ -1,0 +1,211 @@
+"""Jobs of many tasks as a whole: they grow as their tasks end, fail together, and are suspended and resumed.
+
+A series is given rows for as many tasks as can be used: between `FEW` and `MANY` of them wait, and no more
+are live than may run at once. Who ends and who comes instead are in one transaction.
+"""
+
+from dataclasses import replace
+
+from tgpu.control import wishes
+from tgpu.control.series_book import End, Entry, SeriesBook
+from tgpu.control.turn import Turn
+from tgpu.core.picture import Picture
+from tgpu.core.placed import Placed
+from tgpu.domain.ids import TaskId
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening, Status
+from tgpu.domain.needs import NeedKind
+from tgpu.domain.quantities import time_in_words
+from tgpu.store.port import Changes, Receipt, StopOrdered, TaskClosed, World
+from tgpu.store.series_port import Dropped, Grown
+
+FEW = 64
+MANY = 512
+LOOK_MS = 500
+HUNGRY_MS = 1000
+"""Of a series that a quota had no room for: it asks again after this, or when one of its tasks ends."""
+_ENDS = {
+    Happening.SUCCEEDED: Status.COMPLETED,
+    Happening.FAILED: Status.FAILED,
+    Happening.CANCELLED: Status.CANCELLED,
+}
+
+
+def begin(picture: Picture, world: World) -> SeriesBook:
+    """The book of a new term."""
+    book = SeriesBook()
+    book.begin(world.series, world.tasks)
+    for placed in picture.placed.values():
+        timing = placed.task.timing
+        if timing is not None and timing.suspended_by is not None:
+            book.owed.append((placed.attempt_id, Cause.SUSPENDED, timing.suspended_by))
+    for job_id, task_index, by in world.restarts:
+        if (named := picture.placed.get(TaskId(job_id, task_index))) is not None:
+            book.owed.append((named.attempt_id, Cause.RESTARTED, by))
+    return book
+
+
+def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
+    """What users want of some tasks of their jobs, or of all that run."""
+    book = turn.series
+    for asked in changes.cancels:
+        book.end(asked.job_id, End(Cause.CANCELLED, f"cancelled by {asked.by}"))
+    for task in changes.altered if book else ():
+        if (entry := book.get(task.task_id.job_id)) is not None and entry.job.timing != task.timing:
+            entry.job = replace(entry.job, timing=task.timing)
+            book.touched.add(entry.job.job_id)
+    for some in changes.tasks_cancelled:
+        for task_id in book.tasks_of(some.job_id, 0):
+            if task_id.task_index in some.positions:
+                wishes.cancel(picture, task_id, some.by, turn, now=some.now)
+        book.touched.add(some.job_id)
+    for job_id, task_index, by in changes.restarts:
+        if (placed := picture.placed.get(TaskId(job_id, task_index))) is not None:
+            stop(picture, placed, Cause.RESTARTED, by, turn)
+    if changes.suspended:
+        _suspend(picture, set(changes.suspended), turn)
+
+
+def _suspend(picture: Picture, jobs: set[int], turn: Turn) -> None:
+    """What runs of them is stopped; what waits was parked already."""
+    for placed in [each for each in picture.placed.values() if each.task.task_id.job_id in jobs]:
+        timing = placed.task.timing
+        if timing is not None and timing.suspended_by is not None:
+            stop(picture, placed, Cause.SUSPENDED, timing.suspended_by, turn)
+
+
+def stop(picture: Picture, placed: Placed, cause: Cause, by: str, turn: Turn) -> None:
+    if placed.state is not AttemptState.STOPPING:
+        placed.stop_detail = f"by {by}" if cause in (Cause.SUSPENDED, Cause.RESTARTED) else by
+        picture.stopping(placed, cause)
+        turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, cause, by))
+
+
+def settle(picture: Picture, turn: Turn) -> None:
+    """After all that happened in this turn: who is over, who fails as a whole, and who grows."""
+    book = turn.series
+    while book.owed:
+        attempt_id, cause, by = book.owed.pop()
+        if (placed := picture.live(attempt_id)) is not None:
+            stop(picture, placed, cause, by, turn)
+    if not book:
+        return
+    _note_ends(turn)
+    if picture.now_ms >= book.look_ms:
+        _look_at_the_clock(picture, book)
+    for job_id in sorted(book.touched):
+        if (touched := book.get(job_id)) is not None:
+            _settle_one(picture, touched, turn)
+    book.touched.clear()
+
+
+def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
+    """Now and then: there may be many, and few of them are due."""
+    book.look_ms = picture.now_ms + LOOK_MS
+    for entry in book:
+        deadline_ms = entry.deadline_ms
+        if deadline_ms is not None and deadline_ms <= picture.now_ms and entry.end is None:
+            allowed = time_in_words(entry.job.spec.active_deadline_s or 0)
+            book.end(entry.job.job_id, End(Cause.DEADLINE, f"was not over {allowed} after it began to wait"))
+        elif entry.hungry_ms is not None and entry.hungry_ms <= picture.now_ms:
+            book.touched.add(entry.job.job_id)
+
+
+def _note_ends(turn: Turn) -> None:
+    book, batch = turn.series, turn.batch
+    for ended in batch.ended:
+        status = _ENDS.get(ended.happening)
+        if status is not None:
+            book.is_over(ended.attempt_id.task_id, status)
+        elif book.get(ended.attempt_id.job_id) is not None:
+            book.touched.add(ended.attempt_id.job_id)
+    for closed in batch.closed:
+        book.is_over(closed.task_id, _ENDS[closed.happening])
+    for lost in batch.lost:
+        if not lost.requeue:
+            book.is_over(lost.attempt_id.task_id, Status.FAILED)
+
+
+def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
+    retries = entry.retries
+    most = None if retries is None else retries.max_failures
+    if most is not None and entry.failed > most and entry.end is None:
+        words = f"{entry.failed} tasks have failed, and max_failures allows {most}"
+        entry.end = End(Cause.JOB_FAILED, words)
+    if entry.end is not None:
+        _end(picture, entry, entry.end, turn)
+    elif entry.is_done:
+        done = End(Cause.JOB_DONE, "another task has finished the work")
+        _close_waiting(picture, entry, done, turn)
+        _drop(entry, done, turn)
+    else:
+        _grow(picture, entry, turn)
+    if not entry.live and not entry.unborn:
+        turn.series.forget(entry.job.job_id)
+
+
+def _end(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
+    """What waits is closed, what runs is stopped, and what has no row never gets one."""
+    if end.cause is not Cause.CANCELLED:  # whom users cancel is told so by itself
+        _close_waiting(picture, entry, end, turn)
+        for task_id in sorted(entry.live):
+            if (placed := picture.placed.get(task_id)) is not None:
+                stop(picture, placed, end.cause, end.detail, turn)
+    _drop(entry, end, turn)
+
+
+def _drop(entry: Entry, end: End, turn: Turn) -> None:
+    if entry.unborn:
+        turn.batch.dropped.append(Dropped(entry.job.job_id, end.cause, end.detail))
+        entry.dropped = True
+
+
+def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
+    happening = Happening.FAILED if end.cause is Cause.DEADLINE else Happening.CANCELLED
+    for task_id in sorted(entry.live):
+        if wishes.take_out(picture, task_id):
+            turn.batch.closed.append(TaskClosed(task_id, happening, end.cause, end.detail))
+            entry.live.discard(task_id)
+
+
+def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
+    series, timing = entry.job.spec.series, entry.job.timing
+    entry.hungry_ms = None
+    if series is None or not entry.unborn:
+        return
+    if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
+        return
+    waiting = len(entry.live) - sum(map(picture.placed.__contains__, entry.live))
+    if waiting > FEW:
+        return
+    room = MANY - waiting if series.at_once is None else min(MANY, series.at_once - len(entry.live))
+    if room > 0:
+        turn.batch.grown.append(Grown(entry.job.job_id, room))
+        entry.asked = room
+
+
+def _goes_index_by_index(entry: Entry) -> bool:
+    """Behind another series: its tasks wait one by one, so that there must be some."""
+    timing = entry.job.timing
+    held = timing is not None and (timing.held_by is not None or timing.suspended_by is not None)
+    return not held and any(need.kind is NeedKind.CORR for need in entry.job.spec.needs)
+
+
+def heard(picture: Picture, book: SeriesBook, receipt: Receipt) -> bool:
+    """What was committed: the tasks that are new wait from now on. Whether something follows from it."""
+    grew = False
+    for job_id, born, tasks in receipt.grown:
+        entry = book.get(job_id)
+        if entry is None:
+            continue
+        grew |= born > entry.born
+        passed_over = born - entry.born - len(tasks)
+        entry.born = born
+        for task in tasks:
+            if not wishes.is_known(picture, task.task_id):
+                picture.add_waiting(task)
+                entry.live.add(task.task_id)
+        if entry.unborn and len(tasks) < entry.asked:
+            entry.hungry_ms = picture.now_ms + HUNGRY_MS
+            if passed_over:
+                book.touched.add(job_id)
+    return grew

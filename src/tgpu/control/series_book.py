@@ -1,0 +1,130 @@
+"""What the leader keeps in mind of jobs as a whole: how far each series has come, and what became of it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Job, TaskBrief
+from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.retries import Retries
+
+
+class End(NamedTuple):
+    """Why a job ends before all of its tasks have."""
+
+    cause: Cause
+    detail: str
+
+
+@dataclass(slots=True)
+class Entry:
+    job: Job
+    born: int
+    """How many of its tasks have rows."""
+    failures: int
+    """How many attempts failed and count."""
+    failed: int
+    """How many of its tasks failed for good."""
+    completed: int
+    dropped: bool
+    live: set[TaskId] = field(default_factory=set)
+    end: End | None = None
+    asked: int = 0
+    """How many more tasks it asked for last."""
+    hungry_ms: int | None = None
+    """When to ask again for more tasks than a quota had room for."""
+
+    @property
+    def retries(self) -> Retries | None:
+        return self.job.spec.retries
+
+    @property
+    def is_done(self) -> bool:
+        """A work queue whose work is done: what still runs may end, and nothing is tried again."""
+        return self.job.spec.is_work_queue and self.completed > 0
+
+    @property
+    def unborn(self) -> int:
+        return 0 if self.dropped else self.job.spec.task_count - self.born
+
+    @property
+    def deadline_ms(self) -> int | None:
+        allowed_s = self.job.spec.active_deadline_s
+        if allowed_s is None:
+            return None
+        timing, since_ms = self.job.timing, self.job.submitted_ms
+        if timing is not None and timing.suspended_by is not None:
+            return None
+        return (since_ms if timing is None else timing.waits_since(since_ms)) + 1000 * allowed_s
+
+
+class SeriesBook:
+    def __init__(self) -> None:
+        self._jobs: dict[int, Entry] = {}
+        self.touched: set[int] = set()
+        """Those to which something has happened in this turn."""
+        self.look_ms = 0
+        """When to look again who is due by the clock."""
+        self.owed: list[tuple[AttemptId, Cause, str]] = []
+        """Whom to stop, why and for whom: somebody asked for it in an earlier term."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._jobs.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def get(self, job_id: int) -> Entry | None:
+        return self._jobs.get(job_id)
+
+    def begin(self, jobs: Iterable[Job], tasks: Iterable[TaskBrief]) -> None:
+        """`tasks`: live ones, of these jobs and of others."""
+        for job in jobs:
+            if job.job_id not in self._jobs:
+                self._jobs[job.job_id] = _entry(job)
+                self.touched.add(job.job_id)
+        for task in tasks if self._jobs else ():
+            entry = self._jobs.get(task.task_id.job_id)
+            if entry is not None:
+                entry.live.add(task.task_id)
+
+    def tasks_of(self, job_id: int, tasks: int) -> list[TaskId]:
+        """Of a job of so many tasks those that may be live."""
+        entry = self._jobs.get(job_id)
+        if entry is None:
+            return [TaskId(job_id, index) for index in range(tasks)]
+        return sorted(entry.live)
+
+    def is_over(self, task_id: TaskId, status: Status) -> None:
+        entry = self._jobs.get(task_id.job_id)
+        if entry is None or task_id not in entry.live:
+            return
+        entry.live.discard(task_id)
+        entry.failed += status is Status.FAILED
+        entry.completed += status is Status.COMPLETED
+        self.touched.add(task_id.job_id)
+
+    def end(self, job_id: int, end: End) -> None:
+        """It ends for this, unless for something else already."""
+        entry = self._jobs.get(job_id)
+        if entry is not None and entry.end is None:
+            entry.end = end
+            self.touched.add(job_id)
+
+    def forget(self, job_id: int) -> None:
+        self._jobs.pop(job_id, None)
+
+
+def _entry(job: Job) -> Entry:
+    counts = job.task_counts
+    born = job.spec.task_count if job.born is None else job.born
+    return Entry(
+        job,
+        born,
+        job.failures,
+        counts.get(Status.FAILED, 0),
+        counts.get(Status.COMPLETED, 0),
+        dropped=job.dropped > 0,
+        end=None if job.cancel_by is None else End(Cause.CANCELLED, f"cancelled by {job.cancel_by}"),
+    )

@@ -1,0 +1,48 @@
+"""Nodes that want a snapshot are given it, piece by piece."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from tgpu.observe.logs import logger
+from tgpu.protocol.snapshots import PIECE, SnapshotPart, WantSnapshot
+
+Source = Callable[[str, str, int, int], Awaitable[tuple[bytes, int] | None]]
+"""Of whom, which, from where, how much: that, and how much it is in all; None: no server has it."""
+
+
+class Asker(Protocol):
+    """A node's stream."""
+
+    def send(self, message: SnapshotPart) -> None: ...
+
+
+async def _nowhere(_user: str, _digest: str, _offset: int, _most: int) -> None:
+    return None
+
+
+class SnapshotAnswers:
+    def __init__(self) -> None:
+        self.source: Source = _nowhere
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def asked(self, link: Asker, want: WantSnapshot, serves: str) -> None:
+        """`serves`: whose jobs the node runs, `*` for everybody's."""
+        if serves not in ("*", want.user):
+            link.send(SnapshotPart(request=want.request, error=f"this node runs no jobs of {want.user}"))
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(link, want))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, link: Asker, want: WantSnapshot) -> None:
+        try:
+            found = await self.source(want.user, want.digest, want.offset, PIECE)
+        except OSError as error:  # the node asks again
+            logger("snapshots").warning("not read", digest=want.digest, error=str(error))
+            return
+        if found is None:
+            why = f"its snapshot {want.digest} is on no server any more: submit the job anew"
+            link.send(SnapshotPart(request=want.request, error=why))
+        else:
+            link.send(SnapshotPart(request=want.request, data=found[0], total=found[1]))

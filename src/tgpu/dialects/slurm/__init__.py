@@ -1,0 +1,1 @@
+"""Slurm: its flags, its words and its ways of saying things."""

@@ -1,0 +1,52 @@
+"""A job of many tasks that are alike and independent: an array, or a parallel job.
+
+Tasks are numbered by their position, from 0 on; the index that people see is the one at that position.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tgpu.domain.index_set import IndexSet
+
+FIRST_BORN = 64
+"""At most so many tasks have rows once the job is submitted; the others get theirs as they are needed."""
+
+
+class Mode(StrEnum):
+    ARRAY = "array"
+    INDEXED = "indexed"
+    """A parallel job whose tasks know their number."""
+    COUNTED = "counted"
+    """One of which so many must succeed, whichever."""
+    WORK_QUEUE = "work-queue"
+    """One whose tasks share out the work among themselves: it is done once one has succeeded and all have
+    ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    indices: IndexSet
+    at_once: int | None = None
+    """At most so many of its tasks wait or run at any moment; None: as many as there is room for."""
+    mode: Mode = Mode.ARRAY
+
+    @property
+    def first_born(self) -> int:
+        """How many tasks have rows at once."""
+        return min(self.indices.count, self.at_once or FIRST_BORN, FIRST_BORN)
+
+    def only(self, indices: IndexSet) -> "Series":
+        """The same, of some of its indices."""
+        return replace(self, indices=indices)
+
+    def variables(self, position: int) -> dict[str, str]:
+        """What the task at this position finds in its environment."""
+        index = str(self.indices.at(position))
+        known = {
+            "TGPU_ARRAY_INDEX": index,
+            "TGPU_ARRAY_COUNT": str(self.indices.count),
+            "TGPU_ARRAY_MIN": str(self.indices.lowest),
+            "TGPU_ARRAY_MAX": str(self.indices.highest),
+            "TGPU_ARRAY_STEP": str(self.indices.step),
+        }
+        return known | {"JOB_COMPLETION_INDEX": index} if self.mode is Mode.INDEXED else known

@@ -1,0 +1,130 @@
+"""One submission: a folder with calls, a job that makes them, and a Future for each of its tasks."""
+
+import contextlib
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tgpu.futures import parcels
+from tgpu.futures.errors import RemoteTraceback, TaskDied
+from tgpu.futures.future import Future
+
+_LATE_S = 10.0
+"""A result that another machine has written may be seen here a little later."""
+
+
+class Errand:
+    """`in_chunks`: its Futures get lists, of what all calls of their task returned; else a task is a call."""
+
+    def __init__(self, folder: Path, futures: Iterable[Future[Any]], *, in_chunks: bool) -> None:
+        self.folder = folder
+        self._in_chunks = in_chunks
+        self.live = {future.index or 0: future for future in futures}
+        first = next(iter(self.live.values()))
+        self.job_id = first.job_id
+        self.is_array = first.index is not None
+        self._late: dict[int, float] = {}
+
+    @property
+    def first_live(self) -> int:
+        return min(self.live)
+
+    def hear(self, index: int, said: Mapping[str, Any], last_words: Callable[[Future[Any]], str]) -> None:
+        """What the server says of a task. `last_words`: what it wrote to stderr."""
+        future = self.live.get(index)
+        if future is None:
+            return
+        status = said["status"]
+        if status not in {"completed", "failed", "cancelled"}:
+            future.is_seen_running = status == "running"
+            return
+        if future.cancelled() or status == "cancelled":
+            future.settle_cancelled()
+        else:
+            try:
+                if not self._settle(future, index, said) and not self._may_come(index, status):
+                    future.settle_failed(_death(future, said, last_words))
+            except Exception as error:  # noqa: BLE001  its files are not as they were left; the others go on
+                future.settle_failed(error)
+        if future.done():
+            del self.live[index]
+            if not self.live:
+                self.tidy()
+
+    def fail(self, error: BaseException) -> None:
+        for future in self.live.values():
+            future.settle_failed(error)
+        self.live.clear()
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody waits for it: what was cancelled may still be stopping."""
+        return all(future.done() for future in list(self.live.values()))
+
+    def tidy(self) -> None:
+        remove(self.folder)
+
+    def _settle(self, future: Future[Any], index: int, said: Mapping[str, Any]) -> bool:
+        """By what its last attempt has written, if it has."""
+        outcome = parcels.read_outcome(self.folder, index)
+        if outcome is None or outcome.returned is not (said["status"] == "completed"):
+            return False
+        if not outcome.returned and outcome.attempt != said["attempt_count"]:
+            return False
+        try:
+            value: Any = pickle.loads(outcome.value) if outcome.value else None  # noqa: S301  its owner's folder
+        except Exception as error:  # noqa: BLE001  a class that is not here, or anything
+            value = _unreadable(outcome, future, error)
+        if outcome.returned and not isinstance(value, BaseException):
+            future.settle(value if self._in_chunks else value[0])
+        else:
+            future.settle_failed(_raised(value, outcome))
+        return True
+
+    def _may_come(self, index: int, status: str) -> bool:
+        """Of a task that completed. Looking into the folder makes a network's file system look again."""
+        if status != "completed":
+            return False
+        os.listdir(self.folder)  # noqa: PTH208  the names do not matter
+        return time.monotonic() < self._late.setdefault(index, time.monotonic() + _LATE_S)
+
+    @property
+    def waits_for_files(self) -> bool:
+        return any(index in self.live for index in self._late)
+
+
+def remove(folder: Path) -> None:
+    """And the one in which all such folders are, if it was the last."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # others are still there
+        folder.parent.rmdir()
+
+
+def _raised(value: object, outcome: parcels.Outcome) -> BaseException:
+    error = value if isinstance(value, BaseException) else RuntimeError(outcome.said)
+    if outcome.trace:
+        error.__cause__ = RemoteTraceback(outcome.trace)
+    return error
+
+
+def _unreadable(outcome: parcels.Outcome, future: Future[Any], error: Exception) -> RuntimeError:
+    what = "its result" if outcome.returned else f"what it raised ({outcome.said})"
+    return RuntimeError(f"task {future.task}: {what} cannot be read here: {error}")
+
+
+def _death(
+    future: Future[Any], said: Mapping[str, Any], last_words: Callable[[Future[Any]], str]
+) -> TaskDied:
+    completed = said["status"] == "completed"
+    reason = "it ended before the function did" if completed else said.get("reason") or said["status"]
+    return TaskDied(
+        future.task,
+        reason,
+        cause=said.get("cause"),
+        exit_code=said.get("exit_code"),
+        stderr=last_words(future),
+    )

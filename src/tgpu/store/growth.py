@@ -1,0 +1,83 @@
+"""How many more tasks of a series its tenant's quota admits, and who of them was cancelled beforehand."""
+
+import msgspec
+
+from tgpu.domain.index_set import IndexSet, Range
+from tgpu.domain.job import JobSpec, Request
+from tgpu.domain.priority import PriorityClass
+from tgpu.domain.quota import Standing
+from tgpu.store.book import Lineage, NoRoomError
+from tgpu.store.demand import Demand
+
+
+def as_many(
+    tenants: Lineage, request: Request, most: int, priority_class: PriorityClass, *, known: bool = False
+) -> tuple[int, Standing]:
+    """Charges for as many of `most` tasks as there is room for; raises NoRoomError if not even one has any.
+    `known`: their job was accepted before."""
+    try:
+        return most, tenants.accept([(request, most)], priority_class, known=known)
+    except NoRoomError:
+        if most == 1:
+            raise
+    low, high = 1, most - 1
+    standing = tenants.accept([(request, 1)], priority_class, known=known)
+    while low < high:
+        middle = (low + high + 1) // 2
+        tenants.withdraw([(request, low)], standing)
+        try:
+            standing = tenants.accept([(request, middle)], priority_class, known=known)
+            low = middle
+        except NoRoomError:
+            standing = tenants.accept([(request, low)], priority_class, known=known)
+            high = middle - 1
+    return low, standing
+
+
+def first_demands(spec: JobSpec) -> list[Demand]:
+    """What must be admitted for a job to be taken at all: of a series one task."""
+    if spec.series is None:
+        return [(group.request, group.tasks) for group in spec.groups]
+    return [(group.request, 1) for group in spec.groups]
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Positions of a series that are to be cancelled when they get rows, and who asked for it."""
+
+    wishes: tuple[tuple[str, tuple[Range, ...]], ...] = ()
+
+    def and_these(self, by: str, positions: IndexSet) -> "Skipped":
+        return Skipped((*self.wishes, (by, positions.ranges)))
+
+
+NOBODY = Skipped()
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Skipped)
+
+
+def skipped_of(text: str | None) -> Skipped:
+    return NOBODY if text is None else _decoder.decode(text)
+
+
+def text_of(skipped: Skipped) -> str:
+    return _encoder.encode(skipped).decode()
+
+
+def next_ones(skipped: Skipped, born: int, total: int, most: int, most_skipped: int) -> list[str | None]:
+    """For each position from `born` on who cancelled it, if somebody did, until so many are found that
+    nobody did."""
+    found: list[str | None] = []
+    waiting = passed = 0
+    wishes = [(by, IndexSet(ranges)) for by, ranges in skipped.wishes]
+    for position in range(born, total):
+        by = next((by for by, positions in wishes if position in positions), None)
+        if by is None:
+            if waiting == most:
+                break
+            waiting += 1
+        elif passed == most_skipped:
+            break
+        else:
+            passed += 1
+        found.append(by)
+    return found

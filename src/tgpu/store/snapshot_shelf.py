@@ -1,0 +1,146 @@
+"""Snapshots of users' code on a server's disk: each user's own, by what is in them."""
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+_HALF = ".part"
+_PIECE = 1 << 20
+_ABANDONED_S = 24 * 3600.0
+"""After which time nobody goes on with one that is not whole."""
+
+
+class ShelfRefusedError(Exception):
+    """It cannot be kept; the text says why."""
+
+
+class NotThereYetError(Exception):
+    """The piece does not follow on what is here."""
+
+    def __init__(self, received: int) -> None:
+        super().__init__(f"{received} bytes of it are here: go on with those that follow")
+        self.received = received
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One that is whole."""
+
+    user: str
+    digest: str
+    used_s: float
+    """When it was last put, named or fetched."""
+
+
+class Shelf:
+    """Blocks: to be called from threads. What is whole never changes; whatever else is there may be lost."""
+
+    def __init__(
+        self, folder: Path, most_bytes: int, most_of_user: int, now_s: Callable[[], float] = time.time
+    ) -> None:
+        """`most_bytes`: of one. `most_of_user`: of all of one user's together."""
+        self._folder, self._most, self._most_of_user, self._now_s = folder, most_bytes, most_of_user, now_s
+        self._writing = threading.Lock()
+
+    def has(self, user: str, digest: str) -> bool:
+        """From now on it is in use."""
+        path = self._path(user, digest)
+        with contextlib.suppress(OSError):
+            os.utime(path)
+            return True
+        return False
+
+    def put(self, user: str, digest: str, offset: int, total: int, data: bytes) -> int:
+        """How much of it is here now; once that is `total`, it is whole and is what it says. Raises
+        NotThereYetError and ShelfRefusedError."""
+        with self._writing:  # two who send the same do not disturb each other
+            return self._put(user, digest, offset, total, data)
+
+    def _put(self, user: str, digest: str, offset: int, total: int, data: bytes) -> int:
+        path = self._path(user, digest)
+        if self.has(user, digest):
+            return path.stat().st_size
+        if not 0 < total <= self._most:
+            raise ShelfRefusedError(
+                f"a snapshot may have at most {self._most >> 20} MiB here, by the setting snapshot_max_mb; "
+                f"this has {total:,} bytes: leave files out with .tgpuignore, or ask an administrator"
+            )
+        half = path.with_name(path.name + _HALF)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        here = half.stat().st_size if half.exists() else 0
+        if offset == 0 and here:
+            half.unlink()
+            here = 0
+        if offset != here:
+            raise NotThereYetError(here)
+        if offset + len(data) > total:
+            raise ShelfRefusedError(f"this is more than the {total:,} bytes that were announced")
+        self._check_room(path.parent, total)
+        with half.open("ab") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if offset + len(data) == total:
+            self._complete(half, path, digest)
+        return offset + len(data)
+
+    def read(self, user: str, digest: str, offset: int, most: int) -> tuple[bytes, int] | None:
+        """So much of it from there, and how much it is in all; None if it is not here."""
+        try:
+            with self._path(user, digest).open("rb") as file:
+                total = os.fstat(file.fileno()).st_size
+                file.seek(offset)
+                data = file.read(most)
+                if offset == 0:
+                    os.utime(file.fileno())
+                return data, total
+        except FileNotFoundError:
+            return None
+
+    def kept(self) -> Iterator[Kept]:
+        for path in self._folder.glob("*/*.tar.gz"):
+            with contextlib.suppress(FileNotFoundError):
+                user, digest = unquote(path.parent.name), f"sha256:{path.name.removesuffix('.tar.gz')}"
+                yield Kept(user, digest, path.stat().st_mtime)
+
+    def remove(self, user: str, digest: str) -> None:
+        self._path(user, digest).unlink(missing_ok=True)
+
+    def remove_halves(self) -> None:
+        for half in self._folder.glob(f"*/*{_HALF}"):
+            with contextlib.suppress(FileNotFoundError):
+                if half.stat().st_mtime < self._now_s() - _ABANDONED_S:
+                    half.unlink()
+
+    def _check_room(self, folder: Path, total: int) -> None:
+        used = sum(path.stat().st_size for path in folder.glob("*.tar.gz"))
+        if used + total > self._most_of_user:
+            raise ShelfRefusedError(
+                f"your snapshots have {used >> 20} MiB here already, of {self._most_of_user >> 20} that they "
+                "may have: they are removed some time after the last job that ran in them; submit without one"
+            )
+
+    def _complete(self, half: Path, path: Path, digest: str) -> None:
+        found = hashlib.sha256()
+        with half.open("rb") as file:
+            while piece := file.read(_PIECE):
+                found.update(piece)
+        if f"sha256:{found.hexdigest()}" != digest:
+            half.unlink()
+            raise ShelfRefusedError("what was sent is not what its digest says: send it again")
+        half.replace(path)
+
+    def _path(self, user: str, digest: str) -> Path:
+        return self._folder / _quoted(user) / f"{digest.removeprefix('sha256:')}.tar.gz"
+
+
+def _quoted(user: str) -> str:
+    """A folder's name, whatever the user's is."""
+    return quote(user, safe="").replace(".", "%2E")

@@ -1,0 +1,7 @@
+"""submitit on tgpu: `AutoExecutor(folder, cluster="tgpu")`. submitit loads this by its entry points."""
+
+from tgpu.submitit_plugin.environment import TgpuJobEnvironment
+from tgpu.submitit_plugin.executor import TgpuExecutor
+from tgpu.submitit_plugin.job import TgpuJob
+
+__all__ = ["TgpuExecutor", "TgpuJob", "TgpuJobEnvironment"]

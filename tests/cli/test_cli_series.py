@@ -1,0 +1,75 @@
+"""Arrays and parallel jobs at the command line."""
+
+from pathlib import Path
+
+import pytest
+from fake_tgpu import FakeTgpu, a_job
+
+from tests.cli.cli_process import Tgpu
+
+
+def test_flags_describe_an_array(server: FakeTgpu, tgpu: Tgpu) -> None:
+    flags = "--array 0-999%50 --retries 3 --max-failures 10 --active-deadline 2h --suspend"
+    done = tgpu("submit", "--no-export-env", *flags.split(), "--", "a")
+    assert done.returncode == 0, done.stderr
+    asked = server.submitted()[0]
+    wanted = ("array", "retries", "max_failures", "active_deadline_s", "suspend")
+    assert [asked[name] for name in wanted] == ["0-999%50", 3, 10, 7200, True]
+
+
+def test_a_file_describes_a_parallel_job(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "command: a\ncompletions: 10\nparallelism: 2\ncompletion_mode: Indexed\nbackoff_limit: 4\n"
+        "failure_rules:\n  - {action: fail-job, exit_codes: [42]}\n"
+    )
+    assert tgpu("submit", "-f", str(file)).returncode == 0
+    asked = server.submitted()[0]
+    assert (asked["completions"], asked["parallelism"], asked["completion_mode"]) == (10, 2, "Indexed")
+    assert asked["failure_rules"] == [{"action": "fail-job", "exit_codes": [42]}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--array 5-1", "--array: 5-1 is backwards; write 1-5"),
+        ("--array 0-99999999", "--array may have at most 1,000,000 indices"),
+        ("--array 0-9:2,4-8", "--array: 0-8:2 and 4-8 overlap"),
+        ("--array 0-9%0", "%0 must say how many run at once, 1 or more"),
+        ("--parallelism -1", "--parallelism must be a whole number, 0 or more; got '-1'; 0 suspends the job"),
+        ("--completions 0", "--completions must be a whole number, 1 or more; got '0'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(server: FakeTgpu, tgpu: Tgpu, flags: str, said: str) -> None:
+    done = tgpu("submit", *flags.split(), "--", "a")
+    assert (done.returncode, server.submitted()) == (2, [])
+    assert said in done.stderr
+
+
+def test_some_indices_are_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {42: a_job(42)}
+    server.fixed["/jobs/42/cancel"] = a_job(42)
+    done = tgpu("cancel", "42.7", "42.[3-5,9]")
+    assert done.returncode == 0, done.stderr
+    assert [call["body"] for call in server.asked("POST", "/jobs/42/cancel")] == [
+        {"indices": "7"},
+        {"indices": "3-5,9"},
+    ]
+    assert "Of job 42, 3-5,9 is being cancelled" in done.stdout
+
+
+def test_what_failed_is_tried_again(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/jobs/42/retry"] = {"restarted": [7], "job_id": 57, "indices": "3,9"}
+    done = tgpu("retry", "42")
+    assert done.stdout.splitlines() == [
+        "Starts anew: 42.7",
+        "Submitted job 57: job 42 again (indices 3,9)",
+    ]
+    assert tgpu("retry", "-q", "42.[3,9]").stdout == "57\n"
+    assert [call["body"] for call in server.asked("POST", "/jobs/42/retry")] == [{}, {"indices": "3,9"}]
+
+
+def test_jobs_are_suspended_and_resumed(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/jobs/42/suspend"] = server.fixed["/jobs/42/resume"] = a_job(42)
+    assert tgpu("suspend", "42").stdout == "Suspended job 42\n"
+    assert tgpu("resume", "42").stdout == "Resumed job 42\n"

@@ -1,0 +1,256 @@
+"""Ten scripts of the kind that people bring along, and Slurm's commands, on real agents."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dialects.slurm.slurm_story import SCRIPTS, Slurm
+from tests.end_to_end.gang_cluster import a_gang_cluster
+from tests.end_to_end.whole_tgpu import an_installation
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    with an_installation() as one:
+        one.environ["TGPU_NODE_LABELS"] = "intel=yes"
+        one.environ["TGPU_CLUSTER_GENERIC"] = "matlab=2"
+        one.up()
+        yield Slurm(one, one.files)
+
+
+def test_there_are_ten_scripts() -> None:
+    assert len(list(SCRIPTS.glob("*.sh"))) == 10
+
+
+def test_a_training_on_one_gpu(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("train_one_gpu.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output(f"resnet50-{job_id}.log").splitlines() == [
+        f"Job {job_id} (resnet50) on {os.uname().nodename.split('.')[0]}",
+        "GPUs: 0 (1)",
+        "threads: 4, memory: 2048",
+        "rank 0 of 1",
+    ]
+
+
+def test_an_array(slurm: Slurm) -> None:
+    (slurm.folder / "parameters.txt").write_text("0.1 16\n0.1 32\n0.01 16\n0.01 32\n")
+    job_id = slurm.sbatch("array_sweep.sh")
+    assert slurm.ended(job_id).split() == ["COMPLETED"] * 4
+    line = f"task 3 of 4 in {job_id}: lr=0.01 batch=16\n"
+    assert slurm.output(f"sweep_{job_id}_3.out") == line
+    assert slurm.output(f"sweep_{job_id}_3.err") == "warnings of 3\n"
+    ids = slurm(f"sacct -j {job_id} -X -n -P -o jobid").split()
+    assert ids == [f"{job_id}_{index}" for index in (1, 2, 3, 4)]
+
+
+def test_ranks_on_a_whole_node(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("many_ranks.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    first, *ranks = slurm.output(f"slurm-{job_id}.out").splitlines()
+    assert first == "tasks 4 on 1 node(s): 4"
+    assert sorted(ranks) == [f"{rank}: rank {rank} local {rank} of 4" for rank in range(4)]
+
+
+def test_a_gpu_for_each_task(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("gpu_per_task.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    said = sorted(slurm.output(f"slurm-{job_id}.out").splitlines())
+    assert said == ["rank=0 world=2 gpu=0", "rank=1 world=2 gpu=1"]
+
+
+def test_steps_take_turns(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("background_steps.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    said = slurm.output(f"slurm-{job_id}.out").splitlines()
+    assert said[-1] == "all done"
+    running = most = 0
+    for line in said[:-1]:
+        running += 1 if line.startswith("begin") else -1
+        most = max(most, running)
+    assert (len(said), most) == (9, 2)
+
+
+def test_a_job_that_is_warned_asks_to_be_requeued(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("requeue_before_limit.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output(f"slurm-{job_id}.out").splitlines() == [
+        "start number 0",
+        "warned, saving",
+        "start number 1",
+        "went on from what was saved",
+    ]
+    assert f"JobId={job_id} " in slurm(f"scontrol show job {job_id}")
+    assert "Restarts=1" in slurm(f"scontrol show job {job_id}")
+
+
+def test_a_pipeline_that_submits_itself(slurm: Slurm) -> None:
+    job_id = slurm.sbatch("pipeline.sh")
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.ended(job_id + 3) == "COMPLETED"
+    assert slurm.output("fitted.txt") == "fitted\n"
+    assert not (slurm.folder / "prepared.txt").exists()
+    said = f"Submitted batch job {job_id + 3}\nsubmitted {job_id + 1} {job_id + 2}\n"
+    assert slurm.output(f"slurm-{job_id}.out") == said
+
+
+def test_a_script_in_python(slurm: Slurm) -> None:
+    (slurm.folder / "in_python.sh").write_bytes((SCRIPTS / "in_python.sh").read_bytes())
+    job_id = int(slurm("sbatch --parsable in_python.sh one 'two words'"))
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output(f"slurm-{job_id}.out") == "python 3 args ['one', 'two words']\ncpus 2\n"
+
+
+def test_what_a_job_gets_of_its_surroundings(slurm: Slurm) -> None:
+    (slurm.folder / "elsewhere").mkdir()
+    job_id = slurm.sbatch("exported.sh", FROM_CALLER="me", PWD=str(slurm.folder))
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output(f"elsewhere/slurm-{job_id}.out").splitlines() == [
+        "epochs=3 data=a,b from=me in=elsewhere",
+        f"submitted from {slurm.folder.name}",
+    ]
+    assert slurm(f"squeue -h -t all -j {job_id} -o %k") == "nightly run\n"
+
+
+def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both() -> None:
+    with a_gang_cluster() as cluster:
+        work = cluster.folder / "work"
+        work.mkdir()
+        slurm = Slurm(cluster.server, work)
+        job_id = slurm.sbatch("two_nodes.sh")
+        assert slurm.ended(job_id) == "COMPLETED"
+        first, *rest = slurm.output(f"slurm-{job_id}.out").splitlines()
+        assert first == "script on n1, 2 nodes, head known"
+        assert sorted(line for line in rest if line.startswith("node")) == [
+            f"node {rank} is n{rank + 1}: rank {rank} of 2, port 29500, gpus 0,1" for rank in (0, 1)
+        ]
+        assert "the second rank failed with 1" in rest
+        assert slurm(f"sacct -j {job_id} -X -n -P -o nnodes,nodelist") == "2|n[1-2]\n"
+        assert sorted(slurm("srun -N2 sh -c 'echo $SLURMD_NODENAME'").split()) == ["n1", "n2"]
+        named = int(slurm("sbatch --parsable -w n2 --wrap 'echo $SLURMD_NODENAME'"))
+        assert slurm.ended(named) == "COMPLETED"
+        assert slurm(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
+
+
+def test_tgpu_submits_the_same_script(slurm: Slurm) -> None:
+    script = slurm.folder / "train_one_gpu.sh"
+    script.write_bytes((SCRIPTS / "train_one_gpu.sh").read_bytes())
+    done = slurm.tgpu.tgpu("submit", "--json", "--name", "other", "--gpus", "2", str(script))
+    job = json.loads(done.stdout)
+    assert (job["name"], job["gpu_request"], job["cpu_request"], job["time_limit_s"]) == ("other", 2, 4, 7200)
+    assert job["dialect"] == "slurm"
+    assert "train_one_gpu.sh line 12: --mail-type has no effect" in done.stderr
+    slurm(f"scancel {job['job_id']}")
+
+
+def test_jobs_of_tgpus_own_find_no_variables_of_slurm(slurm: Slurm) -> None:
+    job_id = slurm.tgpu.submit("--", "sh", "-c", "env | grep -c ^SLURM || true")
+    slurm.tgpu.wait_status(job_id, "completed")
+    assert slurm.tgpu.tgpu("logs", str(job_id)).stdout == "0\n"
+
+
+def test_the_queue_as_scripts_read_it(slurm: Slurm) -> None:
+    said = slurm("sbatch -J napper -n 2 -t 1:00:00 -c 2 --gres=gpu:1 --wrap 'sleep 60'")
+    job_id = int(said.removeprefix("Submitted batch job "))
+    slurm.tgpu.wait_status(job_id, "running")
+    node = os.uname().nodename.split(".")[0]
+    assert slurm(f"squeue -h -j {job_id} -o '%i|%j|%t|%T|%D|%C|%l|%b|%R'") == (
+        f"{job_id}|napper|R|RUNNING|1|4|1:00:00|gres:gpu:1|{node}\n"
+    )
+    assert slurm(f"squeue -j {job_id}").splitlines()[0] == (
+        "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"
+    )
+    assert slurm("squeue -h -n napper -O JobID:8,State:.10,NumCPUs:5") == f"{job_id:<8}   RUNNING4    \n"
+    assert json.loads(slurm(f"squeue --json -j {job_id}"))["jobs"][0]["job_state"] == "RUNNING"
+    assert slurm(f"scontrol -o show job {job_id}").startswith(f"JobId={job_id} JobName=napper UserId=")
+    assert "mix" in slurm("sinfo -h -o '%P %t'")
+    held = int(slurm("sbatch --parsable --hold -J later --wrap true"))
+    assert slurm(f"squeue -h -j {held} -o '%t %r'") == "PD JobHeldUser\n"
+    slurm(f"scontrol update JobId={held} TimeLimit=5:00 JobName=renamed")
+    assert slurm(f"squeue -h -j {held} -o '%j %l'") == "renamed 5:00\n"
+    slurm(f"scontrol release {held}")
+    assert slurm.ended(held) == "COMPLETED"
+    slurm("scancel -n napper --me -t RUNNING")
+    slurm.tgpu.wait_status(job_id, "cancelled")
+    assert slurm(f"sacct -j {job_id} -X -n -P -o state,exitcode").startswith(f"CANCELLED by {os.getuid()}|0:")
+    assert slurm(f"squeue -h -j {job_id}") == ""
+
+
+def test_indices_of_an_array_are_told_apart_and_cancelled(slurm: Slurm) -> None:
+    job_id = int(slurm("sbatch --parsable -a 0-9%2 --wrap 'sleep 60'"))
+    slurm.tgpu.wait_until(lambda: slurm("squeue -h -t R -o %i").count(f"{job_id}_") == 2, "two run")
+    assert slurm(f"squeue -h -t PD -j {job_id} -o '%i %r'") == f"{job_id}_[2-9%2] JobArrayTaskLimit\n"
+    assert len(slurm(f"squeue -h -r -j {job_id}").splitlines()) == 10
+    slurm(f"scancel {job_id}_[2-5] {job_id}_0")
+    slurm.tgpu.wait_until(
+        lambda: slurm(f"squeue -h -r -t R -j {job_id} -o %K").split() == ["1", "6"], "0 is over, 6 runs", 30
+    )
+    slurm(f"scancel {job_id}")
+    slurm.tgpu.wait_status(job_id, "cancelled")
+
+
+def test_srun_outside_of_a_job(slurm: Slurm) -> None:
+    assert sorted(slurm("srun -n 2 sh -c 'echo $SLURM_PROCID'").split()) == ["0", "1"]
+    assert slurm("srun -c 2 sh -c 'echo $SLURM_CPUS_PER_TASK; exit 4'", code=4) == "2\n"
+
+
+def test_sbatch_waits_if_it_is_asked_to(slurm: Slurm) -> None:
+    slurm("sbatch -W --wrap 'exit 5'", code=5)
+    job_id = int(slurm("sbatch --parsable", stdin="#!/bin/sh\n#SBATCH -J piped\necho $SLURM_JOB_NAME\n"))
+    assert slurm.ended(job_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"echo hi\n", "bad.sh line 1: must be #! and an interpreter, such as #!/bin/bash"),
+        (b"#!/bin/sh\r\n#SBATCH -n 1\r\n", "bad.sh line 1: ends as on Windows"),
+        (b"#!/bin/sh\n#SBATCH -J caf\xe9\n", "bad.sh line 2: is not UTF-8"),
+        (b"#!/bin/sh\n#SBATCH -t 1-99:99:99\n", "bad.sh line 2: --time '1-99:99:99' says 99 hours"),
+        (b"#!/bin/sh\n\n#SBATCH --gpu-count=1\n", "bad.sh line 3: --gpu-count is no option of Slurm's"),
+    ],
+)
+def test_a_script_that_is_wrong_is_refused_with_its_line(slurm: Slurm, data: bytes, said: str) -> None:
+    (slurm.folder / "bad.sh").write_bytes(data)
+    done = slurm.typed("sbatch bad.sh")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"sbatch: error: {said}")
+    if b"#SBATCH" in data:
+        done = slurm.typed("tgpu submit bad.sh")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"tgpu: {said}")
+
+
+def test_jobs_that_are_not_there(slurm: Slurm) -> None:
+    done = slurm.typed("squeue -j 99999")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "squeue: error: slurm_load_jobs error: Invalid job id specified\n",
+    )
+    done = slurm.typed("scancel 99999")
+    assert done.stderr == "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
+    assert slurm("sacct -n -j 99999") == ""
+    assert slurm.typed("scontrol show job x").returncode == 1
+
+
+def test_launchers_are_not_written_over_something_else(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "srun").write_text("#!/bin/sh\n")
+    done = slurm.tgpu.tgpu("slurm", "install", "--to", str(tmp_path), check=False)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [tmp_path / "srun"])
+    slurm.tgpu.tgpu("slurm", "install", "--to", str(tmp_path), "--force")
+    assert slurm.typed(f"{tmp_path}/squeue --version").stdout.startswith("slurm ")
+
+
+def test_commands_start_fast(slurm: Slurm) -> None:
+    """Nothing heavy is loaded on the way."""
+    heavy = "asyncio dataclasses typing pathlib msgspec numpy yaml subprocess rich argparse"
+    code = (
+        "import sys; from tgpu.cli.slurm.main import main; main('squeue', ['-h']); "
+        f"print([name for name in '{heavy}'.split() if name in sys.modules])"
+    )
+    said = slurm.typed(f'{sys.executable} -P -c "{code}"')
+    assert said.stdout.splitlines()[-1] == "[]"

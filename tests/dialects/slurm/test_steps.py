@@ -1,0 +1,138 @@
+"""Steps: which tasks run where, what they find, and how the nodes of a job know each other."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tgpu.cli.slurm import desk, step_wire
+from tgpu.cli.slurm.turns import Turn
+from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.step_plan import devices_of, step_of
+
+TWO = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"}
+
+
+def spread(said: dict[str, str | None], environ: dict[str, str]) -> list[tuple[int, int, int]]:
+    return [(task.rank, task.node, task.local) for task in step_of(said, environ).tasks]
+
+
+def test_how_tasks_are_shared_out() -> None:
+    assert spread({}, {"SLURM_JOB_NODELIST": "n1"}) == [(0, 0, 0)]
+    assert spread({"ntasks": "3"}, {"SLURM_JOB_NODELIST": "n1"}) == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
+    assert spread({}, TWO) == [(0, 0, 0), (1, 1, 0)]
+    assert spread({"ntasks": "3"}, TWO) == [(0, 0, 0), (1, 0, 1), (2, 1, 0)]
+    assert spread({}, TWO | {"SLURM_NTASKS": "4"}) == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]
+    assert spread({"ntasks": "1"}, TWO | {"SLURM_NTASKS": "4"}) == [(0, 0, 0)]
+    assert spread({"nodes": "1", "ntasks-per-node": "2"}, TWO) == [(0, 0, 0), (1, 0, 1)]
+    assert spread({"nodelist": "n2", "ntasks": "1"}, TWO) == [(0, 1, 0)]
+    assert spread({"relative": "1", "ntasks": "1"}, TWO) == [(0, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"nodes": "3"}, "--nodes: the job has 2 nodes; got 3"),
+        ({"nodelist": "n9"}, "--nodelist: n9 is none of the job's nodes"),
+        ({"ntasks": "0"}, "--ntasks must be from 1"),
+        ({"ntasks": "x"}, "--ntasks must be a whole number"),
+    ],
+)
+def test_steps_that_cannot_be(said: dict[str, str | None], why: str) -> None:
+    with pytest.raises(SlurmError, match=why):
+        step_of(said, TWO)
+
+
+def test_what_a_task_of_a_step_finds() -> None:
+    step = step_of({"ntasks": "3", "cpus-per-task": "2"}, TWO)
+    assert step.variables(step.tasks[2], 5) == {
+        "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_GTIDS": "2",
+        "SLURM_NTASKS": "3", "SLURM_NPROCS": "3", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2,1",
+        "SLURM_STEP_ID": "5",
+        "SLURM_STEPID": "5", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_CPUS_PER_TASK": "2",
+    }  # fmt: skip
+
+
+def test_the_gpus_of_one_task() -> None:
+    assert [devices_of(local, "1,3,5,7", 2) for local in (0, 1)] == ["1,3", "5,7"]
+    assert devices_of(1, "1,3", None) == "1,3"
+    assert devices_of(0, "", 1) == ""
+
+
+def test_turns_are_taken_whole_or_not_at_all() -> None:
+    job = f"test-{os.getpid()}"
+    first, second = Turn(job), Turn(job)
+    assert (first.number(), second.number()) == (0, 1)
+    first.wait_for_cpus({0: 2}, 3)
+    waiting = threading.Thread(target=second.wait_for_cpus, args=({0: 2}, 3))
+    waiting.start()
+    waiting.join(timeout=0.5)
+    assert waiting.is_alive()
+    for held in first._held:
+        held.close()
+    waiting.join(timeout=5)
+    assert not waiting.is_alive()
+    for held in second._held:
+        held.close()
+
+
+@pytest.fixture
+def a_desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for name, value in (
+        ("MASTER_PORT", str(port)),
+        ("TGPU_JOB_ID", f"t{os.getpid()}"),
+        ("TGPU_ATTEMPT", "1"),
+    ):
+        monkeypatch.setenv(name, value)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(desk.Desk(b"the key").serve())
+
+    def run() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            loop.run_until_complete(task)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield ("127.0.0.1", port)
+    loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+    loop.close()
+
+
+def called(address: tuple[str, int], key: bytes, hello: dict[str, Any]) -> Any:
+    for _ in range(100):
+        try:
+            return step_wire.call(address, key, hello)
+        except ConnectionRefusedError:
+            threading.Event().wait(0.05)
+    raise AssertionError("nobody is there")
+
+
+def test_whoever_does_not_know_the_key_is_sent_away(a_desk: tuple[str, int]) -> None:
+    with pytest.raises(step_wire.NotOursError):
+        called(a_desk, b"another key", {"node": 1})
+
+
+def test_srun_and_a_node_hear_each_other(a_desk: tuple[str, int]) -> None:
+    control, asked = called(a_desk, b"the key", {"node": 1})
+    with control, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as srun:
+        srun.connect(step_wire.desk_name(os.environ))
+        step_wire.write_line(srun, {"node": 1})
+        step_wire.write_line(srun, {"argv": ["true"]})
+        ticket = step_wire.read_line(asked)["open"]
+        node, lines = called(a_desk, b"the key", {"ticket": ticket})
+        with node:
+            assert step_wire.read_line(lines) == {"argv": ["true"]}
+            node.sendall(
+                step_wire.frame(step_wire.OUT, 3, b"hello") + step_wire.frame(step_wire.END, 3, code=7)
+            )
+            stream = srun.makefile("rb")
+            assert step_wire.read_frame(stream) == (step_wire.OUT, 3, b"hello", 0)
+            assert step_wire.read_frame(stream) == (step_wire.END, 3, b"", 7)

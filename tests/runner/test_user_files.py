@@ -1,0 +1,122 @@
+"""Output in files of the user's own: the same bytes as in the log, written with the user's rights alone."""
+
+import os
+import pwd
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runner.conftest import Machine
+from tgpu.domain.lifecycle import Cause
+from tgpu.domain.output_files import OutputPaths
+
+THEY = "nobody"
+SAY = "echo out; echo err >&2"
+
+
+def files(output: Path | str, error: Path | str = "", *, append: bool = False) -> OutputPaths:
+    return OutputPaths(output=str(output), error=str(error or output), append=append)
+
+
+def test_the_file_and_the_log_have_the_same_bytes(machine: Machine, tmp_path: Path) -> None:
+    out, err = tmp_path / "made" / "here" / "out.txt", tmp_path / "err.txt"
+    script = "import os; os.write(1, bytes(range(256)) * 4096); os.write(2, b'oh')"
+    attempt = machine.launch("python3", "-c", script, files=files(out, err), log_cap_bytes=8 << 20)
+    assert machine.end_of(attempt).exit_code == 0
+    assert out.read_bytes() == machine.output(attempt) == bytes(range(256)) * 4096
+    assert err.read_bytes() == machine.output(attempt, "stderr") == b"oh"
+
+
+def test_both_go_into_one_file_unless_errors_have_their_own(machine: Machine, tmp_path: Path) -> None:
+    both = tmp_path / "both.txt"
+    attempt = machine.shell(SAY, files=files(both))
+    machine.end_of(attempt)
+    assert sorted(both.read_text().splitlines()) == ["err", "out"]
+    assert machine.output(attempt) == b"out\n"
+
+
+def test_errors_alone_can_have_a_file(machine: Machine, tmp_path: Path) -> None:
+    err = tmp_path / "err.txt"
+    machine.end_of(machine.shell(SAY, files=OutputPaths("", str(err), append=False)))
+    assert err.read_text() == "err\n"
+
+
+@pytest.mark.parametrize(("append", "after"), [(False, "new\n"), (True, "old\nnew\n")])
+def test_what_is_there_is_replaced_or_kept(
+    machine: Machine, tmp_path: Path, append: bool, after: str
+) -> None:
+    out = tmp_path / "out.txt"
+    out.write_text("old\n")
+    machine.end_of(machine.shell("echo new", files=files(out, append=append)))
+    assert out.read_text() == after
+
+
+def test_it_grows_while_the_task_runs(machine: Machine, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    attempt = machine.shell("echo now; sleep 60", files=files(out), grace_s=0)
+    machine.until(lambda: out.exists() and out.read_text() == "now\n")
+    machine.runner.stop(attempt, Cause.CANCELLED, "")
+    assert machine.end_of(attempt).cause is Cause.CANCELLED
+
+
+def test_a_terminal_is_written_down_too(machine: Machine, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    attempt = machine.shell("tty >/dev/null && echo on a terminal", files=files(out), pty=True)
+    machine.end_of(attempt)
+    assert out.read_bytes() == machine.output(attempt) == b"on a terminal\r\n"
+
+
+def test_what_is_no_file_is_refused(machine: Machine, tmp_path: Path) -> None:
+    link = tmp_path / "out.txt"
+    link.symlink_to("/dev/full")
+    end = machine.end_of(machine.shell("echo lost", files=files(link)))
+    assert end.cause is Cause.COULD_NOT_START
+    assert end.detail == f"cannot write its output to {link}: it is not a file"
+
+
+def test_nowhere_is_a_place(machine: Machine) -> None:
+    attempt = machine.shell("echo here", files=files("/dev/null"))
+    assert machine.end_of(attempt).exit_code == 0
+    assert machine.output(attempt) == b"here\n"
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nobody(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    begun = time.monotonic()
+    end = machine.end_of(machine.shell("echo x", files=files(tmp_path / "pipe")))
+    assert end.cause is Cause.COULD_NOT_START
+    assert time.monotonic() - begun < machine.patience_s
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A folder of somebody else's, whom a root agent serves."""
+    with tempfile.TemporaryDirectory() as folder:
+        account = pwd.getpwnam(THEY)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        yield Path(folder)
+
+
+def test_what_its_user_may_not_write_nobody_writes_for_them(machine: Machine, theirs: Path) -> None:
+    """The agent is root here, and could."""
+    precious = machine.home / "precious.txt"
+    precious.write_text("kept\n")
+    link = theirs / "out.txt"
+    link.symlink_to(precious)
+    for path in (precious, link):
+        attempt = machine.shell("echo mine now", files=files(path), user=THEY)
+        end = machine.end_of(attempt)
+        assert end.cause is Cause.COULD_NOT_START
+        assert end.detail == f"cannot write its output to {path}: Permission denied"
+    assert precious.read_text() == "kept\n"
+
+
+def test_the_file_is_its_users(machine: Machine, theirs: Path) -> None:
+    out = theirs / "new" / "out.txt"
+    attempt = machine.shell("id -un", files=files(out), user=THEY)
+    assert machine.end_of(attempt).exit_code == 0
+    assert out.read_text() == f"{THEY}\n"
+    assert {out.stat().st_uid, out.parent.stat().st_uid} == {pwd.getpwnam(THEY).pw_uid}

@@ -1,0 +1,30 @@
+"""The same with jobs of many tasks among the others, and users who meddle with them."""
+
+import re
+
+import pytest
+
+from tests.simulation.test_seeds import keep_their_promises
+from tgpu.sim.run import simulate
+
+SEEDS, SEEDS_PER_TEST = range(60), 10
+AT_LEAST = {
+    "cause=suspended": 1,
+    "cause=restarted": 1,
+    "cause=job-failed": 1,
+    r"job \d+ dropped ": 1,
+    r"process \d+\.[1-9]\d\.\d+ starts": 20,
+    r"it is tried again in": 1,
+}
+
+
+@pytest.mark.parametrize("first", SEEDS[::SEEDS_PER_TEST])
+def test_no_promise_is_broken_with_series_either(first: int) -> None:
+    results = [simulate(seed, series=True) for seed in range(first, first + SEEDS_PER_TEST)]
+    keep_their_promises(results)
+
+
+def test_and_all_happens_that_series_are_about() -> None:
+    traces = [" ".join(simulate(seed, series=True).trace.lines()) for seed in range(12)]
+    happened = {word: sum(len(re.findall(word, trace)) for trace in traces) for word in AT_LEAST}
+    assert {word for word, least in AT_LEAST.items() if happened[word] < least} == set(), happened
