@@ -37,7 +37,7 @@ def test_errors_go_with_the_output_unless_they_have_a_file() -> None:
         ("o", True, True, OpenMode.APPEND, True),
     ],
 )
-def test_nothing_is_lost_that_another_wrote(  # noqa: PLR0917  a row of the table
+def test_nothing_is_lost_that_another_wrote(
     pattern: str, alone: bool, first: bool, mode: OpenMode | None, append: bool
 ) -> None:
     assert paths(OutputFiles(pattern, None, mode), alone=alone, first=first).append is append

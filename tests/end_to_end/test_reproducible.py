@@ -211,6 +211,20 @@ def test_output_of_a_job_in_a_copy_goes_to_its_directory(shared: Installation, r
     assert (repository / f"out-{job_id}.txt").read_text() == "changed\n"
 
 
+def test_all_tasks_of_a_gang_run_in_one_code_and_share_a_file(shared: Installation, repository: Path) -> None:
+    job_id = held(shared, "--snapshot", "--ntasks", "3", "--output", "all.txt", "--", "python3", "train.py")
+    (repository / "train.py").unlink()
+    assert output(shared, job_id)
+    assert (repository / "all.txt").read_text() == "changed\n" * 3
+    for task in range(3):
+        assert "changed" in shared.tgpu("logs", f"{job_id}.{task}").stdout
+
+
+def test_a_live_run_is_of_the_copy_too(shared: Installation, repository: Path) -> None:
+    done = shared.tgpu("run", "--snapshot", "--", "sh", "-c", "cat lib/model.py; echo $TGPU_SUBMIT_DIR")
+    assert done.stdout.splitlines() == ["NAME = 'changed'", str(repository)]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 def test_a_copy_is_its_users_and_nobody_elses(shared: Installation) -> None:
     with accounts():

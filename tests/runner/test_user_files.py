@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from tests.runner.conftest import Machine
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
+from tgpu.runner.user_files import UserFiles
 
 THEY = "nobody"
 SAY = "echo out; echo err >&2"
@@ -75,6 +77,20 @@ def test_what_is_no_file_is_refused(machine: Machine, tmp_path: Path) -> None:
     end = machine.end_of(machine.shell("echo lost", files=files(link)))
     assert end.cause is Cause.COULD_NOT_START
     assert end.detail == f"cannot write its output to {link}: it is not a file"
+
+
+def test_what_cannot_be_written_is_counted_and_told(tmp_path: Path) -> None:
+    out, before = tmp_path / "out.txt", resource.getrlimit(resource.RLIMIT_FSIZE)
+    theirs = UserFiles(str(out), str(out), append=0)
+    theirs.open()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # as a full disk would
+    try:
+        theirs.copy(b"0123456789abc", is_error=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert out.read_bytes() == b"0123456789"
+    assert theirs.last_words() == f"3 bytes of output could not be written to {out}: File too large"
+    theirs.close()
 
 
 def test_nowhere_is_a_place(machine: Machine) -> None:

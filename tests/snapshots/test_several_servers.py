@@ -61,9 +61,12 @@ def test_another_server_brings_it_over_once(tmp_path: Path) -> None:
 class Link:
     def __init__(self) -> None:
         self.sent: list[SnapshotPart] = []
+        self.has_four = asyncio.Event()
 
     def send(self, message: SnapshotPart) -> None:
         self.sent.append(message)
+        if len(self.sent) == 4:
+            self.has_four.set()
 
 
 def test_a_node_gets_only_what_its_users_jobs_need(tmp_path: Path) -> None:
@@ -76,8 +79,7 @@ def test_a_node_gets_only_what_its_users_jobs_need(tmp_path: Path) -> None:
         for serves in ("*", "ann", "bob"):
             answers.asked(link, want, serves)
         answers.asked(link, WantSnapshot(request=2, user="bob", digest=DIGEST, offset=0), "*")
-        while len(link.sent) < 4:
-            await asyncio.sleep(0.01)
+        await link.has_four.wait()
         whole = SnapshotPart(request=1, data=DATA[PIECE : 2 * PIECE], total=len(DATA))
         assert link.sent.count(whole) == 2
         errors = {part.request: part.error for part in link.sent if part.error}
@@ -96,11 +98,12 @@ def test_what_was_not_used_for_long_goes_unless_a_live_job_names_it(tmp_path: Pa
             shelf.put("ann", digests[-1], 0, len(text), text)
         named, old, new = digests
         for digest, days in ((named, 40), (old, 40), (new, 20)):
-            (path,) = tmp_path.glob(f"ann/{digest.removeprefix('sha256:')}*")
+            path = f"{tmp_path}/ann/{digest.removeprefix('sha256:')}.tar.gz"
             os.utime(path, (NOW_S - days * 86400,) * 2)
         spec = JobSpec("ann", (Group(("true",), Request()),), snapshot=Snapshot(named, "/"))
         await store.submit([spec], NOW_S * 1000)
         sweeper = SnapshotSweeper(shelf, store, Settings(home=tmp_path), lambda: NOW_S * 1000)
+        assert not shelf.remove_unused("ann", new, NOW_S - 30 * 86400)
         assert await sweeper.sweep() == 1
         assert {kept.digest for kept in shelf.kept()} == {named, new}
 

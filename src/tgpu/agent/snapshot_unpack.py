@@ -26,6 +26,11 @@ def main(user: str, place: str, most_bytes: int, most_files: int) -> None:
         os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
     os.umask(0o022)
     here, left, files = os.getcwd(), most_bytes, 0  # noqa: PTH109  as tarfile wants it
+    if not os.access(here, os.W_OK | os.X_OK):
+        raise RefusedError(
+            f"{user} may not pass to {here}: an administrator should start tgpu with a TGPU_HOME that all "
+            "may pass, such as /var/lib/tgpu"
+        )
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz") as archive:
         for member in archive:
             left -= member.size

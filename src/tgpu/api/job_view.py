@@ -10,6 +10,7 @@ from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.reasons import reason_of
 from tgpu.api.reproducible_form import ReproducibleOut, reproducible_out
+from tgpu.api.series_form import series_out
 from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
 from tgpu.api.use_view import UseOut, advice_of, use_out
 from tgpu.domain.container import Pull
@@ -236,7 +237,8 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         started_at=optional_rfc3339(job.started_ms),
         ended_at=optional_rfc3339(job.ended_ms),
         held=job.held,
-        **msgspec.structs.asdict(reproducible_out(job, known=known)),
+        **msgspec.structs.asdict(series_out(job)),
+        **reproducible_out(job, known=known),
     )
 
 

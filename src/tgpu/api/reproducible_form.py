@@ -1,13 +1,14 @@
 """What a job says of its code and of its output's files, as callers write it and as they see it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
-from tgpu.api.series_form import SeriesAsked, SeriesOut, series_out
+from tgpu.api.series_form import SeriesAsked, SeriesOut
 from tgpu.domain.job import Job
 from tgpu.domain.output_files import MAX_PATTERN, OpenMode, OutputFiles
+
+_NO_FILES = OutputFiles()
 
 
 class ReproducibleAsked(SeriesAsked, forbid_unknown_fields=True, kw_only=True):
@@ -78,17 +79,16 @@ class ReproducibleOut(SeriesOut, kw_only=True):
     """Whether the copy differs from that."""
 
 
-def reproducible_out(job: Job, *, known: bool) -> ReproducibleOut:
-    """`known`: whether the caller may know what it runs."""
-    files = job.spec.files or OutputFiles()
+def reproducible_out(job: Job, *, known: bool) -> dict[str, Any]:
+    """The fields of this part alone. `known`: whether the caller may know what the job runs."""
+    files = job.spec.files or _NO_FILES
     snapshot = job.spec.snapshot if known else None
-    return ReproducibleOut(
-        **msgspec.structs.asdict(series_out(job)),
-        output=files.output if known else None,
-        error=files.error if known else None,
-        open_mode=files.mode,
-        snapshot=None if snapshot is None else snapshot.digest,
-        snapshot_root=None if snapshot is None else snapshot.root,
-        snapshot_commit=None if snapshot is None else snapshot.commit,
-        snapshot_dirty=snapshot is not None and snapshot.dirty,
-    )
+    return {
+        "output": files.output if known else None,
+        "error": files.error if known else None,
+        "open_mode": files.mode,
+        "snapshot": None if snapshot is None else snapshot.digest,
+        "snapshot_root": None if snapshot is None else snapshot.root,
+        "snapshot_commit": None if snapshot is None else snapshot.commit,
+        "snapshot_dirty": snapshot is not None and snapshot.dirty,
+    }

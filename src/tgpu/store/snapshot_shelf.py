@@ -110,8 +110,14 @@ class Shelf:
                 user, digest = unquote(path.parent.name), f"sha256:{path.name.removesuffix('.tar.gz')}"
                 yield Kept(user, digest, path.stat().st_mtime)
 
-    def remove(self, user: str, digest: str) -> None:
-        self._path(user, digest).unlink(missing_ok=True)
+    def remove_unused(self, user: str, digest: str, before_s: float) -> bool:
+        """Unless it was used since then. A job that is about to name it has said so by `has`."""
+        path = self._path(user, digest)
+        with self._writing, contextlib.suppress(FileNotFoundError):
+            if path.stat().st_mtime < before_s:
+                path.unlink()
+                return True
+        return False
 
     def remove_halves(self) -> None:
         for half in self._folder.glob(f"*/*{_HALF}"):

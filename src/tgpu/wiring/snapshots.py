@@ -142,8 +142,9 @@ class SnapshotSweeper:
             named = await self._named_by(user)
             for kept in old:
                 if kept.user == user and kept.digest not in named:
-                    await asyncio.to_thread(self._shelf.remove, kept.user, kept.digest)
-                    removed += 1
+                    removed += await asyncio.to_thread(
+                        self._shelf.remove_unused, kept.user, kept.digest, before_s
+                    )
         return removed
 
     async def _named_by(self, user: str) -> set[str]:

@@ -44,9 +44,7 @@ def _with_snapshot(
 ) -> dict[str, Any]:
     cwd = str(job["cwd"])
     if job.get("image") or job.get("snapshot"):
-        if job.get("image") and mode == ALWAYS:
-            note("its image is pinned; of its directory there is no snapshot")
-        return job
+        return job  # of an image, the digest says what is in it
     if cwd not in taken:
         taken[cwd] = _take(client, Path(cwd), mode)
     found = taken[cwd]
