@@ -146,7 +146,7 @@ def test_history_shows_the_fields_that_are_asked_for(server: FakeTgpu, tgpu: Tgp
         "tgpu: no field colour; `--fields help` lists them\n"
     )
     listed = tgpu("history", "--fields", "help").stdout
-    assert "gpu-busy   how long its GPUs were busy, added up (with --attempts)" in listed
+    assert "gpu-busy      how long its GPUs were busy, added up (with --attempts)" in listed
 
 
 def test_history_finds_jobs_by_how_where_and_when_they_ran(server: FakeTgpu, tgpu: Tgpu) -> None:
