@@ -8,6 +8,7 @@ from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
+from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store
 
 
@@ -29,3 +30,7 @@ class Services:
     """The cluster's own authority, if TLS is signed by it."""
     servers: Callable[[], Sequence[str]] = tuple
     """Where the servers of this cluster are."""
+    is_cut_off: Callable[[], bool] = bool
+    """Whether the store was away when this server last wrote there of itself."""
+    alone: ServerRow | None = None
+    """This server, if no other can use its store: then it does not write down that it is still there."""

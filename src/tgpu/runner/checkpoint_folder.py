@@ -13,6 +13,8 @@ import stat
 DIR, FILE = "TGPU_CHECKPOINT_DIR", "TGPU_CHECKPOINT_FILE"
 """What a task finds in its environment: its folder, and the file to touch."""
 SIGN = ".saved"
+FINAL = frozenset({"cancelled", "could-not-start", "time-limit"})
+"""Causes after which no other attempt is about to use it."""
 _PASSABLE, _OWN = 0o711, 0o700
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NS_PER_MS = 1_000_000

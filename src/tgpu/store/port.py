@@ -20,7 +20,7 @@ from tgpu.store.cluster_port import ClusterStore, WindowRow
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.quota_port import QuotaStore
 from tgpu.store.ran import Ran
-from tgpu.store.refusals import StoreError
+from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.usage_port import UsageStore
 
@@ -55,7 +55,7 @@ class DeposedError(StoreError):
     """Somebody with a newer epoch leads: whoever sees this must stop acting."""
 
 
-class StoreUnavailableError(Exception):
+class StoreUnavailableError(StoreFailedError):
     """Nothing can be written now (disk full, database away); its text says what to do."""
 
 

@@ -16,6 +16,8 @@ def with_use(end: Exit, measured: Measured, gpu: GpuNow) -> Exit:
     cpu_ms = end.cpu_ms or measured.grown.get("cpu_us", 0) // _US_IN_MS
     seen, known = use_of(measured, gpu), end.use or Use()
     run_ms = 0 if end.started_ms is None else end.ended_ms - end.started_ms
+    mean_milli = round(1000 * cpu_ms / run_ms) if run_ms > 0 and cpu_ms else seen.cpu_mean_milli
+    peak_milli = seen.cpu_peak_milli
     return replace(
         end,
         cpu_ms=cpu_ms,
@@ -23,7 +25,9 @@ def with_use(end: Exit, measured: Measured, gpu: GpuNow) -> Exit:
         gpu_ms=gpu.busy_ms if end.gpu_ms is None else end.gpu_ms,
         use=replace(
             seen,
-            cpu_mean_milli=round(1000 * cpu_ms / run_ms) if run_ms > 0 and cpu_ms else seen.cpu_mean_milli,
+            cpu_mean_milli=mean_milli,
+            # What it did before the first look is in the mean alone: at some time it did as much.
+            cpu_peak_milli=None if peak_milli is None else max(peak_milli, mean_milli or 0),
             disk_read_bytes=_first(known.disk_read_bytes, seen.disk_read_bytes),
             disk_written_bytes=_first(known.disk_written_bytes, seen.disk_written_bytes),
         ),

@@ -64,8 +64,8 @@ def main(argv: list[str]) -> int:
             if not attaching.attach(client, job_id, task=0, keys=keys, must_run=False):
                 left_note(job_id)
                 return OK
-        elif started:
-            _show_output(client.job(job_id))
+        elif started and not streaming.never_began(job := client.job(job_id)):
+            _show_output(job)
         client.wait(job_id, on_away=AwayNotes())
         job = client.job(job_id)
     if args.json:
