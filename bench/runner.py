@@ -4,9 +4,9 @@ A runner of its own starts many tasks (`sleep`), each with limits on CPU, memory
 by side for a while, are stopped, and every one of their ends must be heard and be on disk. All CPU time is
 counted by a cgroup around everything: runner, spawner, supervisors and tasks. The baseline, counted alike in
 the same run, is bare fork, exec, kill and wait of as many `sleep`s. `runner_cpu_per_task` is what a task
-costs beyond its baseline from its launch to its recorded end; `runner_steady` is what all of them together
-cost while nothing happens but that each is looked at every 5 seconds, as an agent does. Containers have a
-benchmark of their own: `runner_containers.py`.
+costs beyond its baseline by its launch and its recorded end; `runner_steady` is what all of them together
+cost in between, while nothing happens but that each is looked at every 5 seconds, as an agent does.
+Containers have a benchmark of their own: `runner_containers.py`.
 """
 
 import asyncio
@@ -127,18 +127,20 @@ async def supervised(count: int, steady_s: float, base: Path, meter: Meter) -> F
     runner = ProcessRunner(base / "records", base / "logs", f"bench-{os.getpid()}", cgroups=True)
     uses.open(base / "logs", runner)
     await runner.open(hear)
-    looking = asyncio.create_task(uses.go_on())
     before = meter.ms()
     attempts = [f"{number}.0.1" for number in range(1, count + 1)]
     for attempt in attempts:
         runner.launch(_sleeper(attempt, base))
     await _until(lambda: _counted(heard, AttemptStarted) == count, "every task runs")
     started = meter.ms()
+    looking = asyncio.create_task(uses.go_on())
     await asyncio.sleep(1)
     rested = meter.ms()
     await asyncio.sleep(steady_s)
     steady = meter.ms() - rested
     pss_mb = _mean_pss_mb(runner)
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
     stopped = meter.ms()
     for attempt in attempts:
         runner.stop(attempt, Cause.CANCELLED, "")
@@ -148,8 +150,6 @@ async def supervised(count: int, steady_s: float, base: Path, meter: Meter) -> F
     right = [
         attempt for attempt in attempts if attempt in recorded and recorded[attempt].signal == signal.SIGTERM
     ]
-    looking.cancel()
-    await asyncio.gather(looking, return_exceptions=True)
     await runner.close()
     return Figures(
         (started - before) + (ended - stopped), pss_mb, steady / (10 * steady_s), count - len(right)

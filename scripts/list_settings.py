@@ -24,7 +24,8 @@ several with commas), `TGPU_TOKEN` and `TGPU_CA`; for an agent that joins a clus
 POOLS = f"""
 ## Pools
 
-A pool may have its own {", ".join(f"`{key}`" for key in POOL_KEYS)}.
+A pool has terms of its own; it keeps nobody out ([operations](operations.md#keeping-others-out)).
+It may have its own {", ".join(f"`{key}`" for key in POOL_KEYS)}.
 What it does not say is as above. Only the file can hold them, one table per pool:
 
 ```toml

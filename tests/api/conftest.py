@@ -30,7 +30,7 @@ from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
 from tgpu.config.settings import Settings
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
-from tgpu.domain.job import Request
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
@@ -125,6 +125,11 @@ class FakeLive:
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         self._check()
         return [self._never(request) for request in requests]
+
+    async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        self._check()
+        tasks = sum(count for _, count in members)
+        return f"its {tasks} tasks are too many" if gang.size > 100 else None
 
     def _never(self, request: Request) -> str | None:
         if "a100" in request.gpu_types_barred:

@@ -54,6 +54,11 @@ def root(place: House) -> Iterator[httpx.Client]:
         ("quota", {"gpu_type_limits": {"": 1}}, "gpu_type_limits must have names"),
         (
             "quota",
+            {"gpu_type_limits": {"A100": 1, "a100": 2}},
+            "gpu_type_limits has the same name twice, as 'A100' and 'a100': name it once",
+        ),
+        (
+            "quota",
             {"gpu_type_limits": {"h100": 1}},
             "there is: NVIDIA A100-SXM4. `?force=true` takes it anyway",
         ),

@@ -4,7 +4,11 @@ import httpx
 import pytest
 
 from tests.api.conftest import ServerUnderTest, serving
+from tgpu.api.job_form import JobAsked
+from tgpu.api.job_rules import Defaults, spec_of
+from tgpu.api.problems import ProblemError
 from tgpu.domain.container import ImageMeaning
+from tgpu.domain.priority import PriorityClass
 
 PINNED = "ghcr.io/team/train@sha256:" + 64 * "a"
 LOCAL = "sha256:" + 64 * "b"
@@ -93,3 +97,24 @@ def test_a_name_with_a_digest_needs_no_asking_and_each_other_is_asked_once(
     ids = client.post("/jobs", json={"jobs": jobs}).raise_for_status().json()["job_ids"]
     assert server.live.images_asked == [("a:1", False), ("b:1", False), ("b:1", True)]
     assert client.get(f"/jobs/{ids[0]}").json()["image_digest"] == PINNED
+
+
+def test_the_containers_of_a_gang_meet_on_the_network_of_their_nodes(client: httpx.Client) -> None:
+    asked = {"command": "x", "image": "a:1", "cwd": "/tmp"}
+
+    def network(**more: object) -> str:
+        return client.post("/jobs", json={**asked, **more}).raise_for_status().json()["network"]
+
+    assert network(tasks=2) == "host"
+    assert network(groups=[{"name": "a"}, {"name": "b", "tasks": 2}]) == "host"
+    assert network(tasks=2, network="bridge") == "bridge", "whoever names one knows what they do"
+    assert network(nodes=1) is None
+    assert network() is None
+
+
+def test_a_gang_that_could_not_meet_is_refused() -> None:
+    defaults = Defaults(cpu_milli=1000, memory_mib=100, max_grace_s=60, networks=("bridge", "none"))
+    asked = JobAsked(command="x", image="a:1", tasks=2)
+    with pytest.raises(ProblemError, match=r"name a network .* \(of bridge, none\), or ask") as refused:
+        spec_of(asked, "ann", "/tmp", defaults, "default", PriorityClass.DEFAULT)
+    assert refused.value.extras["field"] == "network"

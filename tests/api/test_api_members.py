@@ -80,6 +80,15 @@ def test_everybody_sees_the_members_of_where_they_belong(place: House, root: htt
     assert mine == [{"tenant_id": "org", "role": "viewer"}]
 
 
+def test_a_role_whose_account_is_gone_is_marked(place: House, root: httpx.Client) -> None:
+    assert root.put("/tenants/lab/members/ann", json={"role": "user"}).json()["has_account"] is True
+    place.gone("ann")
+    for path in ("/members", "/tenants/lab/members"):
+        listed = root.get(path).json()["members"]
+        assert {one["user_id"]: one["has_account"] for one in listed} == {"ann": False, "olga": True}
+    assert root.delete("/tenants/lab/members/ann").status_code == 204
+
+
 @pytest.mark.parametrize(
     ("path", "role", "sentence"),
     [

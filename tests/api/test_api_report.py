@@ -158,6 +158,15 @@ def test_what_cannot_be_meant_is_refused(
     assert sentence in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("when", ["", "started_", "ended_"])
+def test_jobs_of_a_time_that_ends_before_it_begins_are_refused(filled: ServerUnderTest, when: str) -> None:
+    since, until = f"{when}since", f"{when}until"
+    with filled.unix() as client:
+        refused = client.get("/jobs", params={since: "1h", until: "2h"})
+        assert client.get("/jobs", params={since: "2h", until: "1h"}).status_code == 200
+    assert (refused.status_code, refused.json()["detail"]) == (400, f"{since} must be before {until}")
+
+
 def found(server: ServerUnderTest, **params: object) -> list[int]:
     with server.unix() as client:
         answer = client.get("/jobs", params=params)  # type: ignore[arg-type]

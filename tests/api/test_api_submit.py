@@ -441,13 +441,18 @@ def test_jobs_are_taken_while_nobody_leads(server: ServerUnderTest, client: http
 def test_a_store_that_cannot_write_says_when_to_come_again(
     server: ServerUnderTest, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(*_: object) -> None:
-        raise StoreUnavailableError("the disk is full: free some space below /var/lib/tgpu")
+    why = "the disk is full: free some space below /var/lib/tgpu"
 
-    monkeypatch.setattr(server.store, "submit", full)
+    async def full(*_: object, **__: object) -> None:
+        raise StoreUnavailableError(why, "nothing was changed")
+
+    for question in ("submit", "job", "jobs"):
+        monkeypatch.setattr(server.store, question, full)
     answer = client.post("/jobs", json={"command": "x"})
-    assert problem(answer, 503)["detail"] == "the disk is full: free some space below /var/lib/tgpu"
+    assert problem(answer, 503)["detail"] == f"{why}; nothing was changed"
     assert int(answer.headers["retry-after"]) > 0
+    for path in ("/jobs", "/jobs/1"):
+        assert problem(client.get(path), 503)["detail"] == why, "who looks changes nothing anyway"
 
 
 def test_a_mistake_of_the_server_is_told_without_its_traceback(

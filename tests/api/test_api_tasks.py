@@ -134,3 +134,12 @@ def test_tasks_are_shown_a_page_at_a_time_with_how_each_ended(
     assert client.get(f"/jobs/{job_id}").json()["task_counts"] == {"running": 2, "failed": 1}
     assert client.get(f"/jobs/{job_id}/logs", params={"task": 3}).status_code == 404
     assert client.get(f"/jobs/{job_id}/tasks", params={"status": "odd"}).status_code == 400
+
+
+def test_a_gang_that_can_never_run_is_refused_and_says_which_of_many_it_is(client: httpx.Client) -> None:
+    gang = {"command": "true", "tasks": 101}
+    refused = client.post("/jobs", json=gang)
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:tgpu:problem:never-fits")
+    assert refused.json()["detail"] == "can never run here: its 101 tasks are too many"
+    many = client.post("/jobs", json={"jobs": [{"command": "true"}, gang]})
+    assert many.json()["detail"] == "jobs[1] can never run here: its 101 tasks are too many"

@@ -87,6 +87,11 @@ def test_a_name_with_ended_jobs_is_taken_over_by_administrators_only(
     told = olga.post("/tenants", json={"tenant_id": "lab/ann"})
     assert (told.status_code, told.json()["type"]) == (409, "urn:tgpu:problem:name-kept")
     assert told.json()["detail"].startswith("lab/ann was removed on 20")
+    assert told.json()["detail"].endswith("or take them over, as an administrator (`?take_over=true`)")
+    root.post("/tenants", json={"tenant_id": "lab/new"})
+    told = olga.post("/tenants/lab/new/move", json={"to": "lab/ann"})
+    assert (told.status_code, told.json()["type"]) == (409, "urn:tgpu:problem:name-kept")
+    assert told.json()["detail"].endswith("choose another name, since only a new tenant takes them over")
     assert olga.post("/tenants?take_over=true", json={"tenant_id": "lab/ann"}).status_code == 403
     assert root.post("/tenants?take_over=true", json={"tenant_id": "lab/ann"}).status_code == 201
 

@@ -130,6 +130,10 @@ def test_no_token_is_wider_than_its_maker(
         ({"tenant_id": "none"}, "there is no tenant 'none'"),
         ({"tenant_id": "../x"}, "tenant_id must be up to 8 names"),
         ({"actions": ["steal"]}, "actions"),
+        (
+            {"zzz": 1},
+            "user_id, tenant_id, actions, highest_class, jobs, gpu_hours",
+        ),
         ({"highest_class": "urgent"}, "highest_class"),
         ({"jobs": 0}, "jobs must be at least 1"),
         ({"jobs": -1}, "jobs must not be negative"),

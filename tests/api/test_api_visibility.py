@@ -1,6 +1,7 @@
 """Where the house keeps tenants apart, nobody learns of jobs in tenants in which they have no role."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -10,7 +11,7 @@ from tests.api.people import House, house
 from tests.api.stories import submit
 from tgpu.domain.access import Role
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.views import DeviceView, Holder, QueueView, Reason, Why
+from tgpu.domain.views import Alert, DeviceView, Holder, QueueView, Reason, Why
 
 ANNS, BOBS, CITED = 1, 2, 3
 
@@ -54,6 +55,31 @@ def test_lists_counts_and_jobs_leave_out_the_rest(place: House, who: str, known:
         assert cancelled.status_code == 403
     else:
         assert set(cancelled.json()["not_found"]) == {ANNS, BOBS, CITED} - known
+
+
+def test_alerts_about_a_tenant_are_for_those_who_see_it(place: House) -> None:
+    place.server.live.wrong = [
+        Alert("budget-spent:lab", "tenant lab has spent …", 0, ("lab",)),
+        Alert("budget-near:org", "tenant org has spent …", 0, ("org",)),
+        Alert("ledger-differs", "tenant lab: …, tenant org: …", 0, ("lab", "org")),
+        Alert("nodes-offline", "not heard any more: ws9", 0),
+    ]
+    for alert in place.server.live.wrong:
+        place.server.metrics.note_alert(alert.name, on=True)
+    place.server.metrics.note_alert("budget-near:lab", on=False)
+
+    def told(who: str) -> tuple[set[str], set[str]]:
+        caller = place.caller(who)
+        names = {alert["name"] for alert in caller.get("/stats").json()["alerts"]}
+        return names, set(re.findall(r'^tgpu_alert{name="(.*)"}', caller.get("/metrics").text, re.MULTILINE))
+
+    every = {alert.name for alert in place.server.live.wrong}
+    of_lab = {"budget-spent:lab", "nodes-offline"}
+    assert told("ann") == (of_lab, {*of_lab, "budget-near:lab", "ledger-differs"})
+    assert told("vic") == told("ann")
+    of_org = {"budget-near:org", "nodes-offline"}
+    assert told("bob") == (of_org, {*of_org, "ledger-differs"})
+    assert told("ott") == (every, {*every, "budget-near:lab"}), "and again all of them"
 
 
 def test_events_leave_them_out_too(place: House) -> None:
@@ -117,6 +143,20 @@ def test_nodes_queues_and_reasons_name_nobody_unknown(place: House) -> None:
     assert [queue["tenant_id"] for queue in ann.get("/queues").json()["queues"]] == ["lab/ann"]
     assert "bob" not in ann.get("/queues").text
     assert "bob" in ott.get("/queues").text
+
+
+def test_who_has_the_reservation_is_told_to_those_who_may_know_of_it(place: House) -> None:
+    reason = Reason("reserved", f"the reservation of its class is job {BOBS}'s", {"job_id": BOBS})
+    estimate = "not before 12:00:00: another job has the reservation of its class"
+
+    async def why(job_id: int) -> Why:
+        return Why(job_id, True, f"waits: {reason.text}", (reason,), estimate=estimate)
+
+    place.server.live.why = why  # type: ignore[method-assign]  # what a leader would say
+    told = place.caller("ann").get(f"/jobs/{ANNS}/why")
+    assert (f"job {BOBS}" in told.text, told.json()["reasons"][0]["data"]) == (False, {})
+    assert told.json()["estimate"] == estimate
+    assert f"job {BOBS}'s" in place.caller("ott").get(f"/jobs/{ANNS}/why").json()["summary"]
 
 
 def _holders(answer: httpx.Response) -> list[int]:

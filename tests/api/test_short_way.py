@@ -30,10 +30,10 @@ def test_both_ways_give_the_same_answer(
         assert by_short.content == by_long.content
 
 
-def test_a_job_is_answered_with_where_it_is(quiet_client: httpx.Client) -> None:
+def test_a_job_is_answered_with_where_it_is(client: httpx.Client) -> None:
     given = {"Idempotency-Key": "once"}
-    first = quiet_client.post("/jobs", json={"command": "true", "cwd": "/"}, headers=given)
-    again = quiet_client.post("/jobs/", json={"command": "true", "cwd": "/"}, headers=given)
+    first = client.post("/jobs", json={"command": "true", "cwd": "/"}, headers=given)
+    again = client.post("/jobs/", json={"command": "true", "cwd": "/"}, headers=given)
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.headers["location"] == again.headers["location"] == f"/jobs/{first.json()['job_id']}"
     assert again.headers["idempotent-replay"] == "true"

@@ -105,6 +105,22 @@ def test_a_token_tells_which_one_made_it_and_whether_it_is_over(server: FakeTgpu
     assert "user, by token 9" in listed
 
 
+def test_it_is_told_how_many_go_with_a_token(server: FakeTgpu, tgpu: Tgpu) -> None:
+    parents = {4: None, 5: 4, 6: 5, 7: 4, 8: 7, 9: None}
+    tokens = [{"token_id": each, "parent_token_id": parent} for each, parent in parents.items()]
+    tokens[4]["revoked"] = True
+    server.fixed |= {"/tokens": {"tokens": tokens}, "/tokens/4": {}, "/tokens/5": {}, "/tokens/9": {}}
+    assert tgpu("token", "revoke", "4").stdout == "Token 4 is revoked, and 3 tokens that were made with it\n"
+    assert tgpu("token", "revoke", "5").stdout == "Token 5 is revoked, and 1 token that was made with it\n"
+    assert tgpu("token", "revoke", "9").stdout == "Token 9 is revoked\n"
+
+
+def test_a_refused_token_is_told_in_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
+    said = "this token is good only in lab: name it"
+    server.fixed["POST /tokens"] = Refusal(403, f"tenant_id: {said}", "forbidden")
+    assert tgpu("token", "create").stderr == f"tgpu: --tenant: {said}\n"
+
+
 def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/tokens"] = {"token": "tgpu_secret", "token_id": 4}
     flags = "--for ci --role user --tenant lab/ci --actions read,submit --max-class low --jobs 500"
@@ -127,8 +143,11 @@ def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
         ("token create --jobs few", "--jobs must be a number"),
         ("token create --gpu-hours -1", "--gpu-hours"),
         ("token revoke tgpu_secret", "which one? its number"),
-        ("token create --expires soon", "--expires must be a duration"),
-        ("token create --expires 1000d", "--expires must be between 1s and 366d; got 1000d"),
+        ("token create --expires soon", "--expires must be a duration from 1s to 366d, such as 90d; got"),
+        ("token create --expires 0s", "--expires must be a duration from 1s to 366d"),
+        ("token create --expires 367d", "--expires must be a duration from 1s to 366d"),
+        ("token create --expires 9999d", "--expires must be a duration from 1s to 366d"),
+        ("nodes join-token --expires 9999d", "--expires must be a duration from 1s to 366d"),
         ("token create --max-class urgent", "invalid choice: 'urgent'"),
         ("secret set a/b", "a secret is named like hf-token; got 'a/b'"),
         ("secret set key", "there is nothing in stdin"),
@@ -255,6 +274,7 @@ def test_the_audit_log_says_who_changed_what_from_where(server: FakeTgpu, tgpu: 
          "longest time 2h00m → 1h30m; archived no → yes; budget none → 1 GPU-hour a week"),
         ("tenant.update", ({"budget": {"gpu_ms": 3_600_000}}, {"budget": {"gpu_ms": 3600}}),
          "budget 1 GPU-hour → 0.001 GPU-hours"),
+        ("tenant.create", (None, {"weight": 1, "took_over": True}), "weight 1; took over ended jobs: yes"),
         ("tenant.update", ({"budget": {"period": "day"}}, {"budget": {"period": "month"}}),
          "budget by the day → by the month"),
         ("tenant.update", ({"budget": {"gpu_ms": 7_200_000, "period": "ever"}}, {"budget": None}),
@@ -276,7 +296,9 @@ def test_an_action_that_there_is_not_is_answered_with_those_there_are(server: Fa
     server.fixed["/audit"] = {"entries": [], "next_cursor": None}
     done = tgpu("audit", "--action", "quota")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no action 'quota'; there are: job.attach, job.cancel, job.edit, job.enter," in done.stderr
+    assert (
+        "there is no action 'quota'; there are: job.attach, job.cancel, job.edit, job.enter," in done.stderr
+    )
 
 
 def test_the_actions_are_those_that_are_written() -> None:

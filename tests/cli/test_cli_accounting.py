@@ -5,6 +5,7 @@ import io
 import json
 import re
 
+import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import Tgpu
@@ -107,16 +108,32 @@ def test_what_a_row_is_about_is_said_where_it_has_no_name(server: FakeTgpu, tgpu
     assert tgpu("report", "--by", "gpu-type,pool", "--chart").stdout.startswith("no GPU  -  ")
 
 
-def test_columns_over_time_begin_with_the_first_work_and_show_the_days_without(
-    server: FakeTgpu, tgpu: Tgpu
-) -> None:
+def test_columns_over_time_show_all_that_was_asked_for(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/report"] = a_report(["day"], {("2026-01-02",): 2 * HOUR, ("2026-01-04",): HOUR})
     lines = tgpu("report", "--by", "day", "--chart").stdout.splitlines()
-    assert lines[0] == "2.00 │██"
-    assert lines[5] == "1.00 │██    ██"
-    assert lines[10] == "0.00 └────────────"
-    assert lines[11] == "      02 03 04 05"
-    assert lines[12] == "GPU-hours, from 2026-01-02 to 2026-01-05 UTC"
+    assert lines[0] == "2.00 │   ██"
+    assert lines[5] == "1.00 │   ██    ██"
+    assert lines[10] == "0.00 └───────────────"
+    assert lines[11] == "      01 02 03 04 05"
+    assert lines[12] == "GPU-hours, from 2026-01-01 to 2026-01-05 UTC"
+    month = {"since": "2026-01-07T12:00:00.000Z", "until": "2026-02-06T00:00:00.000Z"}
+    server.fixed["/report"] = a_report(["day"], {("2026-01-09",): HOUR, ("2026-02-05",): HOUR}, **month)
+    lines = tgpu("report", "--by", "day", "--chart").stdout.splitlines()
+    assert lines[0] == f"1.00 │    █{' ' * 53}█"
+    assert lines[10] == f"0.00 └{'──' * 30}"
+    assert lines[11] == "      07  09  11  13  15  17  19  21  23  25  27  29  31  02  04"
+    weeks = {"since": "2025-12-31T00:00:00.000Z", "until": "2026-01-20T00:00:00.000Z"}
+    server.fixed["/report"] = a_report(["week"], {("2026-01-12",): HOUR}, **weeks)
+    assert "from 2025-12-29 to 2026-01-19" in tgpu("report", "--by", "week", "--chart").stdout
+
+
+def test_what_is_too_much_for_the_screen_begins_with_the_first_work(server: FakeTgpu, tgpu: Tgpu) -> None:
+    rows = {("2026-01-02",): 2 * HOUR, ("2026-01-04",): HOUR}
+    server.fixed["/report"] = a_report(["day"], rows, since="2025-01-01T00:00:00.000Z")
+    assert "from 2026-01-02 to 2026-01-05" in tgpu("report", "--by", "day", "--chart").stdout
+    server.fixed["/report"] = a_report(["day"], rows, since=None, until="2026-04-01T00:00:00.000Z")
+    lines = tgpu("report", "--by", "day", "--chart").stdout.splitlines()
+    assert (len(lines), lines[1]) == (89 + 1, "2026-01-03  0.00")
 
 
 ENDED = {
@@ -146,7 +163,7 @@ def test_history_shows_the_fields_that_are_asked_for(server: FakeTgpu, tgpu: Tgp
         "tgpu: no field colour; `--fields help` lists them\n"
     )
     listed = tgpu("history", "--fields", "help").stdout
-    assert "gpu-busy   how long its GPUs were busy, added up (with --attempts)" in listed
+    assert "gpu-busy      how long its GPUs were busy, added up (with --attempts)" in listed
 
 
 def test_history_finds_jobs_by_how_where_and_when_they_ran(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -228,6 +245,25 @@ def test_a_name_that_nobody_has_is_told(server: FakeTgpu, tgpu: Tgpu) -> None:
         done = tgpu(command, "--user", "nobody")
         assert (done.returncode, "there is no user 'nobody' with jobs" in done.stderr) == (4, True)
         assert tgpu(command, "--tenant", "lab").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("history --since 1h --until 2h", "--since must be before --until; got 20"),
+        ("history --until 8d --submitted", "--since must be before --until; got 20"),
+        ("report --depth -1", "must be a whole number from 1 to 8; got '-1'"),
+        ("report --depth 0", "must be a whole number from 1 to 8; got '0'"),
+        ("report --depth 9", "must be a whole number from 1 to 8; got '9'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anybody_is_asked(
+    server: FakeTgpu, tgpu: Tgpu, words: str, said: str
+) -> None:
+    done = tgpu(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert server.requests == []
 
 
 def test_show_has_the_figures_of_each_attempt(server: FakeTgpu, tgpu: Tgpu) -> None:

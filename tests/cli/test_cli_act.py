@@ -321,6 +321,29 @@ def test_colour_is_for_terminals_without_no_color(
     assert "n" * 200 in tgpu("list").stdout
 
 
+def test_nodes_with_windows_fit_the_terminal(
+    server: FakeTgpu, environ: dict[str, str], tmp_path: Path
+) -> None:
+    windows = [
+        {"window_id": n, "name": "", "tenant_id": None, "until": f"2030-01-31T1{n}:00:00.000Z"}
+        for n in (1, 2)
+    ]
+    amounts = {"mem_total_mb": 257_000, "mem_allocated_mb": 1000, "cpu_total": 64, "gpu_total": 8}
+    node = {
+        "node_id": "machine-17",
+        "status": "draining",
+        "pool": "training",
+        "drain": {"reason": "a new kernel, and new fans", "by": "ann"},
+        "windows": windows,
+        "generic_total": {"fpga": 2, "nvlink": 4},
+        "labels": {"rack": "r7"},
+    }
+    server.fixed["/nodes"] = {"nodes": [node | amounts]}
+    seen = on_a_terminal(["nodes"], environ | {"TERM": "dumb", "COLUMNS": "80"}, tmp_path)
+    assert "maint" in seen
+    assert max(len(line) for line in seen.splitlines()) <= 80
+
+
 def test_a_terminal_sees_how_far_it_is_with_many_jobs(
     server: FakeTgpu, environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -332,3 +355,34 @@ def test_a_terminal_sees_how_far_it_is_with_many_jobs(
     cancelled = on_a_terminal(["cancel", "all"], environ | {"TERM": "xterm"}, tmp_path)
     assert "5,000 jobs are being cancelled" in cancelled
     assert cancelled.endswith("10,001 jobs are being cancelled\r\n")
+
+
+def test_a_job_that_never_began_has_no_output_that_could_be_missing(server: FakeTgpu, tgpu: Tgpu) -> None:
+    reason = "could not be started: there is no image bb:9"
+    attempt = {"number": 1, "status": "failed", "started_at": None}
+    server.jobs = {
+        1: a_job(
+            1, status="failed", cause="could-not-start", reason=reason, started_at=None, attempts=[attempt]
+        )
+    }
+    done = tgpu("logs", "1")
+    assert done.returncode == 0
+    assert done.stderr == f"tgpu: job 1 has no output: it never began (failed: {reason})\n"
+
+
+def test_run_of_one_that_never_began_says_only_why(server: FakeTgpu, tgpu: Tgpu) -> None:
+    refused = an_attempt(status="ended", cause="could-not-start", started_at=None, exit_code=None)
+    end = {
+        "status": "failed",
+        "cause": "could-not-start",
+        "reason": "could not be started: there is no image bb:9",
+        "attempts": [refused],
+    }
+
+    def begin(job: dict[str, Any]) -> None:
+        later(0.2, lambda: server.change(job["job_id"], "failed", **end))
+
+    server.on_submit = begin
+    done = tgpu("run", "--image", "bb:9")
+    assert done.stderr == "tgpu: job 1 failed: could not be started: there is no image bb:9\n"
+    assert done.returncode == 126

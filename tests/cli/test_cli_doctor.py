@@ -1,12 +1,14 @@
 """`tgpu doctor`: what is wrong here, and which settings hold."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from fake_tgpu import FakeTgpu, Refusal
 
 from tests.cli.cli_process import Tgpu
+from tgpu.runner import private_tmp
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -25,11 +27,31 @@ def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) 
 
 
 def test_doctor_warns_of_a_node_that_is_not_connected(server: FakeTgpu, tgpu: Tgpu) -> None:
-    node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 3.0}
+    node = {"node_id": "vm", "status": "ready", "gpu_total": 4, "silent_s": 60.0}
     server.fixed["/nodes"] = {"nodes": [node]}
     done = tgpu("doctor")
     assert "warn  nodes     vm is not connected → start the agent there\n" in done.stdout
     assert done.returncode == 0
+    server.fixed["/nodes"] = {"nodes": [node | {"silent_s": 3.0}]}
+    done = tgpu("doctor")
+    assert "warn  nodes     vm is coming back, heard within the last 30 s → look again" in done.stdout
+    assert "is not connected" not in done.stdout
+
+
+def test_doctor_looks_for_gpus_only_where_something_may_run(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    names = ("gpus", "cpu limit", "containers")
+    here = {check["name"] for check in json.loads(tgpu("doctor", "--json").stdout)}
+    assert here.issuperset(names), "whoever has started nothing yet may start it here"
+    elsewhere = tgpu("doctor", "--json", TGPU_SERVER="http://127.0.0.1:1").stdout
+    assert not {check["name"] for check in json.loads(elsewhere)}.intersection(names)
+
+
+def test_doctor_where_nothing_is_names_both_ways_to_begin(tgpu: Tgpu, tmp_path: Path) -> None:
+    report = json.loads(tgpu("doctor", "--json", TGPU_HOME=str(tmp_path / "none")).stdout)
+    (advice,) = [check["advice"] for check in report if check["name"] == "server"]
+    assert "`tgpu up`" in advice
+    assert "`tgpu agent --server https://HOST:7480 --join TOKEN`" in advice
 
 
 def test_doctor_says_what_the_server_finds_wrong(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -129,3 +151,32 @@ def test_doctor_lists_what_a_pool_has_of_its_own(tgpu: Tgpu, tmp_path: Path) -> 
     file.write_text('[pools.training]\npolicy = "fair-tree"\nreserve = 3\n')
     text = tgpu("doctor", "--settings", TGPU_CONFIG=str(file)).stdout
     assert "pools.training = {'policy': 'fair-tree', 'reserve': 3}  (the TOML file)" in text
+
+
+def test_doctor_leaves_out_what_its_user_may_not_read(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a home that is root's, whose agent's folder is closed."""
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    closed = tmp_path / "home" / "agent"
+    closed.mkdir()
+    really_there = Path.exists
+
+    def exists(path: Path) -> bool:
+        if path.parent == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return really_there(path)
+
+    monkeypatch.setattr(Path, "exists", exists)
+    done = tgpu("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ok    server" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs get a /tmp of their own")
+def test_doctor_warns_of_a_home_that_jobs_cannot_see(tgpu: Tgpu, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    assert not private_tmp.is_for(str(tmp_path)), "tests run below /tmp"
+    said = f"warn  home      jobs have a /tmp of their own and cannot see {tmp_path / 'home'}"
+    assert said in tgpu("doctor").stdout
+    assert said not in tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout

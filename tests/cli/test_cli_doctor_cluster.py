@@ -87,14 +87,15 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """A server of a cluster, as far as a doctor can tell: TLS by an authority, and a clock."""
     running: list[http.server.HTTPServer] = []
 
-    def start(authority: bytes, *, behind_s: int = 0, issued_days_ago: int = 0) -> str:
+    def start(authority: bytes, *, behind_s: int = 0, issued_days_ago: int = 0, health: bytes = b"") -> str:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response_only(200)
                 said = datetime.now(UTC) - timedelta(seconds=behind_s)
                 self.send_header("Date", format_datetime(said, usegmt=True))
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(health)))
                 self.end_headers()
+                self.wfile.write(health)
 
             def log_message(self, *_: object) -> None:
                 return
@@ -197,6 +198,15 @@ def test_a_node_whose_agent_is_not_taken_in_says_why(
     assert (level, text) == ("FAIL", "refused by https://a:1: node n7 was removed")
 
 
+def test_a_node_names_the_database_if_that_is_why_nobody_takes_it_in(
+    tgpu: Tgpu, serve: Serve, authority: bytes, tmp_path: Path
+) -> None:
+    url = serve(authority, health=b'{"status": "ok", "store": "away"}')
+    join(tmp_path, authority, url)
+    assert found(tgpu, "reach") == [("warn", f"{url} answers, and waits for its store")]
+    assert advice(tgpu, "reach").startswith("its database is away: mend that")
+
+
 def test_a_server_whose_database_is_away_is_not_told_to_start(tgpu: Tgpu, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True)
@@ -208,6 +218,8 @@ def test_a_server_whose_database_is_away_is_not_told_to_start(tgpu: Tgpu, tmp_pa
     assert (level, "waits for its store" in text) == ("warn", True)
     ((level, _),) = found(tgpu, "store", TGPU_STORE="postgresql://u@127.0.0.1:1/x")
     assert level == "FAIL"
+    report = json.loads(tgpu("doctor", "--json", TGPU_STORE="postgresql://u@127.0.0.1:1/x").stdout)
+    assert not [one for one in report if "starts once" in str(one["advice"]) or "is back" in one["text"]]
     pidfile.release(lock)
 
 

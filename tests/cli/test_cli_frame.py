@@ -60,6 +60,18 @@ def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
             ["list", "--limit", "x"],
             "argument --limit: must be a whole number from 0; got 'x' (see `tgpu list --help`)",
         ),
+        (["drain", "n1"], "there is no `tgpu drain`; did you mean `tgpu nodes drain`?"),
+        (["nodes", "resume", "n1"], "there is no `tgpu nodes resume`; did you mean `tgpu nodes undrain`?"),
+        (
+            ["windows", "remove", "3"],
+            "there is no `tgpu windows remove`; did you mean `tgpu windows cancel`?",
+        ),
+        (
+            ["nodes", "n1"],
+            "there is no `tgpu nodes n1` (see `tgpu nodes --help`); of a node: `tgpu nodes show n1`",
+        ),
+        (["nodes", "drain", "n1", "--x"], "unrecognized arguments: --x (see `tgpu nodes drain --help`)"),
+        (["windows", "cancel", "1", "--x"], "unrecognized arguments: --x (see `tgpu windows cancel --help`)"),
         (["promote"], "the following arguments are required: --to (see `tgpu promote --help`)"),
         (
             ["up", "--policy", "x"],

@@ -120,6 +120,12 @@ def test_a_name_cannot_steer_the_terminal(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert "?[2Jevil?line" in tgpu("list").stdout
 
 
+def test_show_names_the_network_of_a_container(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, image="bb:1", network="host"), 2: a_job(2, image="bb:1", network=None)}
+    assert ["network", "host"] in rows(tgpu("show", "1").stdout)
+    assert "network" not in tgpu("show", "2").stdout
+
+
 def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> None:
     ended = an_attempt(
         status="ended",
@@ -400,7 +406,15 @@ def test_join_tokens_are_shown_once_listed_and_revoked(server: FakeTgpu, tgpu: T
     assert tgpu("nodes", "join-tokens", "revoke", "4").stdout == "Join token 4 is revoked\n"
     row = {"token_id": 4, "created_by": "ann", "uses_left": None, "pool": "training", "note": "rack"}
     server.fixed["/join-tokens"] = {"join_tokens": [row]}
-    assert rows(tgpu("nodes", "join-tokens").stdout)[1] == ["4", "ann", "never", "any", "training", "rack"]
+    assert rows(tgpu("nodes", "join-tokens").stdout)[1] == [
+        "4",
+        "good",
+        "ann",
+        "never",
+        "any",
+        "training",
+        "rack",
+    ]
     server.fixed["/join-tokens/4"] = Refusal(404, "there is no join token with that id", "not-found")
     assert tgpu("nodes", "join-tokens", "revoke", "4").returncode == 4
 
@@ -422,3 +436,13 @@ def test_the_cluster_s_authority_is_printed_as_it_is(server: FakeTgpu, tgpu: Tgp
     server.fixed["/ca.pem"] = Refusal(404, "this server has no authority of its own", "not-found")
     done = tgpu("server-ca")
     assert (done.returncode, done.stderr) == (4, "tgpu: this server has no authority of its own\n")
+
+
+def test_show_keeps_a_command_of_several_lines_on_one_and_leaves_out_what_tgpu_asks_for_itself(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
+    server.jobs = {1: a_job(1, command="make\nmake test", node_rules=["tgpu.dev/containers", "ssd"])}
+    shown = tgpu("show", "1").stdout
+    assert "make ↵ make test\n" in shown
+    assert "ssd\n" in shown
+    assert "tgpu.dev" not in shown

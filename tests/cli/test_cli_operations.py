@@ -23,7 +23,10 @@ def test_nodes_are_drained_by_name_or_by_label(server: FakeTgpu, tgpu: Tgpu) -> 
         {"nodes": ["n1", "n2"], "where": [], "reason": "new fans"},
         {"nodes": [], "where": ["rack=r7"], "reason": ""},
     ]
-    server.fixed["/nodes/undrain"] = {"nodes": ["n1"]}
+    server.fixed |= {"/nodes/undrain": {"nodes": ["n1"]}, "/nodes": {"nodes": [{"node_id": "n1"}]}}
+    assert tgpu("nodes", "undrain", "n1").stdout == "Nothing was changed; not drained: n1\n"
+    server.fixed["/nodes"]["nodes"][0]["drain"] = {"reason": "", "by": "ann"}
+    assert tgpu("nodes", "undrain", "n1").stdout == "Takes tasks again: n1\n"
     assert tgpu("nodes", "undrain", "n1", "-q").stdout == "n1\n"
     assert tgpu("nodes", "-q", "undrain", "n1").stdout == "n1\n"
     for words in (("--json", "undrain", "n1"), ("undrain", "n1", "--json")):
@@ -35,10 +38,11 @@ def test_nodes_are_drained_by_name_or_by_label(server: FakeTgpu, tgpu: Tgpu) -> 
 def test_servers_are_listed_with_who_leads(server: FakeTgpu, tgpu: Tgpu) -> None:
     of = {"version": "1.2", "settings": "x", "started_at": "2026-01-31T12:00:00.000Z"}
     first = {**of, "server_id": "s1", "url": "https://a:7480", "leads": False}
-    second = {**of, "server_id": "s2", "url": "https://b:7480", "leads": True}
+    second = {**of, "server_id": "s2", "url": "https://b:7480", "leads": True, "heard_s": 2.1}
     server.fixed["/cluster"] = {"servers": [first, second]}
     head, one, two = tgpu("servers").stdout.splitlines()
-    assert head.split() == ["SERVER", "ROLE", "VERSION", "RUNS", "SINCE", "ID"]
+    assert head.split() == ["SERVER", "ROLE", "VERSION", "RUNS", "SINCE", "HEARD", "ID"]
+    assert ("  -  " in one, "  2s ago  " in two) == (True, True), "one of an older version does not tell"
     assert (one.split()[:3], two.split()[:3]) == (
         ["https://a:7480", "follows", "1.2"],
         ["https://b:7480", "leads", "1.2"],
@@ -79,6 +83,24 @@ def test_wait_ends_when_nothing_runs_there_any_more(server: FakeTgpu, tgpu: Tgpu
     server.fixed["/nodes"] = {"nodes": [node | {"drain": None}]}
     taken_back = tgpu("nodes", "drain", "n1", "--wait")
     assert (taken_back.returncode, taken_back.stderr) == (1, "tgpu: somebody took the order back: n1\n")
+
+
+def test_wait_is_for_nodes_that_drain_already_too(server: FakeTgpu, tgpu: Tgpu) -> None:
+    labels = {"rack": "r7"}
+    drained = {"node_id": "n1", "running": [], "drain": {"reason": "", "by": "ann"}, "labels": labels}
+    server.fixed["/nodes/drain"] = Refusal(409, "n1 is draining already, ordered by ann")
+    server.fixed["/nodes"] = {"nodes": [drained, drained | {"node_id": "n2", "labels": {}}]}
+    for which in (("n1",), ("--where", "rack=r7")):
+        done = tgpu("nodes", "drain", *which, "--wait")
+        assert (done.returncode, done.stdout) == (0, "Empty, and nothing new starts on n1\n")
+    busy = drained | {"running": ["4.0.1"]}
+    server.fixed |= {
+        "/nodes/drain": {"nodes": ["n2"]},
+        "/nodes": {"nodes": [busy, drained | {"node_id": "n2"}]},
+    }
+    assert tgpu("nodes", "drain", "--where", "rack=r7", "--wait", "--timeout", "0").returncode == 124
+    server.fixed["/nodes/drain"] = Refusal(403, "you may not")
+    assert tgpu("nodes", "drain", "n1", "--wait").returncode == 5
 
 
 def test_nodes_show_why_they_are_drained(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -136,6 +158,18 @@ def test_windows_are_made_from_moments_and_durations(server: FakeTgpu, tgpu: Tgp
     assert tgpu("windows", "create", "--for", "1h").returncode == 2
 
 
+def test_what_is_wrong_with_a_window_is_told_by_its_flag(server: FakeTgpu, tgpu: Tgpu) -> None:
+    words = ("windows", "create", "n1", "--for", "1h")
+    for refusal, said in (
+        ("tenant_id: there is no tenant 'x'", "--for-tenant: there is no tenant 'x'"),
+        ("until must be at most a year ahead", "--for must be at most a year ahead"),
+        ("there is no node n1", "there is no node n1"),
+    ):
+        server.fixed["/windows"] = Refusal(422, refusal, "invalid-field")
+        done = tgpu(*words, "--for-tenant", "x")
+        assert (done.returncode, done.stderr) == (2, f"tgpu: {said}\n")
+
+
 def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/windows"] = {"windows": [WINDOW, WINDOW | {"window_id": 2, "state": "over"}]}
     row = re.split(r"\s{2,}", tgpu("windows", "list").stdout.splitlines()[1].strip())
@@ -147,7 +181,16 @@ def test_windows_are_listed_and_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/windows"] = {"windows": []}
     assert tgpu("windows", "list").stdout == "no windows are open or to come\n"
     server.fixed["/windows/3"] = {}
+    server.fixed["/windows/2"] = {}
     assert tgpu("windows", "cancel", "3").stdout == "Window 3 is cancelled\n"
+    assert tgpu("windows", "cancel", "2", "3", "2").stdout == "Window 2 is cancelled\nWindow 3 is cancelled\n"
+    assert json.loads(tgpu("windows", "cancel", "2", "3", "--json").stdout) == [
+        {"window_id": "2"},
+        {"window_id": "3"},
+    ]
+    server.fixed["/windows/4"] = Refusal(404, "there is no window 4")
+    partly = tgpu("windows", "cancel", "2", "4", "3")
+    assert (partly.returncode, partly.stderr) == (4, "tgpu: cancelled: 2; but there is no window 4\n")
     assert tgpu("windows").stdout == "no windows are open or to come\n"
 
 
@@ -157,7 +200,7 @@ def test_nodes_are_listed_or_shown_and_say_for_whom_they_are_kept(server: FakeTg
     server.fixed["/nodes"] = {"nodes": nodes}
     assert tgpu("nodes", "list", "-q").stdout == tgpu("nodes", "-q").stdout == "n1\nn2\n"
     shown = tgpu("nodes", "show", "n1").stdout
-    assert "maintenance until 2030-01-31 18:00 UTC (window 3)" in shown
+    assert "maintenance until 2030-01-31 18:00 (window 3)" in shown
     assert "n2" not in shown
     unknown = tgpu("nodes", "show", "n1", "n9")
     assert (unknown.returncode, "there is no node n9" in unknown.stderr) == (4, True)
@@ -167,12 +210,16 @@ def test_join_tokens_say_why_they_are_worthless(server: FakeTgpu, tgpu: Tgpu) ->
     token = {"token_id": 1, "created_by": "root", "expires_at": "2020-01-31T18:00:00.000Z", "uses_left": 1}
     used = token | {"token_id": 2, "uses_left": 0}
     good = token | {"token_id": 3, "expires_at": "2999-01-31T18:00:00.000Z"}
-    server.fixed["/join-tokens"] = {"join_tokens": [token, used, good]}
-    _, *rows = tgpu("nodes", "join-tokens").stdout.splitlines()
-    expired, spent, valid = (re.split(r"\s{2,}", row.strip()) for row in rows)
-    assert (expired[2], spent[2], valid[2]) == (
-        "2020-01-31 18:00:00 (expired)", "used", "2999-01-31 18:00:00",
-    )  # fmt: skip
+    gone = token | {"token_id": 4, "expires_at": None, "revoked": True}
+    server.fixed["/join-tokens"] = {"join_tokens": [token, used, good, gone]}
+    rows = [re.split(r"\s{2,}", row.strip()) for row in tgpu("nodes", "join-tokens").stdout.splitlines()]
+    assert [row[:4] for row in rows] == [
+        ["ID", "STATE", "BY", "EXPIRES"],
+        ["1", "expired", "root", "2020-01-31 18:00:00"],
+        ["2", "used", "root", "2020-01-31 18:00:00"],
+        ["3", "good", "root", "2999-01-31 18:00:00"],
+        ["4", "revoked", "root", "never"],
+    ]
 
 
 def test_a_service_is_installed_with_its_flags(

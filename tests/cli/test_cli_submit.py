@@ -321,6 +321,18 @@ INVALID = {"kind": "invalid-field", "field": "x"}
         (["--resource", "gpu=1"], "generic must not name 'gpu'", "--resource must not name 'gpu'"),
         (["--count", "3", "--cpus", "0"], "jobs[0].cpu_request must be more", "--cpus must be more"),
         (["--count", "3"], "jobs[2] can never run here: too big", "can never run here: too big"),
+        (
+            ["--cpu-limit", "1"],
+            "cpu_limit must be at least cpu_request",
+            "--cpu-limit must be at least --cpus",
+        ),
+        (["--shm-size", "1"], "shm_size_mb: say image, too", "--shm-size: say --image, too"),
+        (
+            ["--ntasks-per-node", "2"],
+            "tasks_per_node needs nodes or tasks: say how many",
+            "--ntasks-per-node needs --nodes or --ntasks: say how many",
+        ),
+        (["--grace", "1h"], "grace_s: by the setting max_grace", "--grace: by the setting max_grace"),
         ([], "max_wait_s may be at most 9", "max_wait may be at most 9"),
         ([], "needs 9 GPUs; the largest node has 8", "needs 9 GPUs; the largest node has 8"),
     ],
@@ -382,3 +394,14 @@ def test_the_examples_are_valid(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("submit", str(folder / "sleep_job.sh"), "1").stdout == "Submitted job 3\n"
     assert server.jobs[3]["command"] == [str(folder / "sleep_job.sh"), "1"]
     assert tgpu("submit", "-f", str(folder / "kubernetes_job.yaml")).stdout == "Submitted job 4\n"
+
+
+def test_an_image_may_say_what_runs(server: FakeTgpu, tgpu: Tgpu) -> None:
+    assert tgpu("submit", "--image", "bb:1").stdout == "Submitted job 1\n"
+    assert server.submitted()[0]["image"] == "bb:1"
+    assert "command" not in server.submitted()[0]
+
+
+def test_a_size_that_is_none_is_shown_as_it_was_typed(tgpu: Tgpu) -> None:
+    done = tgpu("submit", "--memory", "16GG", "--", "true")
+    assert done.stderr == "tgpu: --memory must be a size such as 512M or 16G; got '16GG'\n"

@@ -120,3 +120,10 @@ def test_a_job_that_a_task_of_a_gang_submits_does_not_meet_its_others(server: Fa
     assert (env.get("EPOCHS"), "RANK" in env, "MASTER_ADDR" in env) == ("9", False, False)
     tgpu("submit", "--", "a", RANK="3")
     assert server.submitted()[1]["env"]["RANK"] == "3"
+
+
+def test_what_each_task_asks_for_is_told_apart_from_the_whole(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, tasks=3, gang=True, gpu_request=1, cpu_request=2, mem_request_mb=1024)}
+    row = tgpu("list").stdout.splitlines()[1].split()
+    assert [cell for cell in row if cell.startswith("3x")] == ["3x1", "3x2", "3x1G"]
+    assert "1 GPU, 2 CPUs, 1G memory each\n" in tgpu("show", "1").stdout

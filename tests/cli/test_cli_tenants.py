@@ -387,5 +387,9 @@ def test_users_are_listed(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/tenants/lab/members"] = {"members": [ann]}
     assert json.loads(tgpu("users", "list", "--tenant", "lab", "--json").stdout) == [ann]
     assert tgpu("users", "-q").stdout == "ann\neve\n"
+    server.fixed["/members"] = {"members": [ann | {"has_account": False}, eve | {"has_account": True}]}
+    gone, there, note = rows(tgpu("users").stdout)[1:]
+    assert (gone[0], there[0]) == ("ann (no account)", "eve")
+    assert note[0].startswith("no account: whoever gets an account of that name gets the role")
     server.fixed["/members"] = {"members": []}
     assert tgpu("users").stdout == "nobody was given a role\n"

@@ -79,3 +79,11 @@ def test_history_tells_what_attempts_used(server: FakeTgpu, tgpu: Tgpu) -> None:
     fields = "id,cpu-mean,cpu-peak,needed-mem,disk-written,disk-read"
     said = tgpu("history", "--since", "2026-01-01", "--attempts", "--fields", fields, "--csv").stdout
     assert said.splitlines()[1] == "7.0.1,1.25,3.9,900,20.5,"
+
+
+def test_next_to_nothing_is_drawn_flat(server: FakeTgpu, tgpu: Tgpu) -> None:
+    columns = {"seconds": [10.0, 10.0], "cpu": [0.0, 0.004], "cpu_peak": [0.0, 0.01]}
+    server.jobs = {7: a_job(7, **RUNNING)}
+    server.fixed["/jobs/7/use"] = COURSE | {"columns": columns}
+    drawn = tgpu("show", "7", "--use").stdout.splitlines()[1].split()[1]
+    assert set(drawn) == {"▁"}

@@ -220,6 +220,7 @@ def test_a_ledger_that_differs_is_told_counted_and_put_right() -> None:
         (alert,) = leader.control.alerts.now
         assert alert.name == LEDGER_DIFFERS
         assert "tenant lab: gpu_milli was 3000 instead of 0" in alert.text
+        assert alert.tenants == ("lab",)
         assert leader.watch.ledger_differences == 1
         await asyncio.sleep(DUTIES_S)
         assert leader.control.alerts.now == ()
@@ -237,7 +238,7 @@ def test_a_budget_that_is_nearly_spent_and_then_spent_is_told() -> None:
         assert leader.control.alerts.now == ()
         await time_passes(100, node)
         (alert,) = leader.control.alerts.now
-        assert alert.name == f"{BUDGET_NEAR}:lab"
+        assert (alert.name, alert.tenants) == (f"{BUDGET_NEAR}:lab", ("lab",))
         assert "has spent 0.15 of 0.167 GPU-hours of this month" in alert.text
         await time_passes(120, node)
         assert [alert.name for alert in leader.control.alerts.now] == [f"{BUDGET_SPENT}:lab"]

@@ -4,10 +4,14 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tgpu.config.settings import Settings
+from tgpu.control import directory as directory_module
 from tgpu.control.directory import Directory
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.memory import MemoryStore
+from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.settings_digest import digest_of
 
 
@@ -37,3 +41,31 @@ def test_the_settings_that_differ_are_named_and_whose_they_are() -> None:
     )
     assert "97.0" not in digest_of(other)
     assert "secret" not in digest_of(other)
+
+
+def test_a_server_knows_whether_it_is_cut_off_from_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "SAY_EVERY_S", 0.01)
+
+    async def story() -> None:
+        store = MemoryStore("c")
+        directory = Directory(store, row("a", "d"))
+        announce, asked = store.announce, asyncio.Event()
+
+        async def away(_: ServerRow) -> None:
+            asked.set()
+            raise StoreUnavailableError("away")
+
+        keeping = asyncio.create_task(directory.keep())
+        try:
+            monkeypatch.setattr(store, "announce", away)
+            async with asyncio.timeout(20):
+                await asked.wait()
+                while not directory.is_cut_off:  # noqa: ASYNC110  nobody is told
+                    await asyncio.sleep(0.01)
+                monkeypatch.setattr(store, "announce", announce)
+                while directory.is_cut_off:  # noqa: ASYNC110  nobody is told
+                    await asyncio.sleep(0.01)
+        finally:
+            keeping.cancel()
+
+    asyncio.run(story())

@@ -91,6 +91,42 @@ def test_a_window_that_comes_and_one_that_has_come_are_told() -> None:
     )
 
 
+def _reasons_with(windows: list[Window], nodes: int, *tenants: str, tenant: str = "default") -> list[str]:
+    picture = picture_of([node(f"n{number}") for number in range(1, nodes + 1)])
+    for each in tenants:
+        picture.set_tenant(Tenant(each))
+    picture.add_waiting(task(1, time_limit_s=7200, tenant_id=tenant))
+    picture.set_windows(windows)
+    return [reason.text for reason in why(picture, 1).reasons]
+
+
+def test_nodes_in_windows_are_told_by_their_own_times() -> None:
+    open_, coming = Window(frozenset({"n1"}), NOW_MS, at(3600)), Window(frozenset({"n2"}), at(600), at(7200))
+    on_both = Window(frozenset({"n1", "n3"}), at(60), at(9000))
+    apart = "n2 is closed from 13:56 UTC to 15:46 UTC, and it might still run then"
+    limit = "with a time limit of at most 9m it would not"
+    assert _reasons_with([open_, coming], 2) == [f"{apart}; {limit}", "n1 is closed until 14:46 UTC"]
+    # One that follows another without a gap closes the node for as long as both last.
+    assert _reasons_with([on_both, open_, coming], 3)[2] == "n1 is closed until 16:16 UTC"
+
+
+def test_a_window_that_lets_the_task_in_is_no_reason() -> None:
+    own, others = (
+        Window(frozenset({"n1"}), NOW_MS, at(9000), "vip"),
+        Window(frozenset({"n1"}), at(600), at(3600)),
+    )
+    (text,) = _reasons_with([own, others], 1, "vip", tenant="vip")
+    assert text.startswith("n1 is closed from 13:56 UTC to 14:46 UTC")
+
+
+def test_of_many_different_windows_some_are_told_and_the_others_counted() -> None:
+    windows = [Window(frozenset({f"n{number}"}), NOW_MS, at(3600 * number)) for number in range(1, 6)]
+    assert _reasons_with(windows, 5)[2:] == [
+        "n3 is closed until 16:46 UTC",
+        "2 more nodes with room are in windows that end at 17:46 UTC at the earliest",
+    ]
+
+
 # Room that is kept
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from tests.core.core_story import (
     DRF,
@@ -17,12 +16,10 @@ from tests.core.core_story import (
     picture_of,
     task,
 )
-from tests.core.explain_story import fewer_gpus, holder, waits, why
+from tests.core.explain_story import fewer_gpus, held, holder, lab, waits, why
 from tgpu.core.explain import never_fits
-from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import JobLimits, JobUse, Limits, Period
@@ -31,18 +28,6 @@ from tgpu.domain.views import Advice, Reason
 
 LOW = PriorityClass.LOW
 HOUR = 1000 * 3600
-
-
-def lab(*waiting: TaskBrief, limits: Limits, gpus: int = 8, **more: Any) -> Picture:
-    """Job 17 of ann has three GPUs for another hour."""
-    of_ann = task(17, asks(gpus=3), tenant_id="lab", user="ann", time_limit_s=3600)
-    picture = picture_of([node(gpus=gpus)], waiting, [(of_ann, "n1", (0, 1, 2))], DRF)
-    picture.set_tenant(Tenant("lab", limits=limits, **more))
-    return picture
-
-
-def held(job_id: int, gpus: float, *args: Any, tenant_id: str = "lab/vision", **more: Any) -> TaskBrief:
-    return task(job_id, asks(gpus=gpus), *args, tenant_id=tenant_id, held=True, **more)
 
 
 def test_a_held_task_is_told_whose_limit_holds_it_who_has_it_and_until_when() -> None:
@@ -71,6 +56,8 @@ def test_who_waits_because_something_is_kept_for_another_is_told_for_whom_and_ho
         Reason("quota", text, data | {"needs": 1.0}),
         Reason("in-line", in_line, {"ahead": 1, "class": "default", "tenant_id": "lab/vision"}),
         position=2,
+        starts_at_ms=at(3600),
+        estimate="its quota has room ≈ 14:46 UTC, if what runs and the task before it take all their time",
         advice=Advice("priority_class", "default", "high", "with --class high it would start now on n1"),
     )
 
@@ -100,8 +87,32 @@ def test_who_waits_behind_one_that_waits_for_its_running_jobs_is_told_so() -> No
     pair = gang(1, [asks()] * 2, tenant_id="lab/x", held=True)
     behind = task(2, tenant_id="lab/y", held=True)
     picture = lab(*pair, behind, limits=Limits(), job_limits=JobLimits(running=2))
-    text = "held: job 1 comes before it, and waits for a limit that both of them need"
-    assert why(picture, 2).reasons[0] == Reason("quota", text, {"job_id": 1})
+    text = (
+        "held by the limit of tenant lab on running jobs: 1 of 2 is taken, job 1 comes before it and needs "
+        "2, and it needs 1"
+    )
+    data = {"job_id": 1, "tenant_id": "lab", "resource": "running jobs", "limit": 2.0, "used": 1.0}
+    assert why(picture, 2).reasons[0] == Reason("quota", text, data | {"kept": 2.0, "needs": 1.0})
+
+
+def test_who_waits_behind_one_whose_gpu_hours_are_kept_is_told_how_many() -> None:
+    """Job 1 waits for a GPU of its quota; of the nine hours, which job 17 has three of, it keeps five."""
+    first = held(1, 2, tenant_id="lab", time_limit_s=9000 - 60)
+    behind = task(2, asks(1), tenant_id="lab", held=True, time_limit_s=7200 - 60)
+    most = JobLimits(gpu_ms=9 * HOUR)
+    limits = Limits(named=(("gpu:a100", 4000),), gpu_milli=4000)
+    picture = lab(first, behind, limits=limits, job_limits=most, job_use=JobUse(gpu_ms=3 * HOUR))
+    assert why(picture, 1).reasons[0].code == "quota"
+    assert "job 1 comes before it and needs 2" in why(picture, 2).reasons[0].text
+    picture.set_tenant(
+        Tenant("lab", job_limits=replace(most, gpu_ms=7 * HOUR), job_use=JobUse(gpu_ms=3 * HOUR))
+    )
+    assert why(picture, 1).reasons[0].code == "gpu-hours"
+    text = (
+        "held by the limit of tenant lab on GPU-hours: 3 of 7 are taken, job 1 comes before it and needs 5, "
+        "and it needs 2"
+    )
+    assert why(picture, 2).reasons[0].text == text
 
 
 def test_who_has_only_the_burst_is_told_who_waits_for_it_first() -> None:
@@ -289,3 +300,57 @@ def test_nobody_is_told_to_take_any_model_where_models_are_given_only_by_name() 
     picture.set_tenant(Tenant("lab", limits=model))
     assert why(picture, 2).reasons
     assert why(picture, 2).advice is None
+
+
+# What can never be
+
+
+def test_one_that_needs_more_gpu_hours_than_a_lowered_limit_has_is_told_that_it_cannot_start() -> None:
+    asking = task(1, asks(1), tenant_id="lab/vision", held=True, time_limit_s=4 * 3600 - 60)
+    most = JobLimits(gpu_ms=3 * HOUR, period=Period.DAY)
+    picture = lab(asking, limits=Limits(), job_limits=most, job_use=JobUse(period_from_ms=0))
+    assert why(picture, 1) == waits(
+        1,
+        Reason(
+            "gpu-hours",
+            "tenant lab has used or reserved 0 of its 3 GPU-hours of this day, and it may take 4: it cannot "
+            "start unless that limit is raised; with --time 2h59m there would be enough",
+            {
+                "tenant_id": "lab",
+                "limit": 3.0,
+                "used": 0.0,
+                "needs": 4.0,
+                "until_ms": 12 * 86_400_000,
+                "time_limit_s": 10740,
+            },
+        ),
+        advice=Advice("time_limit_s", 14340, 10740, "with --time 2h59m it would start now on n1"),
+    )
+
+
+def test_where_nobody_may_run_nobody_is_told_when_it_starts() -> None:
+    picture = lab(task(1, tenant_id="lab"), limits=Limits(), job_limits=JobLimits(running=0))
+    told = why(picture, 1)
+    assert told.reasons[0].text == (
+        "tenant lab may run 0 jobs at once, and 1 is running: it cannot start unless that limit is raised"
+    )
+    assert (told.starts_at_ms, told.estimate) == (None, None)
+
+
+def test_a_limit_that_can_never_have_room_is_told_before_a_nearer_one_that_is_full() -> None:
+    """Of the two GPUs of lab/vision one is taken; lab, above it, may have only one by now."""
+    taken = task(5, asks(gpus=1), tenant_id="lab/vision", user="ann", time_limit_s=3600)
+    picture = picture_of([node(gpus=8)], [held(1, 2)], [(taken, "n1", (0,))], DRF)
+    picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=1000)))
+    picture.set_tenant(Tenant("lab/vision", limits=Limits(gpu_milli=2000)))
+    told = why(picture, 1)
+    assert "tenant lab: 1 of 1 GPU is admitted, and it needs 2: it cannot start unless" in told.summary
+    assert (told.starts_at_ms, told.estimate) == (None, None)
+
+
+def test_spent_gpu_hours_are_told_before_room_that_is_lacking() -> None:
+    asking = task(1, asks(8), tenant_id="lab", time_limit_s=1800 - 60, held=True)
+    most = JobLimits(gpu_ms=9 * HOUR, period=Period.DAY)
+    use = JobUse(gpu_ms=9 * HOUR + 3000 * 60)
+    picture = lab(asking, limits=Limits(), job_limits=most, job_use=use)
+    assert [each.code for each in why(picture, 1).reasons] == ["gpu-hours", "gpus"]

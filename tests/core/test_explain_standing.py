@@ -108,8 +108,10 @@ def test_the_first_in_line_is_told_why_it_has_no_reservation() -> None:
     picture = full(DRF, *rivals)
     assert why(picture, 1).estimate == "has a reservation: starts ≈ 14:46 UTC on n1"
     assert why(picture, 2).estimate == (
-        "not before 1970-01-13 14:46 UTC: the reservation of its class is job 1's"
+        "not before 1970-01-13 14:46 UTC: another job has the reservation of its class"
     )
+    text = "the reservation of its class is job 1's"
+    assert why(picture, 2).reasons[-1] == Reason("reserved", text, {"job_id": 1})
 
 
 def test_a_reservation_that_nobody_needs_yet_is_told_as_a_moment() -> None:

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-@pytest.mark.parametrize("script", ["draw_lifecycle", "list_settings", "list_manifest_fields", "list_slurm_flags"])
+@pytest.mark.parametrize(
+    "script", ["draw_lifecycle", "list_settings", "list_manifest_fields", "list_slurm_flags"]
+)
 def test_a_drawn_page_is_up_to_date(script: str) -> None:
     names = runpy.run_path(str(ROOT / "scripts" / f"{script}.py"))
     assert names["TARGET"].read_text(encoding="utf-8") == names["page"](), "run `make docs`"

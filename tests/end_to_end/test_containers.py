@@ -177,7 +177,7 @@ WRONG = (
     (("--image", IMAGE, "--network", "container:other"), "must be none, bridge, host"),
     (("--image", IMAGE, "--network", "bridge"), "must be one of none, host here"),
     (("--image", IMAGE, "--once"), "cannot live at most once"),
-    (("--mount", "/tmp:/data"), "say image, too"),
+    (("--mount", "/tmp:/data"), "image, too"),
 )
 
 

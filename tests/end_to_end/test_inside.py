@@ -253,3 +253,11 @@ def test_sigterm_leaves_the_job_and_says_so(shared: Installation) -> None:
         os.kill(person.pid, signal.SIGTERM)
         assert person.ends() == 143
         assert b"runs on" in person.seen
+
+
+def test_what_comes_by_a_pipe_is_typed_and_its_end_too(shared: Installation) -> None:
+    done = shared.tgpu("run", "--pty", "--", "bash", "--norc", input="echo a$((1+1)); exit 5\n", check=False)
+    assert "a2\n" in done.stdout.replace("\r", "")
+    assert done.returncode == 5
+    ended = shared.tgpu("run", "--pty", "--", "sh", "-c", "cat; echo its end", input="one\n")
+    assert "its end" in ended.stdout

@@ -57,7 +57,10 @@ def test_the_old_file_is_refused_until_the_settings_name_the_database(
     assert up.show(job)["status"] == "completed"
     refused = up.tgpu("backup", str(up.files / "copy"), check=False)
     assert (refused.returncode, "pg_dump" in refused.stderr) == (6, True)
-    assert "nothing is left to do" in up.tgpu("promote", "--to", postgres_url).stdout
+    again = up.tgpu("promote", "--to", postgres_url).stdout
+    assert (
+        again == "Nothing was done: this installation keeps its facts there already: nothing is left to do.\n"
+    )
     refused = up.tgpu("promote", "--to", "postgresql://u@127.0.0.1:1/x", check=False)
     assert (refused.returncode, "in a database already" in refused.stderr) == (6, True)
 
@@ -73,7 +76,8 @@ def test_a_second_promotion_leaves_the_server_alone_and_doctor_asks_for_the_sett
     up.tgpu("promote", "--to", postgres_url, "--stop")
     pid = server_pid(up)
     again = up.tgpu("promote", "--to", postgres_url, "--stop")
-    assert "nothing is left to do" in again.stdout
+    assert "nothing is left to move" in again.stdout
+    assert "Every server needs this line in its settings" in again.stdout
     assert "stopping the server" not in again.stderr
     assert server_pid(up) == pid
     assert up.submit("--", "true") == 1
@@ -102,7 +106,7 @@ def test_a_promotion_that_cannot_be_is_refused_before_anything_is_stopped(
     postgres.execute("INSERT INTO servers VALUES ('s', '', '', '', 0, 0)", used)
     for url, code, why in (
         ("mysql://127.0.0.1/x", 6, "begins with postgresql://"),
-        ("postgresql://u@127.0.0.1:1/x", 3, "cannot be reached"),
+        ("postgresql://u@127.0.0.1:1/x", 3, "nothing was moved, and this installation goes on"),
         (postgres.url("nowhere"), 6, "nowhere"),
         (postgres.url(foreign), 6, "is the database of another program"),
         (postgres.url(used), 6, "is not empty"),
@@ -111,6 +115,7 @@ def test_a_promotion_that_cannot_be_is_refused_before_anything_is_stopped(
         refused = up.tgpu("promote", "--to", url, "--stop", check=False)
         assert (refused.returncode, why in refused.stderr) == (code, True), (url, refused.stderr)
         assert "stopping" not in refused.stderr
+        assert "when it is back" not in refused.stderr
     assert server_pid(up) == pid
     assert up.show(job)["status"] == "completed"
     for name in (foreign, used):

@@ -98,6 +98,18 @@ def test_a_socket_path_that_is_too_long_is_refused_with_advice(installation: Ins
     assert "shorter" in done.stderr
 
 
+def test_a_password_that_others_can_read_is_warned_of(installation: Installation) -> None:
+    file = installation.home.parent / "settings.toml"
+    file.write_text('store = "postgresql://tgpu:secret@127.0.0.1:1/tgpu"\n')
+    installation.environ |= {"TGPU_CONFIG": str(file), "TGPU_LISTEN": "0.0.0.0:0"}
+    for mode, beware in ((0o644, True), (0o600, False)):
+        file.chmod(mode)
+        done = installation.tgpu("up", "--detach", check=False)
+        assert "needs TLS" in done.stderr, "it need not start for that"
+        assert (f"can be read by others: chmod 600 {file}" in done.stderr) == beware
+        assert "secret" not in done.stderr
+
+
 def test_a_corrupt_database_is_refused_and_left_alone(up: Installation) -> None:
     up.tgpu("down")
     database = up.home / "tgpu.db"
@@ -135,10 +147,12 @@ def test_after_a_crash_the_same_flags_hold_and_after_a_clean_stop_they_do_not(up
     up.wait_status(waiting, "running")
     up.kill("agent", "server")
     said = up.tgpu("up", "--detach").stdout
-    assert "simulate_gpus = 8" in said
+    assert "1 task runs on: taking up simulate_gpus = 8" in said
     assert up.json("nodes")[0]["gpu_total"] == 8
     up.tgpu("cancel", str(waiting))
     up.wait_status(waiting, "cancelled")
+    up.kill("agent", "server")
+    assert "It was killed last time: taking up simulate_gpus = 8" in up.tgpu("up", "--detach").stdout
     up.tgpu("down")
     up.tgpu("up", "--detach")
     assert up.json("nodes")[0]["gpu_total"] == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import ME, PATH, Machine
+from tgpu.domain.lifecycle import Cause
 from tgpu.runner import checkpoint_folder
 from tgpu.runner.checkpoint_folder import variables
 
@@ -62,6 +63,17 @@ def test_a_folder_in_which_nothing_was_put_does_not_stay(machine: Machine, root:
     end = machine.end_of(attempt)
     assert (end.exit_code, end.checkpoint_ms) == (0, None)
     assert not Path(folder(root)).exists()
+
+
+@pytest.mark.parametrize(("cause", "stays"), [(Cause.CANCELLED, False), (Cause.PREEMPTED, True)])
+def test_an_empty_folder_of_one_that_was_stopped_stays_if_another_attempt_may_come(
+    machine: Machine, root: Path, cause: Cause, stays: bool
+) -> None:
+    attempt = run(machine, root, "echo ready; exec sleep 100")
+    machine.until_printed(attempt, b"ready")
+    machine.runner.stop(attempt, cause, "")
+    assert machine.end_of(attempt).cause is cause
+    machine.until(lambda: Path(folder(root)).exists() is stays)
 
 
 def test_another_user_cannot_look_into_it(machine: Machine, root: Path) -> None:

@@ -111,3 +111,16 @@ def test_what_an_agent_finds_of_tasks_that_are_over_is_removed(private: Machine)
     private.runner.stop(attempt, Cause.CANCELLED, "", at_once=True)
     private.end_of(attempt)
     private.until(lambda: folders(private) == [])
+
+
+def test_a_program_below_the_machines_own_is_not_found_and_it_is_told_why(
+    private: Machine, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    end = private.end_of(private.launch(str(program), cwd="/"))
+    assert end.cause is Cause.COULD_NOT_START
+    assert end.detail == f"{program}: no such file (the job has a /tmp and a /dev/shm of its own)"
+    elsewhere = private.end_of(private.launch("/nowhere/program", cwd="/"))
+    assert elsewhere.detail == "/nowhere/program: no such file"

@@ -178,7 +178,8 @@ async def test_a_database_that_was_put_back_is_marked_unless_a_server_leads(post
     with pytest.raises(StoreUnusableError, match=r"a server leads on .*: stop all servers first"):
         await asyncio.to_thread(mark_restored, postgres_url)
     await store.resign(epoch)
-    assert await asyncio.to_thread(mark_restored, postgres_url) == epoch + EPOCHS.least
+    counts_from = await asyncio.to_thread(mark_restored, postgres_url)
+    assert (counts_from.epoch, counts_from.last_job_id) == (epoch + EPOCHS.least, 1 + JOB_IDS.least)
     world = await store.load()
     assert (world.restored, [task.attempts for task in world.tasks]) == (True, [ATTEMPTS.least])
     assert (await store.submit([a_job()], 70)).job_ids == [2 + JOB_IDS.least]
@@ -194,7 +195,7 @@ async def test_a_dump_that_is_put_back_twice_gives_out_nothing_twice(postgres: P
     lives = []
     for _ in range(2):
         database = postgres.new_database(template=dump)
-        epoch = await asyncio.to_thread(mark_restored, postgres.url(database))
+        epoch = (await asyncio.to_thread(mark_restored, postgres.url(database))).epoch
         lives.append((epoch, *await what_comes_next(await PostgresStore.open(postgres.url(database)))))
         postgres.drop(database)
         await asyncio.sleep(1)

@@ -61,8 +61,9 @@ async def test_a_stopped_server_is_told_of_and_a_started_one_is_found_again(
         with pytest.raises(StoreUnavailableError, match=GONE + ".*; nothing was changed$"):
             await asyncio.wait_for(work, 10)
     for look in (store.job(1), store.load(), store.last_seq()):
-        with pytest.raises(StoreUnavailableError, match=GONE):
+        with pytest.raises(StoreUnavailableError, match=GONE) as told:
             await asyncio.wait_for(look, 10)
+        assert told.value.why.endswith("the server goes on by itself when it is back")
     woken.clear()
     fragile.start()
     await asyncio.wait_for(woken.wait(), 10)  # something may have been missed

@@ -119,7 +119,7 @@ async def test_a_founded_and_empty_database_will_do_and_a_second_time_nothing_ha
         StoreUnusableError, match=r"was promoted to postgresql://tgpu@127.0.0.1:\d+/test\d+: start"
     ):
         await SqliteStore.open(database)
-    with pytest.raises(PromotionError, match=r"was moved to .* already: nothing is left to do"):
+    with pytest.raises(PromotionError, match=r"was moved to .* already: nothing is left to move"):
         await asyncio.to_thread(promote, database, postgres_url)
 
 

@@ -10,7 +10,7 @@ from tgpu.domain.lifecycle import Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, JobLimits, JobUse, Limits, OverQuota, Period
 from tgpu.domain.tenant import Budget, Tenant, Terms
-from tgpu.store.access_port import NameKeptError, TenantInUseError, Token
+from tgpu.store.access_port import AuditFilter, NameKeptError, TenantInUseError, Token
 from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import Batch, StaleVersionError, Store, TenantExistsError, UnknownTenantError
 
@@ -275,7 +275,14 @@ async def test_nobody_gets_unawares_a_name_under_which_ended_jobs_are_kept(store
         await store.move_tenant("org", "lab", ROOT, 41)
     assert await store.create_tenant(Tenant("annex"), ROOT, 42) == Tenant("annex")
     assert await store.create_tenant(Tenant("lab"), ROOT, 43, take_over=True) == Tenant("lab")
-    assert [tenant.tenant_id for tenant in await store.tenants()] == ["annex", "default", "lab", "org"]
+    await store.create_tenant(Tenant("new"), ROOT, 44, take_over=True)
+    lines = await store.audit_entries(AuditFilter(action="tenant.create", from_ms=42))
+    assert [(line.target, "took_over" in line.after) for line in lines] == [
+        ("new", False), ("lab", True), ("annex", False),
+    ]  # fmt: skip
+    assert [tenant.tenant_id for tenant in await store.tenants()] == [
+        "annex", "default", "lab", "new", "org",
+    ]  # fmt: skip
 
 
 async def test_a_name_that_a_tenant_was_moved_from_is_free(store: Store) -> None:

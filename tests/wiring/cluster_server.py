@@ -125,6 +125,8 @@ class ClusterServer:
         self._api.should_exit = True
         self._thread.join(10)
         assert not self._thread.is_alive()
+        if self._failure is not None:
+            raise self._failure
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)

@@ -33,6 +33,14 @@ def test_nonsense_is_refused_with_an_example(listen: str) -> None:
         tcp_listener(listen)
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_port_alone_is_no_address(encrypted: bool) -> None:
+    with pytest.raises(
+        SettingsError, match=r"HOST:PORT: write 127\.0\.0\.1:7482, or with TLS 0\.0\.0\.0:7482"
+    ):
+        tcp_listener("7482", encrypted=encrypted)
+
+
 def test_a_taken_port_is_refused_unless_it_was_left_to_us() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -31,6 +31,12 @@ def test_a_node_is_not_called_like_an_order(tmp_path: Path) -> None:
         node_name(load({"TGPU_HOME": str(tmp_path), "TGPU_NODE_NAME": "drain"}))
 
 
+@pytest.mark.parametrize("name", ["bad name", "-n1", "a" * 254])
+def test_a_node_s_name_is_refused_by_its_flag(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match=r"--name \(node_name\) must be 1 to 253 letters"):
+        node_name(load({"TGPU_HOME": str(tmp_path), "TGPU_NODE_NAME": name}))
+
+
 def test_a_node_that_cannot_be_meant_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="node_taints must be given as key or key=value"):
         load({"TGPU_HOME": str(tmp_path), "TGPU_NODE_TAINTS": "a b"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tgpu.domain.container import ImageMeaning
-from tgpu.domain.job import LabelOp, LabelRule, Request
+from tgpu.domain.job import Gang, LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
@@ -57,6 +57,10 @@ class Leader:
 
     async def never_fits(self, requests: list[Request]) -> list[str | None]:
         return [None if request == REQUEST else "never" for request in requests]
+
+    async def gang_never_fits(self, gang: Gang, members: list[tuple[Request, int]]) -> str | None:
+        assert members == [(REQUEST, gang.size)]
+        return "it needs 2 nodes; there is 1" if gang.nodes == 2 else None
 
     async def giving_way(self) -> list[int]:
         return [7]
@@ -141,6 +145,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "queues",
             "nodes",
             "never_fits",
+            "gang_never_fits",
             "order_nodes",
             "read_log",
             "alerts",
@@ -157,6 +162,8 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("alerts") == [ALERT]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
+        gang = Gang(2, per_node=1, nodes=2)
+        assert await asking.ask("gang_never_fits", gang, [(REQUEST, 2)]) == "it needs 2 nodes; there is 1"
         assert await asking.ask("giving_way") == [7]
         assert await asking.ask("order_nodes", ORDER) == NodesOrdered(("n1",))
         assert await asking.ask("resolve_image", "a", True) == ImageMeaning("a@sha256:1", ("n1",))

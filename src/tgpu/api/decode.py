@@ -120,7 +120,8 @@ def _unknown_field(name: str, kind: object, prefix: str) -> ProblemError:
         )
     if name in given:
         return unprocessable(field, f"{field} is set by the server; leave it out")
-    known = [known for known in getattr(kind, "__struct_fields__", ()) if known != "jobs"]
+    unspoken: Iterable[str] = getattr(kind, "UNSPOKEN", ())
+    known = [known for known in getattr(kind, "__struct_fields__", ()) if known not in unspoken]
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     return unprocessable(field, f"unknown field {field[:200]!r}; {hint}")

@@ -1,6 +1,7 @@
 """The door: before any route is looked up, it is settled that the request may come in, and who sent it."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from litestar.enums import ScopeType
@@ -9,9 +10,12 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from tgpu.api.identity import Identity
 from tgpu.api.origin import check_origin
 from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem, not_found
+from tgpu.api.reply import EXPOSITION_TYPE
 from tgpu.observe.metrics import Metrics
+from tgpu.store.port import StoreUnavailableError
 
 _VERSION_PREFIX = "/v1"
+_METRICS = "/metrics"
 
 
 class Gate:
@@ -49,10 +53,21 @@ class Gate:
 
         try:
             await self._let_in(scope)
+        except StoreUnavailableError as error:
+            if scope["path"] == _METRICS and _method(scope) == "GET":
+                await self._send_measured(send_and_note)
+            else:
+                await _send_problem(as_problem(error, _method(scope)), send_and_note)
+            return
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send_and_note)
             return
         await self._app(scope, receive, send_and_note)
+
+    async def _send_measured(self, send: Send) -> None:
+        """Without the store no token can be checked; that it is away is no secret, and has to be noticed."""
+        headers = {"content-type": f"{EXPOSITION_TYPE}; charset=utf-8"}
+        await _send(200, headers, self._metrics.without_store(), send)
 
     async def _serve_terminal(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whoever is refused gets the same answer as over plain HTTP, since nothing has been upgraded yet."""
@@ -91,12 +106,17 @@ def _check_path(scope: Scope) -> None:
 
 async def _send_problem(problem: ProblemError, send: Send, kind: str = "http.response") -> None:
     """`kind`: what begins the names of the two messages of an answer."""
-    body = problem.body()
-    headers = {"content-type": PROBLEM_TYPE, "content-length": str(len(body)), **problem.headers}
+    await _send(problem.status, {"content-type": PROBLEM_TYPE, **problem.headers}, problem.body(), send, kind)
+
+
+async def _send(
+    status: int, headers: Mapping[str, str], body: bytes, send: Send, kind: str = "http.response"
+) -> None:
+    written = {**headers, "content-length": str(len(body))}
     head: Any = {
         "type": f"{kind}.start",
-        "status": problem.status,
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "status": status,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in written.items()],
     }
     rest: Any = {"type": f"{kind}.body", "body": body, "more_body": False}
     await send(head)

@@ -21,6 +21,7 @@ from tgpu.domain.job import Group, JobSpec, LabelOp, LabelRule, Request
 from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.domain.quantities import MAX_MIB, BadQuantityError, whole
 
+_HOST_NETWORK = "host"
 _NEEDS_IMAGE = ("mounts", "shm_size_mb", "read_only", "network", "pull", "ignore_entrypoint", "container_cwd")
 
 
@@ -56,6 +57,27 @@ def check_way_of_life(asked: JobAsked, groups: Sequence[Group]) -> None:
             "once: a job with an image cannot live at most once, since nothing freezes its container while "
             "its agent is away; leave out once or image",
         )
+
+
+def on_one_network(groups: tuple[Group, ...], networks: Sequence[str]) -> tuple[Group, ...]:
+    """Of a gang: its tasks meet at addresses of their nodes, and a container has those only on the network of
+    its node. Whoever names another knows what they do. Raises ProblemError."""
+    unsaid = [group for group in groups if group.container is not None and group.container.network is None]
+    if not unsaid or sum(group.tasks for group in groups) == 1:
+        return groups
+    if _HOST_NETWORK not in networks:
+        raise unprocessable(
+            "network",
+            "network: the containers of a gang meet on the network of their nodes, and container_networks "
+            f"does not allow {_HOST_NETWORK} here: name a network on which they reach each other (of "
+            f"{', '.join(networks) or 'none'}), or ask an administrator to allow {_HOST_NETWORK}",
+        )
+    return tuple(_with_network(group, _HOST_NETWORK) if group in unsaid else group for group in groups)
+
+
+def _with_network(group: Group, name: str) -> Group:
+    assert group.container is not None
+    return replace(group, container=replace(group.container, network=name))
 
 
 def on_nodes_with_an_engine(request: Request) -> Request:

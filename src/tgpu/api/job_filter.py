@@ -28,6 +28,7 @@ _RAN = (
 
 def job_filter(call: Call, seen: Seen | None = None) -> JobFilter:
     query, now_ms = call.query, call.services.now_ms()
+    submitted_ms = _span(call, "since", "until")
     users = (call.caller.user if user == "me" else user for user in query.many("user"))
     return JobFilter(
         statuses=_words("status", query.many("status"), Status),
@@ -35,8 +36,8 @@ def job_filter(call: Call, seen: Seen | None = None) -> JobFilter:
         tenant_id=query.one("tenant_id"),
         name_contains=query.one("name"),
         id_ranges=query.ranges("ids"),
-        submitted_from_ms=query.time_ms("since", now_ms),
-        submitted_until_ms=query.time_ms("until", now_ms),
+        submitted_from_ms=submitted_ms[0],
+        submitted_until_ms=submitted_ms[1],
         seen=seen,
         within=query.one("within"),
         ran=_ran(call, now_ms) if any(query.many(name) for name in _RAN) else None,
@@ -48,17 +49,26 @@ def _ran(call: Call, now_ms: int) -> Ran:
     nodes = query.many("node")
     if len(nodes) > _MOST_NODES or any("|" in node for node in nodes):
         raise bad_request(f"node takes up to {_MOST_NODES} names of nodes")
+    started_ms, ended_ms = (_span(call, f"{when}_since", f"{when}_until") for when in ("started", "ended"))
     return Ran(
         causes=_words("cause", query.many("cause"), Cause),
         node_ids=frozenset(nodes),
         exit_code=query.whole("exit_code", *_EXIT_CODES),
-        started_from_ms=query.time_ms("started_since", now_ms),
-        started_until_ms=query.time_ms("started_until", now_ms),
-        ended_from_ms=query.time_ms("ended_since", now_ms),
-        ended_until_ms=query.time_ms("ended_until", now_ms),
+        started_from_ms=started_ms[0],
+        started_until_ms=started_ms[1],
+        ended_from_ms=ended_ms[0],
+        ended_until_ms=ended_ms[1],
         least_run_ms=_duration_ms("min_elapsed", query.one("min_elapsed")),
         now_ms=now_ms,
     )
+
+
+def _span(call: Call, since: str, until: str) -> tuple[int | None, int | None]:
+    now_ms = call.services.now_ms()
+    from_ms, until_ms = call.query.time_ms(since, now_ms), call.query.time_ms(until, now_ms)
+    if from_ms is not None and until_ms is not None and from_ms > until_ms:
+        raise bad_request(f"{since} must be before {until}")
+    return from_ms, until_ms
 
 
 def _words(name: str, words: Iterable[str], kind: type[T]) -> frozenset[T]:

@@ -147,7 +147,8 @@ class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
     network: Annotated[
         str | None,
         Meta(
-            description="The container's network, of those in `container_networks`; by default the first.",
+            description="The container's network, of those in `container_networks`; by default the first, "
+            "and `host` for the containers of a gang, which meet there.",
             extra_json_schema={"examples": [None]},
         ),
     ] = None
@@ -341,6 +342,8 @@ class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
 class Submission(JobAsked, kw_only=True):
     """What POST /jobs reads in one go: a job, or a sign that many follow."""
 
+    UNSPOKEN: ClassVar[frozenset[str]] = frozenset({"jobs"})
+    """No field of a job: not named among those there are."""
     command: list[str] | str | UnsetType = UNSET  # type: ignore[assignment]  # missing is judged later, with `jobs` in view
     jobs: list[Raw] | UnsetType = UNSET
 

@@ -9,7 +9,13 @@ from msgspec import UNSET
 
 from tgpu.api.dialect_rules import dialect_of
 from tgpu.api.gang_rules import gang_of, groups_of
-from tgpu.api.image_rules import check_way_of_life, container_of, on_nodes_with_an_engine, program_of
+from tgpu.api.image_rules import (
+    check_way_of_life,
+    container_of,
+    on_nodes_with_an_engine,
+    on_one_network,
+    program_of,
+)
 from tgpu.api.job_form import MAX_NAME, JobAsked
 from tgpu.api.limit_rules import cpu_limit, memory_limit
 from tgpu.api.problems import unprocessable
@@ -68,6 +74,9 @@ def spec_of(  # noqa: PLR0917  what else it depends on
     """Raises ProblemError that names the field; the caller adds the index inside a bulk."""
     groups = groups_of(asked, lambda one: _group(one, user, cwd if one.cwd is None else one.cwd, defaults))
     check_way_of_life(asked, groups)
+    gang = gang_of(asked, groups)
+    if gang is not None:
+        groups = on_one_network(groups, defaults.networks)
     try:
         time_limit_s = _seconds("time_limit_s", asked.time_limit_s, low=1)
         max_wait_s = _seconds("max_wait_s", asked.max_wait_s, low=1)
@@ -96,7 +105,7 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         pty=asked.pty,
         on_return=asked.on_return,
         grace_s=grace_s,
-        gang=gang_of(asked, groups),
+        gang=gang,
         fail_together=asked.fail_together,
         stop_signal=stop_signal,
         warn=warn,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tgpu.domain.container import ImageMeaning
-from tgpu.domain.job import Request
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
@@ -48,6 +48,10 @@ class Live(Protocol):
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         """For each request: why no node here could ever run it, or None if one could."""
+        ...
+
+    async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        """Why the nodes here could never run these tasks together (how many ask for what), or None."""
         ...
 
 

@@ -32,6 +32,7 @@ from tgpu.store.quota_port import QuotaExceededError
 
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_S = "2"
+_LOOKING = ("GET", "HEAD")
 _log = logger("api")
 _encode = msgspec.json.encode
 
@@ -84,11 +85,13 @@ def not_found(detail: str) -> ProblemError:
     return ProblemError(404, "not-found", detail)
 
 
-def as_problem(error: Exception) -> ProblemError:
-    """What a caller is told about this error; anything unforeseen is logged and told without details."""
+def as_problem(error: Exception, method: str = "") -> ProblemError:
+    """What a caller is told about this error; anything unforeseen is logged and told without details.
+    `method`: of the request, if it is known: who only looks is not told that nothing was changed."""
     if isinstance(error, ProblemError):
         return error
-    known = _from_store(error) or _from_unavailable(error) or _from_framework(error)
+    looks = method in _LOOKING
+    known = _from_store(error) or _from_unavailable(error, looks=looks) or _from_framework(error)
     if known is not None:
         return known
     _log.error("a request failed unexpectedly", exc_info=error)
@@ -111,17 +114,18 @@ def _from_store(error: Exception) -> ProblemError | None:
             return unprocessable(field, f"{field}: {more.format(error)}")
     for kind, (name, more) in _CONFLICTS.items():
         if isinstance(error, kind):
-            said = _kept_name(error) if isinstance(error, NameKeptError) else more.format(error)
-            return ProblemError(409, name, said)
+            return ProblemError(409, name, more.format(error))
     return None
 
 
-def _kept_name(error: NameKeptError) -> str:
+def name_kept(error: NameKeptError, whose: str, instead: str) -> ProblemError:
+    """`whose` the ended jobs would be, and what to do `instead`."""
     when = "" if error.removed_ms is None else f" on {rfc3339(error.removed_ms)[:10]}"
-    return (
+    return ProblemError(
+        409,
+        "name-kept",
         f"{error.tenant_id} was removed{when}; its ended jobs are still in the history under this name, and "
-        "would be those of the new one: choose another name, or take them over, as an administrator "
-        "(`?take_over=true`)"
+        f"would be those of {whose}: {instead}",
     )
 
 
@@ -134,7 +138,6 @@ _FIELDS: dict[type[Exception], tuple[str, str]] = {
 _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
     TenantExistsError: ("tenant-exists", "{}; change that one, or choose another name"),
     TenantInUseError: ("tenant-in-use", "{}"),
-    NameKeptError: ("name-kept", "{}"),
     ArchivedTenantError: ("tenant-archived", "{}"),
     TokenSpentError: ("token-spent", "{}"),
     ChangedMeanwhileError: ("changed-meanwhile", "{}"),
@@ -148,11 +151,11 @@ _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
 """By what the store refuses: the kind of problem, and the sentence."""
 
 
-def _from_unavailable(error: Exception) -> ProblemError | None:
+def _from_unavailable(error: Exception, *, looks: bool) -> ProblemError | None:
     """What may well work in a moment."""
     later = {"Retry-After": _RETRY_S}
     if isinstance(error, StoreUnavailableError):
-        return ProblemError(503, "store-unavailable", str(error), headers=later)
+        return ProblemError(503, "store-unavailable", error.why if looks else str(error), headers=later)
     if isinstance(error, NoLeaderError):
         return ProblemError(503, "no-leader", str(error), headers=later)
     if isinstance(error, LogUnavailableError):
@@ -176,9 +179,9 @@ def _from_framework(error: Exception) -> ProblemError | None:
     return None
 
 
-def answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Litestar's hook for whatever a handler raises."""
-    return as_problem(error).response()
+    return as_problem(error, request.method).response()
 
 
 def inside(problem: ProblemError, at: str) -> ProblemError:

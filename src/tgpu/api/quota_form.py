@@ -188,8 +188,13 @@ def _named(patch: QuotaPatch, old: Named) -> Named:
         ("gpu_type_limits", patch.gpu_type_limits, GPU_MODEL, _gpus),
         ("generic_limits", patch.generic_limits, GENERIC, _amount),
     ):
+        seen: dict[str, str] = {}
         for written, value in {} if given is UNSET else given.items():
             name = prefix + _checked_name(field, written, lower=prefix == GPU_MODEL)
+            if name in seen:
+                both = f"{seen[name][:80]!r} and {written[:80]!r}"
+                raise BadQuantityError(f"{field} has the same name twice, as {both}: name it once")
+            seen[name] = written
             if value is None:
                 limits.pop(name, None)
             else:

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response
 
 JSON_TYPE = "application/json"
+EXPOSITION_TYPE = "text/plain; version=0.0.4"  # the framework adds the charset of a text
 _encoder = msgspec.json.Encoder()
 
 

@@ -9,6 +9,7 @@ from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
+from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store
 
 
@@ -31,3 +32,7 @@ class Services:
     servers: Callable[[], Sequence[str]] = tuple
     """Where the servers of this cluster are."""
     snapshots: SnapshotDesk = field(default_factory=NoSnapshots)
+    is_cut_off: Callable[[], bool] = bool
+    """Whether the store was away when this server last wrote there of itself."""
+    alone: ServerRow | None = None
+    """This server, if no other can use its store: then it does not write down that it is still there."""

@@ -30,7 +30,7 @@ class ShortWay:
         try:
             response = await answering(request)
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
-            response = as_problem(error).response()
+            response = as_problem(error, request.method).response()
         if response.media_type in _JSON and response.content:
             await _send(response, send)
         else:

@@ -37,6 +37,13 @@ class Parser(argparse.ArgumentParser):
         # no value, instead of what is wrong with it.
         self._negative_number_matcher = _NEGATIVE
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401  as ArgumentParser
+        """What an action does not know is its own error: argparse would let the whole command say it."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 

@@ -113,7 +113,8 @@ def add_job_flags(parser: ArgumentParser) -> None:
         "--once",
         action="store_true",
         default=None,
-        help="at most one live attempt, ever: frozen while its node is cut off from all servers",
+        help="never two live attempts: frozen while its node is cut off from all servers; it may start again "
+        "elsewhere",
     )
     parser.add_argument(
         "--pty", action="store_true", default=None, help="give it a terminal of its own: `tgpu attach`"
@@ -168,11 +169,16 @@ def swallowed_flag(words: list[str]) -> str | None:
 
 def flag_for(field: str, args: Namespace) -> str | None:
     """The flag that was typed for this field of the API, if one was."""
-    names = {dest: flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}
-    return next(
-        (flag for dest, flag in names.items() if field_of(dest) == field and getattr(args, dest) is not None),
-        None,
-    )
+    return next((flag for dest, flag in _flags_for(field) if getattr(args, dest) is not None), None)
+
+
+def any_flag_for(field: str) -> str | None:
+    """The flag for this field of the API, whether or not it was typed."""
+    return next((flag for _, flag in _flags_for(field)), None)
+
+
+def _flags_for(field: str) -> list[tuple[str, str]]:
+    return [(dest, flag) for flag, dest, *_ in (*_FLAGS, *_REPEATED) if field_of(dest) == field]
 
 
 def _given(args: Namespace) -> dict[str, Any]:
@@ -202,7 +208,6 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     whole = {**job, **flags}
     if not whole.get("command") and not whole.get("image"):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
-    whole.setdefault("command", [])  # then the image says what runs
     # An image has an environment of its own, in which paths of this machine would be wrong.
     exports = args.export_env if args.export_env is not None else not whole.get("image")
     env = exported(os.environ) if exports else {}

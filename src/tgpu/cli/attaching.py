@@ -32,7 +32,7 @@ def attach(client: Client, job_id: int, *, task: int, keys: bytes, must_run: boo
                 terminal_loop.raw_terminal(),
             ):
                 was_there = True
-                over = terminal_loop.connect(terminal, tty=True, keys=DetachKeys(keys))
+                over = terminal_loop.connect(terminal, tty=True, keys=DetachKeys(keys), stays=not must_run)
             if over is None:
                 return False
         except TgpuError as error:
@@ -41,7 +41,7 @@ def attach(client: Client, job_id: int, *, task: int, keys: bytes, must_run: boo
             elif error.status != _NOT_NOW or (must_run and not was_there):
                 raise
         if _is_over(client, job_id, away):
-            if not was_there:
+            if not was_there and not streaming.never_began(client.job(job_id)):
                 streaming.copy(client, streaming.Part(job_id), ("stdout",))
             return True
         time.sleep(_PAUSE_S)

@@ -157,6 +157,7 @@ _READINGS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "terms.most_limit_s": ("longest time", words.duration),
     "expires_ms": ("expires", _moment),
     "tenant_id": ("tenant", str),
+    "took_over": ("took over ended jobs:", str),
     "highest_class": ("up to class", str),
     "gpu_ms_left": ("GPU-hours left", _gpu_hours),
     "job_ids": ("jobs", words.ranges),

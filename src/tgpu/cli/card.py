@@ -30,6 +30,7 @@ _ATTEMPTS = (
     Column("END", floor=10),
 )
 _MOST_EVENTS = 12
+_OWN_LABELS = "tgpu.dev/"  # asked for by tgpu itself, such as a node with a container engine for an image
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -61,9 +62,10 @@ def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
 def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     command = job.get("command") or ""
     yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
-    yield "command", command if isinstance(command, str) else shlex.join(command)
+    yield "command", (command if isinstance(command, str) else shlex.join(command)).replace("\n", " ↵ ")
     yield "image", _image(job)
     yield "mounts", ", ".join(job.get("mounts") or [])
+    yield "network", job.get("network") or ""
     yield "directory", str(job.get("cwd") or "")
     yield "snapshot", _snapshot(job)
     yield "output", ", ".join(str(job[name]) for name in ("output", "error") if job.get(name))
@@ -133,9 +135,10 @@ def _asked(job: dict[str, Any]) -> str:
     parts += ["a whole node"] if job.get("exclusive") else []
     parts += [f"pool {job['pool']}"] if job.get("pool") else []
     parts += [f"{key}={value}" for key, value in (job.get("node_selector") or {}).items()]
-    parts += job.get("node_rules") or []
+    parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith(_OWN_LABELS)]
     parts += [f"tolerates {taint}" for taint in job.get("tolerations") or []]
-    return ", ".join(part for part in parts if part)
+    each = " each" if int(job.get("tasks") or 1) > 1 and not job.get("groups") else ""
+    return ", ".join(part for part in parts if part) + each
 
 
 def _tasks(job: dict[str, Any]) -> str:

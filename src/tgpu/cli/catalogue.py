@@ -51,6 +51,23 @@ def module_of(command: str) -> str:
     return f"tgpu.cli.commands.{command.replace('-', '_')}"
 
 
+ELSEWHERE = {
+    "drain": "nodes drain",
+    "undrain": "nodes undrain",
+    "cordon": "nodes drain",
+    "uncordon": "nodes undrain",
+    "join": "agent --server https://HOST:7480 --join TOKEN",
+    "join-token": "nodes join-token",
+    "nodes cordon": "nodes drain",
+    "nodes uncordon": "nodes undrain",
+    "nodes resume": "nodes undrain",
+    "nodes delete": "nodes remove",
+    "windows add": "windows create",
+    "windows remove": "windows cancel",
+    "windows delete": "windows cancel",
+}
+"""What people type who know other schedulers, and what it is called here."""
+
 SELECTORS = """\
 JOBS may be 42, 42-45, 3,7-12, last (your newest), last-1 (the one before), or all (yours that
 wait or run); several may be given.

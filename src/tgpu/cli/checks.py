@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -15,7 +16,7 @@ from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
 from tgpu.config.settings_file import exposed_password
-from tgpu.wiring import addresses, for_all_users
+from tgpu.wiring import addresses, for_all_users, home_in_tmp
 from tgpu.wiring import home as homes
 from tgpu.wiring.for_all_users import REMEDY
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LOW_DISK_MIB = 1024
 _MOST_SKEW_S = 5
+_COMES_BACK_S = 30
+"""A new leader hears its nodes one after the other; so does one whose store was put back."""
 _MOST_NAMES = 20
 _UNAUTHORIZED = 401
 
@@ -37,11 +40,18 @@ def findings() -> Iterator[Finding]:
     if _asks_a_server(home):
         yield from _server(home)
     yield from node_checks.of_node()
-    if not place.has_joined(home) and not (place.has_server(home) and not place.has_agent(home)):
+    if not place.has_agent(home) and (place.has_server(home) or _is_elsewhere()):
+        return  # nothing runs on this machine
+    if not place.has_joined(home):
         yield _gpus(home)
-    if not (place.has_server(home) and not place.has_agent(home)):
-        yield from isolation_checks.of_isolation()
-        yield from engine_checks.of_engine()
+    yield from isolation_checks.of_isolation()
+    yield from engine_checks.of_engine()
+
+
+def _is_elsewhere() -> bool:
+    """Whether the server that is asked from here is another machine's."""
+    with Client() as client:
+        return client.session.address.scheme != "unix"
 
 
 def _asks_a_server(home: Path) -> bool:
@@ -88,6 +98,10 @@ def _home(home: Path) -> Finding:
         )
     if home.stat().st_mode & 0o022:
         return Finding("home", WARN, f"{home} can be changed by others", f"chmod go-w {home}")
+    with contextlib.suppress(config.SettingsError):  # said before
+        hidden = home_in_tmp.hidden_from_jobs(config.load(os.environ))
+        if hidden is not None:
+            return Finding("home", WARN, hidden, home_in_tmp.REMEDY)
     return Finding("home", OK, f"{home}")
 
 
@@ -154,6 +168,8 @@ def _none_here(error: UnreachableError, socket: Path, home: Path) -> Finding:
         text = f"none runs; {socket} is left over from one that died"
         return Finding("server", FAIL, text, f"start it again: {start}")
     advice = f"start one: {start}, or say where one is with TGPU_SERVER"
+    if not place.has_server(home) and not place.has_agent(home):
+        advice += "; as a node of a cluster: `tgpu agent --server https://HOST:7480 --join TOKEN`"
     return Finding("server", FAIL, f"none runs in {home}", advice)
 
 
@@ -179,8 +195,10 @@ def _nodes(client: Client) -> Iterator[Finding]:
     nodes = client.nodes()
     ready = [node for node in nodes if node["status"] == "ready"]
     gone = [str(node["node_id"]) for node in nodes if node["status"] == "offline"]
-    away = [str(node["node_id"]) for node in nodes if node.get("silent_s") is not None]
-    away = [name for name in away if name not in gone]
+    silent = {str(node["node_id"]): node["silent_s"] for node in nodes if node.get("silent_s") is not None}
+    away = [name for name in silent if name not in gone]
+    coming = [name for name in away if silent[name] < _COMES_BACK_S]
+    away = [name for name in away if name not in coming]
     sick = [
         f"GPU {device['index']} of {node['node_id']}"
         for node in nodes
@@ -193,13 +211,19 @@ def _nodes(client: Client) -> Iterator[Finding]:
     if gone:
         advice = "look at the machine and its agent there; `tgpu nodes remove` forgets one for good"
         yield Finding("nodes", WARN, f"offline: {_named(gone)}", advice)
+    if coming:
+        verb = "is" if len(coming) == 1 else "are"
+        text = f"{_named(coming)} {verb} coming back, heard within the last {_COMES_BACK_S} s"
+        yield Finding(
+            "nodes", WARN, text, "look again in some seconds; if it stays so, start the agent there"
+        )
     if away:
         verb = "is" if len(away) == 1 else "are"
         yield Finding("nodes", WARN, f"{_named(away)} {verb} not connected", "start the agent there")
     if sick:
         text = f"not given out: {_named(sick)}"
         yield Finding("nodes", WARN, text, "see the NOTE column of `tgpu nodes`")
-    if ready and not (gone or away or sick):
+    if ready and not (gone or coming or away or sick):
         gpus = sum(node.get("gpu_total") or 0 for node in ready)
         text = f"{len(ready)} of {len(nodes)} ready, with {words.number(gpus)} GPUs"
         yield Finding("nodes", OK, text)

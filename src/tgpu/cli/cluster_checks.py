@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import ssl
 import time
 from email.utils import parsedate_to_datetime
@@ -23,6 +24,8 @@ _MOST_SKEW_S = 2.0
 _DIAL_S = 5.0
 _DAY_S = 86400
 _EXPIRES_SOON_DAYS = 30
+_MOST_HEALTH = 65536
+_MEND_DATABASE = "its database is away: mend that; servers and nodes go on by themselves"
 _SYNCHRONISE = "synchronise the clocks, e.g. with chrony"
 
 
@@ -53,7 +56,9 @@ def of_store(url: str) -> Finding:
     try:
         program, revision = look(url)
     except (StoreUnavailableError, StoreUnusableError) as error:
-        return Finding("store", FAIL, str(error), "the server starts once that is mended")
+        return Finding(
+            "store", FAIL, str(error), "mend that; a server that waits for its store goes on by itself"
+        )
     tables = "without tables yet" if revision is None else f"tables of revision {revision}"
     return Finding("store", OK, f"{program}, {tables}")
 
@@ -106,8 +111,9 @@ def dialled(url: str, ca_pem: str | None) -> Finding:
         expires = _expiry(connection)
         begun = time.time()
         connection.request("GET", "/healthz")
-        said = connection.getresponse().headers.get("Date")
-        now = (begun + time.time()) / 2
+        response = connection.getresponse()
+        said, now = response.headers.get("Date"), (begun + time.time()) / 2
+        waits = _waits_for_store(response.read(_MOST_HEALTH))
     except ssl.SSLCertVerificationError as error:
         advice = "if the cluster has a new authority, join again; else somebody else answers there"
         return Finding("reach", FAIL, f"{url} cannot be believed: {error.verify_message}", advice)
@@ -116,7 +122,16 @@ def dialled(url: str, ca_pem: str | None) -> Finding:
         return Finding("reach", FAIL, f"{url}: {why}", "check that server, and the firewall between")
     finally:
         connection.close()
+    if waits:
+        return Finding("reach", WARN, f"{url} answers, and waits for its store", _MEND_DATABASE)
     return _judged(url, said, now, expires)
+
+
+def _waits_for_store(health: bytes) -> bool:
+    try:
+        return bool(json.loads(health).get("store") == "away")
+    except (ValueError, AttributeError):
+        return False  # of another version, or no tgpu at all
 
 
 def _judged(url: str, said: str | None, now: float, expires: float | None) -> Finding:

@@ -8,7 +8,7 @@ from tgpu.cli import words
 from tgpu.cli.answer import Answer
 from tgpu.cli.arguments import add_output
 from tgpu.cli.exits import UsageError
-from tgpu.cli.table import Column, table
+from tgpu.cli.table import Cell, Column, table
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("ID"),
+    Column("STATE"),
     Column("BY", floor=5),
     Column("EXPIRES"),
     Column("NODES LEFT", right=True),
     Column("POOL", floor=5, rank=1),
     Column("NOTE", floor=8),
 )
+ACTIONS = ("join-token", "join-tokens")
 _ANY_NUMBER = "any"
+_GOOD = "good"
 
 
 def add_actions(actions: Actions) -> None:
@@ -59,20 +62,19 @@ def answer(client: Client, args: Namespace) -> Answer:
 
 
 def _create(client: Client, args: Namespace) -> Answer:
-    from tgpu.domain.quantities import BadQuantityError, seconds  # noqa: PLC0415  `tgpu nodes` does without
+    from tgpu.cli.moments import lifetime_s  # noqa: PLC0415  `tgpu nodes` does without
+    from tgpu.cli.refusals import in_flags  # noqa: PLC0415
 
     if args.uses != _ANY_NUMBER and not (args.uses.isascii() and args.uses.isdigit()):
         raise UsageError(f"--uses must be a whole number, or `any`; got {args.uses!r}")
-    try:
-        lasts_s = seconds("--expires", args.expires)
-    except BadQuantityError as error:
-        raise UsageError(str(error)) from None
-    made = client.create_join_token(
-        expires_in_s=lasts_s,
-        uses=None if args.uses == _ANY_NUMBER else int(args.uses),
-        pool=args.pool,
-        note=args.note or "",
-    )
+    expires_in_s = lifetime_s("--expires", args.expires)
+    with in_flags({"uses": "--uses", "pool": "--pool", "note": "--note"}):
+        made = client.create_join_token(
+            expires_in_s=expires_in_s,
+            uses=None if args.uses == _ANY_NUMBER else int(args.uses),
+            pool=args.pool,
+            note=args.note or "",
+        )
 
     def people(screen: Screen) -> Iterator[str]:
         yield made["token"]
@@ -93,25 +95,24 @@ def _list(client: Client) -> Answer:
     return Answer(tokens, people, [token["token_id"] for token in tokens])
 
 
-def _row(token: dict[str, Any]) -> list[str]:
+def _row(token: dict[str, Any]) -> list[Any]:
     left = token.get("uses_left")
     return [
         str(token["token_id"]),
+        Cell(state := _state(token), "green" if state == _GOOD else "dim"),
         str(token.get("created_by") or ""),
-        _expiry(token),
+        words.local_time(token["expires_at"]) if token.get("expires_at") else "never",
         _ANY_NUMBER if left is None else str(left),
         str(token.get("pool") or ""),
         str(token.get("note") or ""),
     ]
 
 
-def _expiry(token: dict[str, Any]) -> str:
-    """When it is worthless, or why it is now."""
+def _state(token: dict[str, Any]) -> str:
+    """Whether it lets nodes in, or why not."""
     if token.get("revoked"):
         return "revoked"
     if token.get("uses_left") == 0:
         return "used"
-    if not token.get("expires_at"):
-        return "never"
-    ended = (words.timestamp(token["expires_at"]) or 0) <= time.time()
-    return words.local_time(token["expires_at"]) + (" (expired)" if ended else "")
+    ends = words.timestamp(token.get("expires_at"))
+    return "expired" if ends is not None and ends <= time.time() else _GOOD

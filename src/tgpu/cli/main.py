@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from tgpu.cli import exits, standard_streams
-from tgpu.cli.catalogue import COMMANDS, SELECTORS, module_of
+from tgpu.cli.catalogue import COMMANDS, ELSEWHERE, SELECTORS, module_of
 from tgpu.client.errors import TgpuError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -48,6 +48,9 @@ def _dispatch(argv: list[str]) -> int:
 
         print(f"tgpu {__version__}")
         return exits.OK
+    for typed in (name, " ".join(argv[:2])):
+        if typed in ELSEWHERE:
+            raise exits.UsageError(f"there is no `tgpu {typed}`; did you mean `tgpu {ELSEWHERE[typed]}`?")
     if name not in COMMANDS:
         raise exits.UsageError(_unknown(name))
     command = import_module(module_of(name))

@@ -38,7 +38,12 @@ POLICIES = _Suggestions(("drf", "fair-tree", "priority", "fifo"))
 
 
 def add_node_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("--simulate-gpus", type=int, metavar="N", help="pretend to have N GPUs")
+    parser.add_argument(
+        "--simulate-gpus",
+        type=int,
+        metavar="N",
+        help="pretend to have N GPUs, and 4 CPUs for each if there are fewer",
+    )
     parser.add_argument(
         "--gpu-model", dest="simulate_gpu_model", metavar="NAME", help="what those call themselves"
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VERBS = ("drain", "undrain", "remove")
 _LOOK_EVERY_S = 1.0
+_CONFLICT = 409
 _DONE = {
     "drain": "Draining: nothing new starts on",
     "undrain": "Takes tasks again:",
@@ -57,17 +58,56 @@ def _add_choice(parser: Any) -> None:  # noqa: ANN401  as argparse has it
 def answer(client: Client, args: Namespace) -> Answer:
     if args.action != "remove" and bool(args.nodes) == bool(args.where):
         raise UsageError(f"which nodes? `tgpu nodes {args.action} NODE…`, or --where RULE; not both")
+    from tgpu.cli.refusals import in_flags  # noqa: PLC0415  `tgpu nodes` does without
+
+    with in_flags({"where": "--where", "reason": "--reason"}):
+        return _carried_out(client, args)
+
+
+def _carried_out(client: Client, args: Namespace) -> Answer:
+    said = _DONE[args.action]
     if args.action == "drain":
         limit_s = _limit_s(args)
-        nodes = client.drain_nodes(args.nodes, where=args.where, reason=args.reason)
+        nodes = _drain(client, args)
         if args.wait:
             _wait_until_empty(client, nodes, limit_s)
+            said = "Empty, and nothing new starts on"
     elif args.action == "undrain":
+        drained = {node["node_id"] for node in client.nodes() if node.get("drain")}
         nodes = client.undrain_nodes(args.nodes, where=args.where)
+        if not drained.intersection(nodes):
+            said = "Nothing was changed; not drained:"
     else:
         nodes = client.remove_nodes(args.nodes)
-    said = "Empty, and nothing new starts on" if args.action == "drain" and args.wait else _DONE[args.action]
     return Answer({"nodes": nodes}, lambda _: [f"{said} {', '.join(nodes)}"], nodes)
+
+
+def _drain(client: Client, args: Namespace) -> list[str]:
+    """Who waits wants them empty, whoever gave the order: those that drain already are waited for, too."""
+    from tgpu.client.errors import TgpuError  # noqa: PLC0415  `tgpu nodes` does without
+
+    try:
+        nodes = client.drain_nodes(args.nodes, where=args.where, reason=args.reason)
+    except TgpuError as error:
+        if not args.wait or error.status != _CONFLICT:
+            raise
+        nodes = []
+    if not args.wait:
+        return nodes
+    chosen = [node for node in client.nodes() if node["node_id"] in nodes or _is_chosen(node, args)]
+    others = [node["node_id"] for node in chosen if not node.get("drain") and node["node_id"] not in nodes]
+    if others:
+        client.drain_nodes(others, reason=args.reason)
+    return [node["node_id"] for node in chosen]
+
+
+def _is_chosen(node: dict[str, Any], args: Namespace) -> bool:
+    from tgpu.domain.label_rules import holds, label_rules  # noqa: PLC0415  `tgpu nodes` does without
+
+    if args.nodes:
+        return node["node_id"] in args.nodes
+    labels = node.get("labels") or {}
+    return all(holds(rule, labels.get(rule.key)) for rule in label_rules("--where", args.where))
 
 
 def _limit_s(args: Namespace) -> float | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def has_server(home: Path) -> bool:
     """Whether one was started here before."""
-    return (home / "server-id").exists()
+    return _is_seen(home / "server-id")
 
 
 def has_agent(home: Path) -> bool:
@@ -27,7 +27,15 @@ def has_agent(home: Path) -> bool:
 
 def has_joined(home: Path) -> bool:
     """Whether it is a node of a cluster whose servers are elsewhere."""
-    return (home / "agent" / "identity.json").exists()
+    return _is_seen(home / "agent" / "identity.json")
+
+
+def _is_seen(path: Path) -> bool:
+    """Not where this user may not look: then it is another's."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
 
 
 def pid_of(part: str, home: Path) -> int | None:

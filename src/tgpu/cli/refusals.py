@@ -6,7 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tgpu.cli.asking import flag_for
+from tgpu.cli.asking import any_flag_for, flag_for
 from tgpu.cli.fields import friendly
 from tgpu.client.errors import TgpuError
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Sized
 
 _LEAD = re.compile(r"(?:jobs\[(?P<index>\d+)\](?:\.|:? ))?(?P<field>[a-z_]+)")
+
+
+_OTHERS = re.compile(
+    r"\b[a-z]+_(?:[a-z]+_)*[a-z]+\b|(?<=: say )(?:image|nodes)\b|(?<= needs )nodes\b|(?<=nodes or )tasks\b"
+)
+"""Fields that are named later in a sentence: by an underscore, or where one is told to give another."""
 
 
 @contextmanager
@@ -31,7 +37,10 @@ def own_words(
         at = (len(recorded) + int(match["index"] or 0)) % len(described)
         said = flag_for(match["field"], args) or _as_written(match["field"], described[at])
         where = f"job {at + 1} of {args.file}: " if match["index"] and len(described) > 1 else ""
-        detail = f"{where}{said}{error.detail[match.end() :]}"
+        rest = error.detail[match.end() :]
+        if args.file is None:
+            rest = _OTHERS.sub(lambda other: any_flag_for(other[0]) or other[0], rest)
+        detail = f"{where}{said}{rest}"
         raise TgpuError(error.status, error.title, detail, error.problem) from None
 
 

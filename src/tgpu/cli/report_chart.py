@@ -20,6 +20,7 @@ _FULL = "█"
 _HEIGHT = 10
 _WIDTH = 80
 _LEAST_BAR = 10
+_WIDE, _NARROW = 3, 2  # of a column, with the blank behind it
 _HOUR = 3600
 
 
@@ -34,10 +35,15 @@ def chart(screen: Screen, report: dict[str, Any]) -> Iterator[str]:
         yield f"nothing ran in that time ({report['covers']})"
         return
     if len(report["by"]) == 1 and report["by"][0] in _TIMES:
-        points = _with_gaps(points, report)
-        if 3 * len(points) + _LEAST_BAR <= (screen.width or _WIDTH):
-            yield from _columns(screen, points, unit)
-            return
+        room = (screen.width or _WIDTH) - _LEAST_BAR
+        first = date.fromisoformat(points[0][0])
+        for begin in (_first_day(report) or first, first):
+            filled = _with_gaps(points, report, begin)
+            for wide in _WIDE, _NARROW:
+                if wide * len(filled) <= room:
+                    yield from _columns(screen, filled, unit, wide)
+                    return
+        points = filled
     yield from _bars(screen, points, unit)
 
 
@@ -57,7 +63,7 @@ def _filled(length: float) -> str:
     return (_FULL * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def _columns(screen: Screen, points: Sequence[tuple[str, float]], unit: str) -> Iterator[str]:
+def _columns(screen: Screen, points: Sequence[tuple[str, float]], unit: str, wide: int) -> Iterator[str]:
     most = max(value for _, value in points)
     heights = [round(8 * _HEIGHT * value / most) if most else 0 for _, value in points]
     axis = max(len(f"{most:.2f}"), 4)
@@ -65,9 +71,12 @@ def _columns(screen: Screen, points: Sequence[tuple[str, float]], unit: str) -> 
         shown = {_HEIGHT: most, _HEIGHT // 2: most / 2}.get(line)
         left = " " * axis if shown is None else f"{shown:>{axis}.2f}"
         cells = [_cell(height - 8 * (line - 1)) for height in heights]
-        yield f"{left} │{screen.paint(''.join(f'{cell * 2} ' for cell in cells).rstrip(), 'green')}"
-    yield f"{0:>{axis}.2f} └{'───' * len(points)}"
-    yield f"{' ' * axis}  {''.join(f'{text[-2:]} ' for text, _ in points)}".rstrip()
+        yield f"{left} │{screen.paint(''.join(f'{cell * (wide - 1)} ' for cell in cells).rstrip(), 'green')}"
+    yield f"{0:>{axis}.2f} └{'─' * wide * len(points)}"
+    # Narrow columns have a name for every second one.
+    every = 1 if wide == _WIDE else 2
+    names = "".join(f"{text[-2:]:<{every * wide}}" for text, _ in points[::every])
+    yield f"{' ' * axis}  {names}".rstrip()
     yield f"{unit}, from {points[0][0]} to {points[-1][0]} UTC"
 
 
@@ -75,17 +84,28 @@ def _cell(eighths: int) -> str:
     return _FULL if eighths >= 8 else _LEVELS[max(0, eighths)]  # noqa: PLR2004  of a line
 
 
-def _with_gaps(points: Sequence[tuple[str, float]], report: dict[str, Any]) -> list[tuple[str, float]]:
-    """With the days, weeks or months in which nothing ran, from the first on in which something did."""
+def _with_gaps(
+    points: Sequence[tuple[str, float]], report: dict[str, Any], begin: date
+) -> list[tuple[str, float]]:
+    """With the days, weeks or months in which nothing ran."""
     values = dict(points)
     unit = report["by"][0]
-    begin = date.fromisoformat(points[0][0])
     last = max(date.fromisoformat(points[-1][0]), _last_day(report["until"]))
     filled = []
     while begin <= last:
         filled.append((begin.isoformat(), values.get(begin.isoformat(), 0.0)))
         begin = _next(unit, begin)
     return filled
+
+
+def _first_day(report: dict[str, Any]) -> date | None:
+    """On which the first day, week or month begins of which some part was asked for."""
+    if not report.get("since"):
+        return None
+    day = datetime.fromisoformat(report["since"]).astimezone(UTC).date()
+    if report["by"][0] == "week":
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if report["by"][0] == "month" else day
 
 
 def _last_day(until: str) -> date:

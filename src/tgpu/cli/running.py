@@ -34,8 +34,8 @@ def to_its_end(
         if not attaching.attach(client, job_id, task=0, keys=keys, must_run=False):
             left_note(job_id)
             return None
-    elif started:
-        _show_output(client.job(job_id), first_only=first_only)
+    elif started and not streaming.never_began(job := client.job(job_id)):
+        _show_output(job, first_only=first_only)
     client.wait(job_id, on_away=AwayNotes())
     return client.job(job_id)
 

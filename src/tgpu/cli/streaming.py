@@ -8,6 +8,7 @@ import sys
 from tgpu.cli.screen import note
 from tgpu.client import Client
 from tgpu.client.output import Output
+from tgpu.client.waiting import FINAL
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -57,6 +58,14 @@ def tasks_of(job: dict[str, Any]) -> tuple[list[int], bool]:
     if indices and indices[0] is not None:  # of a series, those that have begun
         return [task["array_index"] for task in job["task_list"] if task["attempt_count"]], True
     return list(range(count)), count > 1
+
+
+def never_began(job: dict[str, Any]) -> bool:
+    """Whether it is over and nothing of it ever ran: then there is no output, and none is missing."""
+    if job["status"] not in FINAL or job.get("started_at"):
+        return False
+    tries = [*(job.get("attempts") or ()), *(job.get("task_list") or ())]
+    return not any(one.get("started_at") for one in tries)
 
 
 def copy(client: Client, part: Part, streams: Sequence[str]) -> None:

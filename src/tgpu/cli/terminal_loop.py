@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tgpu.client.terminal import Output, Terminal
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
+_CTRL_D = b"\x04"
+_END_AGAIN_S = 0.5
+"""The end of a terminal's input is for one reader alone, and a shell that has just begun throws it away."""
 
 
 def size() -> tuple[int, int]:
@@ -50,29 +53,33 @@ def raw_terminal() -> Iterator[None]:
         termios.tcsetattr(_STDIN, termios.TCSADRAIN, before)
 
 
-def connect(terminal: Terminal, *, tty: bool, keys: DetachKeys) -> Over | None:
-    """Until it is over; None: the keys to detach were typed, or this terminal was closed."""
+def connect(terminal: Terminal, *, tty: bool, keys: DetachKeys, stays: bool = False) -> Over | None:
+    """Until it is over; None: the keys to detach were typed, or this terminal was closed. `stays`: the end of
+    an input that is no terminal is typed as Ctrl-D, and what runs there is looked at until it ends."""
+    stays = stays and not sys.stdin.isatty()
     with _resizes() as resized:
         listening = [terminal.fileno(), resized]
         typing = True
         while True:
             wants = [*listening, _STDIN] if typing and terminal.room >= CHUNK else listening
-            ready = _ready(terminal, wants)
+            ready = _ready(terminal, wants, None if typing or not stays else _END_AGAIN_S)
             if resized in ready:
                 os.read(resized, 512)
                 terminal.resize(*size())
             if terminal.fileno() in ready and (over := _print(terminal)) is not None:
                 return over
             if _STDIN in ready:
-                typing = _type(terminal, keys)
-                if keys.found or (tty and not typing):
+                typing = _type(terminal, keys, ends=not stays)
+                if keys.found or (tty and not typing and not stays):
                     return None
+            if not typing and stays and not ready and terminal.room >= CHUNK:
+                terminal.type(_CTRL_D)
 
 
-def _ready(terminal: Terminal, wants: list[int]) -> list[int]:
+def _ready(terminal: Terminal, wants: list[int], patience_s: float | None) -> list[int]:
     if terminal.has_more:
         return [terminal.fileno()]
-    return select.select(wants, [], [])[0]
+    return select.select(wants, [], [], patience_s)[0]
 
 
 def _print(terminal: Terminal) -> Over | None:
@@ -90,14 +97,15 @@ def _write(output: Output) -> None:
         rest = rest[os.write(target, rest) :]
 
 
-def _type(terminal: Terminal, keys: DetachKeys) -> bool:
-    """False once nothing more will be typed."""
+def _type(terminal: Terminal, keys: DetachKeys, *, ends: bool) -> bool:
+    """False once nothing more will be typed; `ends`: then the input there is ended."""
     try:
         data = os.read(_STDIN, CHUNK)
     except OSError:  # the terminal was closed
         data = b""
     if not data:
-        terminal.end_input()
+        if ends:
+            terminal.end_input()
         return False
     passed = keys.pass_on(data)
     if passed:

@@ -16,6 +16,8 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 80
 _LABEL, _FIGURES = 12, 34
 _LEAST, _MOST = 10, 60
+_LEAST_DRAWN = 0.1
+"""CPUs, MiB or percent: what is always less is next to nothing, and is drawn so."""
 _MEANS = (
     ("cpu", "CPUs"),
     ("memory_mb", "memory"),
@@ -87,7 +89,7 @@ def _figures(name: str, columns: dict[str, Any], seconds: Sequence[float]) -> st
 
 
 def _drawn(values: Sequence[float | None], seconds: Sequence[float], cells: int) -> str:
-    """From zero to the largest mean; each cell is an equal part of the time."""
+    """From zero to the largest mean that is worth a mark; each cell is an equal part of the time."""
     whole = sum(seconds) or 1.0
     sums, weights = [0.0] * cells, [0.0] * cells
     at = 0.0
@@ -100,7 +102,8 @@ def _drawn(values: Sequence[float | None], seconds: Sequence[float], cells: int)
                 sums[cell] += value * part
                 weights[cell] += part
     means = [total / weight if weight else None for total, weight in zip(sums, weights, strict=True)]
-    most = max((mean for mean in means if mean is not None), default=0.0) or 1.0
+    most = max((mean for mean in means if mean is not None), default=0.0)
+    most = max(most, _LEAST_DRAWN)
     return "".join(" " if mean is None else _LEVELS[min(7, int(8 * mean / most))] for mean in means)
 
 

@@ -65,6 +65,17 @@ def zoned_time(moment: str | None) -> str:
     return "-" if stamp is None else time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(stamp))
 
 
+def short_time(moment: str | None, now: float) -> str:
+    """`14:03`, on this machine's clock; with the day if that is another, and the year if that is."""
+    stamp = timestamp(moment)
+    if stamp is None:
+        return "-"
+    then, today = time.localtime(stamp), time.localtime(now)
+    if then.tm_year != today.tm_year:
+        return time.strftime("%Y-%m-%d %H:%M", then)
+    return time.strftime("%H:%M" if then.tm_yday == today.tm_yday else "%m-%d %H:%M", then)
+
+
 def between(start: str | None, end: str | None, now: float) -> float | None:
     """Seconds from `start` to `end`, or to now."""
     begun = timestamp(start)

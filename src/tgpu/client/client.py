@@ -59,10 +59,12 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
     def close(self) -> None:
         self.session.close()
 
-    def submit(self, /, command: Sequence[str] | str, **fields: object) -> dict[str, Any]:
-        """The job as the server recorded it; it is durable when this returns."""
-        body = {"command": command if isinstance(command, str) else list(command), **fields}
-        return self._dict("POST", "/jobs", body=body)
+    def submit(self, /, command: Sequence[str] | str | None = None, **fields: object) -> dict[str, Any]:
+        """The job as the server recorded it; it is durable when this returns. Without a command, what the
+        job's image says is run."""
+        if command is not None:
+            fields = {"command": command if isinstance(command, str) else list(command), **fields}
+        return self._dict("POST", "/jobs", body=fields)
 
     def submit_many(
         self,

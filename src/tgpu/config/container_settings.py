@@ -27,7 +27,8 @@ class ContainerSettings:
     )
     container_networks: tuple[str, ...] = setting(
         ("bridge", "host", "none"),
-        "Networks that containers may use; the first is what one gets that does not say.",
+        "Networks that containers may use; the first is what one gets that does not say, unless it is of a "
+        "gang: these meet on `host`.",
     )
     gpu_injection: str = setting(
         "auto",

@@ -155,7 +155,9 @@ class Settings(Parts):
     )
     node_generic: tuple[str, ...] = _setting((), "Named resources that this node offers, each `name=N`.")
     simulate_gpus: int = _setting(
-        0, "Pretend that this node has so many GPUs, and 4 CPUs for each (for a machine without)."
+        0,
+        "Pretend that this node has so many GPUs, and 4 CPUs for each if there are fewer (for a machine "
+        "without).",
     )
     simulate_gpu_model: str = _setting("Simulated GPU", "What the simulated GPUs call themselves.")
     default_cpus: float = _setting(1.0, "CPUs of a job that does not say.")

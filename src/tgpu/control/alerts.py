@@ -34,8 +34,9 @@ class Alerts:
         """The oldest first."""
         return tuple(self._now.values())
 
-    def tell(self, name: str, text: str | None) -> None:
-        """None: it is over. Said again with other words, it is still the same alert."""
+    def tell(self, name: str, text: str | None, tenants: tuple[str, ...] = ()) -> None:
+        """None: it is over. Said again with other words, it is still the same alert. `tenants`: of whom it
+        speaks."""
         known = self._now.get(name)
         if text is None:
             if known is not None:
@@ -43,11 +44,11 @@ class Alerts:
                 self._observer.note_alert(name, on=False)
                 self._log.info("over", alert=name)
         elif known is None:
-            self._now[name] = Alert(name, text, self._now_ms())
+            self._now[name] = Alert(name, text, self._now_ms(), tenants)
             self._observer.note_alert(name, on=True)
             self._log.error(text, alert=name)
         else:
-            self._now[name] = Alert(name, text, known.since_ms)
+            self._now[name] = Alert(name, text, known.since_ms, tenants)
 
     def tell_all(self, texts: Mapping[str, str | None]) -> None:
         for name, text in texts.items():

@@ -11,10 +11,11 @@ from tgpu.control.parked_reasons import why_parked
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
+from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
 from tgpu.core.queues import queue_views
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Request
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
@@ -70,6 +71,9 @@ class Answers:
             return [never_fits(requests[0], picture)]
         verdicts = {request: never_fits(request, picture) for request in set(requests)}
         return [verdicts[request] for request in requests]
+
+    async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        return gang_never_fits(gang, members, (await self._at_rest()).picture)
 
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture

@@ -22,24 +22,27 @@ class Budgets:
             t.tenant_id: period_from_ms(t.budget.period, now_ms) for t in tenants if t.budget is not None
         }
         spent = await self._store.gpu_ms_since(since, now_ms) if since else {}
-        self._tell(dict(_alert(tenant, spent.get(tenant.tenant_id, 0)) for tenant in tenants))
+        found = {tenant.tenant_id: _alert(tenant, spent.get(tenant.tenant_id, 0)) for tenant in tenants}
+        self._tell({tenant_id: alert for tenant_id, alert in found.items() if alert is not None})
 
-    def _tell(self, texts: dict[str, str]) -> None:
-        now = {name: text for name, text in texts.items() if text}
-        for name in self._told - now.keys():
+    def _tell(self, alerts: dict[str, tuple[str, str]]) -> None:
+        now = {name for name, _ in alerts.values()}
+        for name in self._told - now:
             self._alerts.tell(name, None)
-        for name, text in now.items():
-            self._alerts.tell(name, text)
-        self._told = set(now)
+        for tenant_id, (name, text) in alerts.items():
+            self._alerts.tell(name, text, (tenant_id,))
+        self._told = now
 
 
-def _alert(tenant: Tenant, spent: int) -> tuple[str, str]:
-    """Its name, and its words; none if all is well."""
+def _alert(tenant: Tenant, spent: int) -> tuple[str, str] | None:
+    """Its name, and its words; None if all is well."""
     budget = tenant.budget
     assert budget is not None, "only tenants with a budget are looked at"
     percent = 100 * spent // budget.gpu_ms if budget.gpu_ms else SPENT_PERCENT
+    if percent < NEAR_PERCENT:
+        return None
     name = f"{BUDGET_SPENT if percent >= SPENT_PERCENT else BUDGET_NEAR}:{tenant.tenant_id}"
-    return name, _words(tenant.tenant_id, budget, spent, percent) if percent >= NEAR_PERCENT else ""
+    return name, _words(tenant.tenant_id, budget, spent, percent)
 
 
 def _words(tenant_id: str, budget: Budget, spent: int, percent: int) -> str:

@@ -1,7 +1,6 @@
 """Which servers there are, and where: each says so of itself every few seconds, and reads of the others."""
 
 import asyncio
-from contextlib import suppress
 
 from tgpu.observe.logs import logger
 from tgpu.store.cluster_port import ServerRow
@@ -34,6 +33,8 @@ class Directory:
         self._log = logger("directory")
         self._warned: set[str] = set()
         self.servers: tuple[ServerRow, ...] = (own,)
+        self.is_cut_off = False
+        """The store was away when this was last said there."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -64,8 +65,11 @@ class Directory:
     async def keep(self) -> None:
         """Until cancelled: for servers that share their store."""
         while True:
-            with suppress(StoreUnavailableError):  # what is known here stays good for a while
+            try:
                 await self.refresh()
+                self.is_cut_off = False
+            except StoreUnavailableError:  # what is known here stays good for a while
+                self.is_cut_off = True
             await asyncio.sleep(SAY_EVERY_S)
 
     async def refresh(self) -> None:

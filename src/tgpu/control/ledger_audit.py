@@ -20,7 +20,8 @@ class LedgerAudit:
 
     async def look(self, epoch: int) -> None:
         found = await self._store.recount(epoch)
-        self._alerts.tell(LEDGER_DIFFERS, _words(found) if found else None)
+        tenants = tuple(dict.fromkeys(each.tenant_id for each in found))
+        self._alerts.tell(LEDGER_DIFFERS, _words(found) if found else None, tenants)
         if found:
             self._observer.count_ledger_differences(len(found))
             self._log.error("the ledger of quotas differed", numbers=[_number(each) for each in found])

@@ -51,7 +51,7 @@ GATHER_S = 0.008
 by time, not by job."""
 MOST_REPORTS = 3000
 """Of what nodes said, in one turn: when a whole cluster speaks at once, users are heard in between."""
-RECONCILE_SHARE = 0.005
+RECONCILE_SHARE = 0.003
 """The most of its time that a leader spends on it: an urgent task seldom has to wait for it."""
 
 

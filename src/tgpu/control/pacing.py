@@ -4,7 +4,7 @@ from tgpu.core.picture import Picture
 
 WHOLE_EVERY_S = 1.0
 FACTS_PER_PERIOD = 20_000
-WHOLE_SHARE = 0.005
+WHOLE_SHARE = 0.003
 """The most of its time that a leader spends on whole cycles: an urgent task seldom has to wait for one."""
 
 

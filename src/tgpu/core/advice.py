@@ -4,11 +4,12 @@ from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 
+from tgpu.core.begin_reasons import begin_before
 from tgpu.core.changes import Change, changes
 from tgpu.core.giving_way import Yielding, would_yield
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
-from tgpu.core.quota_reasons import begin_before, burst_before
+from tgpu.core.quota_reasons import burst_before
 from tgpu.core.units import hardest_first
 from tgpu.core.wording import names
 from tgpu.domain.job import Gang, Request, TaskBrief

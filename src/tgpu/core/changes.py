@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tgpu.core.begin_reasons import hours_left_s
 from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.columns.kind_columns import wants_gpu
 from tgpu.core.kernel.shapes import NEVER, WHOLE, Flags, Small
 from tgpu.core.obstacles import Match, nodes_tainted
 from tgpu.core.outlook import Ground
-from tgpu.core.quota_reasons import hours_left_s, limits_models
+from tgpu.core.quota_reasons import limits_models
 from tgpu.core.rules import not_tolerated
 from tgpu.core.wording import limit_before, number, size, whole_gib
 from tgpu.domain.job import Request, TaskBrief

@@ -10,6 +10,7 @@ from tgpu.core.wording import clock, names
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.priority import TERMS
+from tgpu.domain.views import Reason
 
 Estimate = tuple[int | None, str | None]
 UNKNOWN: Estimate = (None, None)
@@ -26,35 +27,39 @@ def by_reservation(outlook: Outlook, task: TaskBrief) -> Estimate:
 
 def not_before(
     outlook: Outlook, ground: Ground, task: TaskBrief, eligible_ms: int, position: int
-) -> Estimate:
+) -> tuple[Estimate, list[Reason]]:
     """Once those who run have ended by their limits, and those with claims and reservations after them.
 
     Who else stands before it in line is not counted, so it may well be later; the first in line is told why
-    it has no reservation. Nothing is known of tasks for which there is room already: what they wait for does
-    not end by a clock.
+    it has no reservation: if another job has it, with a reason that names that one. Nothing is known of tasks
+    for which there is room already: what they wait for does not end by a clock.
     """
     now_ms = ground.paper.now_ms
     at_ms = max(_earliest(outlook, ground, task), eligible_ms)
     if not now_ms < at_ms < NEVER:
-        return UNKNOWN
+        return UNKNOWN, []
     at = clock(at_ms, now_ms)
     if position > 1 or eligible_ms > now_ms:
-        return at_ms, f"not before {at}"
-    return at_ms, _without_reservation(outlook, ground, task, at)
+        return (at_ms, f"not before {at}"), []
+    in_words, reasons = _without_reservation(outlook, ground, task, at)
+    return (at_ms, in_words), reasons
 
 
-def _without_reservation(outlook: Outlook, ground: Ground, task: TaskBrief, at: str) -> str:
+def _without_reservation(
+    outlook: Outlook, ground: Ground, task: TaskBrief, at: str
+) -> tuple[str, list[Reason]]:
     rank, pool = TERMS[task.priority_class].rank, task.request.pool
     if not outlook.policy.of(pool).reserve:
-        return f"not before {at}: there are no reservations (reserve = 0), so others may pass it"
+        return f"not before {at}: there are no reservations (reserve = 0), so others may pass it", []
     others = [r for of_rank, of_pool, r in ground.backfill.given if (of_rank, of_pool) == (rank, pool)]
     if others:
-        first = others[0].task_ids[0]
-        return f"not before {at}: the reservation of its class is job {first.job_id}'s"
+        job_id = others[0].task_ids[0].job_id
+        reason = Reason("reserved", f"the reservation of its class is job {job_id}'s", {"job_id": job_id})
+        return f"not before {at}: another job has the reservation of its class", [reason]
     deferred = outlook.picture.table.verdict.deferred if outlook.made is None else outlook.made.deferred
     if (rank, ground.kind_of(task)) in deferred:
-        return f"starts ≈ {at}: nobody waits who could pass it, so it needs no reservation yet"
-    return f"not before {at}: it has no reservation yet"
+        return f"starts ≈ {at}: nobody waits who could pass it, so it needs no reservation yet", []
+    return f"not before {at}: it has no reservation yet", []
 
 
 def _earliest(outlook: Outlook, ground: Ground, task: TaskBrief) -> int:

@@ -14,7 +14,7 @@ from tgpu.core.obstacles import away, barred, match, missing_now, tainted
 from tgpu.core.outlook import Outlook, head_of, members_of
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
-from tgpu.core.quota_reasons import quota
+from tgpu.core.quota_reasons import lasts, quota
 from tgpu.core.standing import backoff, claim, line, preempt_for
 from tgpu.core.unusable import unusable_gpus
 from tgpu.core.wording import clock
@@ -98,8 +98,11 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     asleep, eligible_ms = backoff(outlook, tasks)
     blocked, room_by = quota(ground, tasks)
     lacking = [*missing_now(ground, found), *licences(ground, tasks)] if not never else []
-    # Where others would give way to it, room is not what it waits for.
-    first = bool(lacking and blocked) and would_yield(outlook, task, TERMS[task.priority_class].rank)
+    # Room is not what it waits for where it would not start if there were some, or others would give way.
+    lasting = any(lasts(reason) for reason in blocked)
+    first = lasting or (
+        bool(lacking and blocked) and would_yield(outlook, task, TERMS[task.priority_class].rank) is not None
+    )
     reasons += [*blocked, *lacking] if first else lacking
     if not never:
         reasons += [*away(picture, ground, found), *tainted(ground, found), *barred(ground, found)]
@@ -119,9 +122,9 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     claimed = any(each.task_id in picture.claims for each in tasks)  # the rest of its gang waits for victims
     helps = None if asleep or claimed else advice(outlook, ground, found, tasks)
     if not holds and waits_for_a_clock:
-        estimate = not_before(
-            outlook, ground, task, eligible_ms, position
-        )  # the last: a gang is reserved room on paper
+        # The last: a gang is reserved room on paper.
+        estimate, others = not_before(outlook, ground, task, eligible_ms, position)
+        reasons += others
     elif blocked and not never and not short:
         estimate = room_by
     why = _answer(task, reasons, position, estimate, holders(ground, found, short))
@@ -132,7 +135,7 @@ def _never(picture: Picture, tasks: list[TaskBrief]) -> list[Reason]:
     if not picture.places:
         return [Reason("no-nodes", "no node has joined yet")]
     for request in dict.fromkeys(task.request for task in tasks):
-        never = never_fits(request, picture)
+        never = never_fits(request, picture, tasks[0].tenant_id)
         if never is not None:
             return [Reason("never-fits", f"can never run here: {never}")]
     return []

@@ -6,7 +6,7 @@ from tgpu.core.kernel.best_node import runs_into_window
 from tgpu.core.kernel.shapes import NEVER, Flags
 from tgpu.core.obstacles import Match
 from tgpu.core.outlook import Ground, Outlook
-from tgpu.core.picture import Window
+from tgpu.core.shut import shut
 from tgpu.core.wording import are, clock, limit_before
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.quantities import time_in_words
@@ -24,7 +24,7 @@ def kept(outlook: Outlook, ground: Ground, found: Match) -> list[Reason]:
 
 def kept_on(outlook: Outlook, ground: Ground, task: TaskBrief, room: Flags) -> list[Reason]:
     """`room`: the nodes where it would fit."""
-    special, now_ms = ground.paper.special, ground.paper.now_ms
+    special = ground.paper.special
     closed = special.flag & (ground.end_ms(task) > special.closes_ms)
     for node in np.flatnonzero(room & closed).tolist():
         closed[node] = runs_into_window(
@@ -35,11 +35,9 @@ def kept_on(outlook: Outlook, ground: Ground, task: TaskBrief, room: Flags) -> l
     if len(reserved):
         node = int(reserved[np.argmax(special.shadow_ms[reserved])])  # where most time is left
         reasons.append(_delayed(outlook, ground, node))
-    shut = np.flatnonzero(room & closed)
-    if len(shut):
-        node = int(shut[np.argmax(special.closes_ms[shut])])
-        window = next(w for w in outlook.picture.windows if _is_in_the_way(w, ground, node))
-        reasons.append(_shut(window, ground.paper.table.nodes.names[node], len(shut), now_ms))
+    names = [ground.paper.table.nodes.names[node] for node in np.flatnonzero(room & closed).tolist()]
+    if names:
+        reasons += shut(outlook.picture.windows, task, names, ground.paper.now_ms)
     return reasons
 
 
@@ -59,29 +57,6 @@ def _delayed(outlook: Outlook, ground: Ground, node: int) -> Reason:
         text += f"; with a time limit of at most {time_in_words(passes_s)} it would pass"
         data["time_limit_s"] = passes_s
     return Reason("kept-for", text, data)
-
-
-def _is_in_the_way(window: Window, ground: Ground, node: int) -> bool:
-    paper = ground.paper
-    on_it = paper.table.nodes.names[node] in window.node_ids
-    return bool(on_it and window.from_ms == paper.special.closes_ms[node] and window.until_ms > paper.now_ms)
-
-
-def _shut(window: Window, node_id: str, nodes: int, now_ms: int) -> Reason:
-    where = f"{node_id} is" if nodes == 1 else f"{nodes} nodes with room are"
-    whom = f" to all but tenant {window.tenant_id}" if window.tenant_id is not None else ""
-    until = clock(window.until_ms, now_ms)
-    data: dict[str, object] = {"node_id": node_id, "nodes": nodes}
-    if window.from_ms <= now_ms:
-        return Reason("window", f"{where} closed{whom} until {until}", data)
-    text = (
-        f"{where} closed{whom} from {clock(window.from_ms, now_ms)} to {until}, and it might still run then"
-    )
-    ends_s = limit_before(window.from_ms, now_ms)
-    if ends_s > 0:
-        text += f"; with a time limit of at most {time_in_words(ends_s)} it would not"
-        data["time_limit_s"] = ends_s
-    return Reason("window", text, data)
 
 
 # Licences

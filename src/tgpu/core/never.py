@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tgpu.core.by_name import could_be_named
 from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.columns.kind_columns import thousandths, wants_gpu
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.picture import Picture
 from tgpu.core.rules import as_if_well, device_suits, right_node
 from tgpu.core.wording import amount_of, bare_amount, gpus_asked, number
+from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import Request
 from tgpu.domain.node import Node
 from tgpu.domain.quantities import size_in_words
@@ -19,8 +21,9 @@ _MOST_POOLS = 10
 _BASIC = ("too-many-cpus", "too-much-memory", "too-much-disk")
 
 
-def never_fits(request: Request, picture: Picture) -> str | None:
-    """Why no node that is known could ever run this; None if one could, or if none is known yet."""
+def never_fits(request: Request, picture: Picture, tenant_id: str | None = None) -> str | None:
+    """Why no node that is known could ever run this; None if one could, or if none is known yet. Whose it is
+    matters only for what it is told to ask for instead."""
     anywhere = _more_than_the_cluster_has(request, picture) or _no_such_pool(request, picture)
     if anywhere is not None:
         return anywhere
@@ -30,7 +33,7 @@ def never_fits(request: Request, picture: Picture) -> str | None:
         if reason is None:
             return None
         found.append(reason)
-    return _in_one_sentence(request, picture, found) if found else None
+    return _in_one_sentence(request, picture, found, tenant_id) if found else None
 
 
 def unsuitable(request: Request, node: Node, picture: Picture) -> Reason | None:
@@ -78,12 +81,13 @@ def _gpus_that_suit(request: Request, node: Node) -> int:
     return sum(0 < part <= WHOLE for part in thousandths(devices, request))
 
 
-def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) -> str:
+def _in_one_sentence(request: Request, picture: Picture, found: list[Reason], tenant_id: str | None) -> str:
     """However many nodes there are: sizes against the largest, the rest by what they say."""
     nodes = [place.node for place in picture.places.values()]
     has = max(_gpus_that_suit(request, node) for node in nodes)
     if wants_gpu(request) and has < _gpus_wanted(request):
-        return _too_few_gpus(request, nodes, has)
+        named = could_be_named(picture, request, charged_gpu_milli(request), tenant_id)
+        return _too_few_gpus(request, nodes, has, named)
     codes, sentences = dict.fromkeys(reason.code for reason in found), []
     for code in codes:
         largest = (
@@ -98,19 +102,26 @@ def _in_one_sentence(request: Request, picture: Picture, found: list[Reason]) ->
     return "; ".join(sorted(sentences))
 
 
-def _too_few_gpus(request: Request, nodes: list[Node], has: int) -> str:
+def _too_few_gpus(request: Request, nodes: list[Node], has: int, could_name: list[str]) -> str:
     asked, by_name = gpus_asked(request), replace(request, gpu_types_barred=())
     models = [
         name
         for name in request.gpu_types_barred
         if any(name in device.model.lower() for node in nodes for device in node.capacity.devices)
     ]
-    if not models or max(_gpus_that_suit(by_name, node) for node in nodes) < _gpus_wanted(request):
+    enough = max(_gpus_that_suit(by_name, node) for node in nodes) >= _gpus_wanted(request)
+    if not models or not enough or request.gpu_type is not None:
         return f"it asks for {asked}, the largest node has {_or_smaller(request, nodes, has)}"
-    named = " or ".join(f"--gpu-type {model}" for model in models)
+    of_models = f"{' and '.join(models)} GPUs"
+    named = " or ".join(f"--gpu-type {model}" for model in models if model in could_name)
+    if not named:
+        return (
+            f"it asks for {asked}, the largest node has {has} beside {of_models}, of which its tenant may "
+            "not have so many"
+        )
     others = f" (the largest node has {has} others)" if has else ""
     return (
-        f"it asks for {asked}, and its tenant has a limit on {' and '.join(models)} GPUs, which are given "
+        f"it asks for {asked}, and its tenant has a limit on {of_models}, which are given "
         f"only by name{others}: ask for them with {named}"
     )
 

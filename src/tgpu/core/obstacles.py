@@ -6,16 +6,16 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tgpu.core.by_name import could_be_named, limited_by
 from tgpu.core.columns.dimensions import BASIC
 from tgpu.core.kernel.shapes import WHOLE, Flags, Floats, Ints
-from tgpu.core.outlook import Ground
+from tgpu.core.outlook import Ground, members_of
 from tgpu.core.picture import Picture
 from tgpu.core.rules import not_tolerated
 from tgpu.core.wording import amount_of, bare_amount, gpus, gpus_asked, names, number
+from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import Request, TaskBrief
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.quota import GPU_MODEL
-from tgpu.domain.tenant import lineage
 from tgpu.domain.views import Reason
 
 ALONE = -2
@@ -209,28 +209,32 @@ def nodes_tainted(ground: Ground, found: Match) -> Ints:
 def barred(ground: Ground, found: Match) -> list[Reason]:
     """Models that a limit of its tenant's keeps it off, where nodes with such GPUs would do otherwise."""
     request = found.task.request
-    if not request.gpu_types_barred:
-        return []
+    if not request.gpu_types_barred or request.gpu_type is not None:
+        return []  # who names a type wants no other
     bold = replace(found.task, request=replace(request, gpu_types_barred=()))
     nodes = np.flatnonzero(ground.suits(ground.kind_of(bold)) & ground.paper.nodes.takes)
     devices = [d for row in nodes.tolist() for d in ground.paper.table.nodes.nodes[row].capacity.devices]
     models = [
         name for name in request.gpu_types_barred if any(name in device.model.lower() for device in devices)
     ]
-    return [_barred(ground.paper.picture, found.task, model) for model in models]
+    picture = ground.paper.picture
+    together = sum(charged_gpu_milli(each.request) for each in members_of(picture, found.task))
+    named = could_be_named(picture, request, together, found.task.tenant_id)
+    return [_barred(picture, found.task, model, named, together) for model in models]
 
 
-def _barred(picture: Picture, task: TaskBrief, model: str) -> Reason:
-    limited = [name for name in lineage(task.tenant_id) if _limits(picture, name, model)]
-    whose = f"tenant {limited[-1]} has" if limited else "when it was submitted its tenant had"
+def _barred(picture: Picture, task: TaskBrief, model: str, named: list[str], together: int) -> Reason:
+    limited, data = limited_by(picture, task.tenant_id, model), {"gpu_type": model}
+    if limited is not None:
+        data["tenant_id"] = limited[0]
+    if limited is not None and model not in named:
+        most, needs = limited[1] / WHOLE, together / WHOLE
+        of = "GPU" if most == 1 else "GPUs"
+        text = f"tenant {limited[0]} may have {number(most)} {model} {of}, and it needs {number(needs)}"
+        return Reason("gpu-type-limit", text, {**data, "limit": most, "needs": needs})
+    whose = f"tenant {limited[0]} has" if limited else "when it was submitted its tenant had"
     text = f"{whose} a limit on {model} GPUs: name the type with --gpu-type {model} to use them"
-    data: dict[str, object] = {"gpu_type": model}
-    return Reason("gpu-type-limit", text, data | ({"tenant_id": limited[-1]} if limited else {}))
-
-
-def _limits(picture: Picture, tenant_id: str, model: str) -> bool:
-    tenant = picture.tenants.get(tenant_id)
-    return tenant is not None and f"{GPU_MODEL}{model}" in dict(tenant.limits.named)
+    return Reason("gpu-type-limit", text, data)
 
 
 def _of_nodes(

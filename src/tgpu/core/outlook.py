@@ -316,6 +316,7 @@ def _count(paper: Paper, slot: int, kind: int, *, burst: bool = False) -> None:
     if paper.waiting.held[slot]:
         paper.engine.admit(row, paper.kinds.quota[kind], paper.tree, burst)
     paper.engine.begin(row, 1, gpu_ms, paper.tree)
+    paper.waiting.taken[slot] = True
 
 
 def _give(paper: Paper, task_id: TaskId, node_id: str, indices: tuple[int, ...]) -> tuple[int, int, int]:

@@ -1,27 +1,21 @@
 """Which quota a task waits for: the numbers, who has what it lacks, and when there is room if known."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from tgpu.core.columns.attempt_columns import estimated_ends
+from tgpu.core.begin_reasons import CANNOT, GPU_HOUR, ROOM, Told, begins, job_names
 from tgpu.core.columns.quota_columns import GPU_MS, RUNNING
 from tgpu.core.estimate import UNKNOWN, Estimate
-from tgpu.core.kernel.shapes import NEVER, WHOLE, Ints
+from tgpu.core.kernel.shapes import WHOLE, Ints
 from tgpu.core.outlook import Ground, head_of, members_of
 from tgpu.core.picture import Placed
+from tgpu.core.quota_room import End, Room, ends_of, jobs_of, kept_by_reservations, room_for, tenant_at
 from tgpu.core.wording import are, bare_amount, clock, number
-from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.job import TaskBrief
-from tgpu.domain.periods import period_until_ms
-from tgpu.domain.priority import TERMS, grace_s
-from tgpu.domain.quantities import time_in_words
-from tgpu.domain.quota import BASIC, BURST_PART, GENERIC, GPU_MODEL
-from tgpu.domain.tenant import is_within
+from tgpu.domain.quota import BASIC, GENERIC, GPU_MODEL
 from tgpu.domain.views import Reason
 
-GPU_HOUR = WHOLE * 3600
 _UNITS = {
     "cpu_milli": ("CPUs", WHOLE),
     "gpu_milli": ("GPUs", WHOLE),
@@ -29,18 +23,18 @@ _UNITS = {
     "disk_mib": ("disk", 1),
 }
 _MOST_HOLDERS = 3
-_LEAST_LIMIT_S = 60
-"""Nobody is told to ask for less time."""
 
 
 def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimate]:
-    """What of its tenant's limits keeps it from starting, and until when at the latest, if that is known."""
-    reasons, moments = [], []
-    for reason, at_ms in (*_begins(ground, tasks), *_held(ground, tasks)):
-        reasons.append(reason)
-        moments.append(at_ms)
+    """What of its tenant's limits keeps it from starting, what lasts longest first; and until when, if that
+    is known."""
+    told = sorted((*begins(ground, tasks), *_held(ground, tasks)), key=lambda each: not lasts(each[0]))
+    reasons, room = [reason for reason, _ in told], Room(None)
+    if any(at_ms == ROOM for _, at_ms in told):
+        room = room_for(ground, tasks)
+    moments = [room.at_ms if at_ms == ROOM else at_ms for _, at_ms in told]
     known = [at_ms for at_ms in moments if at_ms is not None]
-    if not known or len(known) < len(moments):
+    if len(known) < len(moments) or max(known, default=0) <= ground.paper.now_ms:
         return reasons, UNKNOWN
     at_ms = max(known)
     last, at = reasons[moments.index(at_ms)], clock(at_ms, ground.paper.now_ms)
@@ -48,138 +42,23 @@ def quota(ground: Ground, tasks: list[TaskBrief]) -> tuple[list[Reason], Estimat
         return reasons, (at_ms, f"when the next period of GPU-hours begins: {at}")
     if last.code == "gpu-hours":
         return reasons, (at_ms, f"when others give hours back, at the latest when the period ends: {at}")
+    if room.before:
+        others = "the task before it" if room.before == 1 else f"the {room.before} tasks before it"
+        return reasons, (at_ms, f"its quota has room ≈ {at}, if what runs and {others} take all their time")
     return reasons, (at_ms, f"its quota has room at the latest ≈ {at}, if what runs takes all its time")
 
 
-_Told = Iterator[tuple[Reason, int | None]]
-"""A reason, and from when on it may be none any more."""
-
-
-# What counts when tasks begin
-
-
-def _begins(ground: Ground, tasks: list[TaskBrief]) -> _Told:
-    if ground.may_begin(tasks):
-        other = begin_before(ground, tasks)
-        if other is not None:
-            job_id = other.task_id.job_id
-            text = f"job {job_id} of its tenant comes before it, and has to wait for its tenant's limits"
-            yield Reason("quota", text, {"job_id": job_id}), None
-        return
-    tree, row = ground.paper.tree, ground.row_of(tasks[0])
-    needs = len(tasks), sum(ground.paper.policy.gpu_ms(task) for task in tasks)
-    while row >= 0:
-        limits, used = tree.begin_limit[row].tolist(), tree.begun[row].tolist()
-        if 0 <= limits[RUNNING] < used[RUNNING] + needs[RUNNING]:
-            yield _too_many_run(ground, row, needs[RUNNING])
-        if needs[GPU_MS] and 0 <= limits[GPU_MS] < used[GPU_MS] + needs[GPU_MS]:
-            yield _too_many_hours(ground, row, tasks, needs[GPU_MS])
-        row = int(tree.parent[row])
-
-
-def begin_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
-    """Somebody of its tenant, served before it, who may not begin, and takes not more than this one. Who is
-    held is in nobody's way like that, except on the burst."""
-    if not ground.paper.table.quotas.limits_begin:
-        return None
-    waiting, picture = ground.paper.table.waiting, ground.paper.picture
-    slot = waiting.slot_of[head_of(picture, tasks[0])]
-    gpu_ms = sum(ground.paper.policy.gpu_ms(task) for task in tasks)
-    asked: set[tuple[int, int]] = set()
-    on_burst = tasks[0].held and ground.may_burst(tasks[0]) and ground.lacks_quota(tasks)
-    for other in _served_before(ground, slot):
-        if waiting.held[other] and not on_burst:
-            continue
-        kind = (int(waiting.kind[other]), int(waiting.gpu_ms[other]))
-        short = -1 if kind in asked else ground.short_of(members_of(picture, waiting.task(other)))
-        if 0 <= short <= gpu_ms:
-            return waiting.task(other)
-        asked.add(kind)
-    return None
-
-
-def _served_before(ground: Ground, slot: int) -> Iterator[int]:
-    """The slots of others of its tenant: in its own queue, in higher classes, and what gangs lack."""
-    waiting, gangs = ground.paper.table.waiting, ground.paper.picture.gangs
-    own, rank = waiting.queue_of(slot), TERMS[waiting.task(slot).priority_class].rank
-    lacking = [waiting.slot_of[min(gang.waiting)] for gang in gangs.damaged()]
-    yield from (s for s in lacking if s != slot and waiting.tenant[s] == waiting.tenant[slot])
-    for name in sorted(name for name in waiting.queues if name.rank <= rank):
-        slots = waiting.queues[name].slots
-        if name == own:
-            slots = slots[: waiting.queues[name].before(slot)]
-        yield from slots[(waiting.tenant[slots] == waiting.tenant[slot]) & (slots != slot)].tolist()
-
-
-def _too_many_run(ground: Ground, row: int, needs: int) -> tuple[Reason, int | None]:
-    tenant_id, most = tenant_at(ground, row), int(ground.paper.tree.begin_limit[row, RUNNING])
-    used = int(ground.paper.tree.begun[row, RUNNING])
-    jobs = "job" if most == 1 else "jobs"
-    text = f"tenant {tenant_id} may run {most} {jobs} at once, and {used} {are(used)} running"
-    if needs > 1:
-        text += f"; it needs {needs} more"
-    data = {"tenant_id": tenant_id, "limit": most, "used": used, "needs": needs}
-    ends = _ends(ground, tenant_id)
-    missing = used + needs - most
-    at_ms = ends[missing - 1][0] if missing <= len(ends) else None
-    return Reason("running-limit", text, data), at_ms
-
-
-def _too_many_hours(
-    ground: Ground, row: int, tasks: list[TaskBrief], needs: int
-) -> tuple[Reason, int | None]:
-    tenant_id, now_ms = tenant_at(ground, row), ground.paper.now_ms
-    limit, used = (
-        int(column[row, GPU_MS]) for column in (ground.paper.tree.begin_limit, ground.paper.tree.begun)
-    )
-    period = ground.paper.picture.tenants[tenant_id].job_limits.period
-    until_ms = period_until_ms(period, now_ms)
-    hours = [number(amount / GPU_HOUR) for amount in (used, limit, needs)]
-    text = (
-        f"tenant {tenant_id} has used or reserved {hours[0]} of its {hours[1]} GPU-hours"
-        f"{'' if until_ms is None else f' of this {period}'}, and it may take {hours[2]}"
-    )
-    data: dict[str, object] = {"tenant_id": tenant_id, "limit": limit / GPU_HOUR, "used": used / GPU_HOUR}
-    data |= {"needs": needs / GPU_HOUR, "until_ms": until_ms}
-    spent = ground.paper.picture.hours.spent[tenant_id]
-    if spent + needs > limit:
-        text += f"; {number(spent / GPU_HOUR)} are spent and do not come back before"
-        text += " the limit is raised" if until_ms is None else " that ends"
-        text += ", so others may pass it" if tasks[0].held else ""
-        data["spent"] = spent / GPU_HOUR
-    if until_ms is not None:
-        text += f"; the next {period} begins {clock(until_ms, now_ms)}"
-    shorter_s = hours_left_s(ground, tasks)
-    if shorter_s is not None:
-        text += f"; with --time {time_in_words(shorter_s)} there would be enough"
-        data["time_limit_s"] = shorter_s
-    return Reason("gpu-hours", text, data), until_ms
-
-
-def hours_left_s(ground: Ground, tasks: list[TaskBrief]) -> int | None:
-    """A time limit with which they would stay within the GPU-hours that are left, if they do not already."""
-    tree, row, left = ground.paper.tree, ground.row_of(tasks[0]), NEVER
-    needs = sum(ground.paper.policy.gpu_ms(task) for task in tasks)
-    while needs and row >= 0:
-        if tree.begin_limit[row, GPU_MS] >= 0:
-            left = min(left, int(tree.begin_limit[row, GPU_MS] - tree.begun[row, GPU_MS]))
-        row = int(tree.parent[row])
-    limit_s = _time_left_s(tasks, left) if needs > left else 0
-    return limit_s if limit_s >= _LEAST_LIMIT_S else None
-
-
-def _time_left_s(tasks: list[TaskBrief], gpu_ms: int) -> int:
-    """The longest time limit, in whole minutes, with which all of these stay within so many GPU-hours."""
-    milli = sum(charged_gpu_milli(task.request) for task in tasks)
-    grace = max(grace_s(task.priority_class, task.grace_s) for task in tasks)
-    left_s = gpu_ms // milli - grace
-    return left_s - left_s % _LEAST_LIMIT_S
+def lasts(reason: Reason) -> bool:
+    """Whether no end of others would make it none: the hours are spent, or it alone is above the limit."""
+    needs, limit = reason.data.get("needs"), reason.data.get("limit")
+    above = isinstance(needs, int | float) and isinstance(limit, int | float) and needs > limit
+    return above or "spent" in reason.data
 
 
 # Who was held at submission
 
 
-def _held(ground: Ground, tasks: list[TaskBrief]) -> _Told:
+def _held(ground: Ground, tasks: list[TaskBrief]) -> Told:
     """A limit on the way to the root, or somebody who waits for one before it."""
     if not tasks[0].held:
         return
@@ -197,7 +76,7 @@ def _held(ground: Ground, tasks: list[TaskBrief]) -> _Told:
     if where is not None:
         yield _limit(ground, tasks, *where)
     elif ground.first_in_line is not None:
-        yield _kept(ground, tasks, ground.first_in_line), None
+        yield _kept(ground, tasks, ground.first_in_line), ROOM
 
 
 def burst_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
@@ -222,23 +101,47 @@ def burst_before(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief | None:
 
 def _kept(ground: Ground, tasks: list[TaskBrief], first: TaskBrief) -> Reason:
     """There would be room, if nobody else waited for some of it."""
-    total, kept = ground.asked(tasks), ground.asked(members_of(ground.paper.picture, first))
+    others = members_of(ground.paper.picture, first)
+    total, kept = ground.asked(tasks), ground.asked(others)
     job_id, where = first.task_id.job_id, _where(ground, tasks[0], total, kept)
-    data: dict[str, object] = {"job_id": job_id}
-    if where is None:  # tasks that run, or GPU-hours
-        text = f"held: job {job_id} comes before it, and waits for a limit that both of them need"
-        return Reason("quota", text, data)
+    if where is None:
+        return _kept_to_begin(ground, tasks, others)
     row, column = where
+    tenant_id = tenant_at(ground, row)
     name, exact, said = _numbers(ground, row, column, total)
-    kept_for = int(kept[column])
     label, unit = _label(name)
+    beside, job_ids = _reserved(ground, tenant_id, column, unit)
     text = (
-        f"held by the quota of tenant {tenant_at(ground, row)}: {_admitted(name, exact, said)}, job {job_id} "
-        f"comes before it and needs {_in_words(column, unit, kept_for)}, and it needs {said[3]}"
+        f"held by the quota of tenant {tenant_id}: {_admitted(name, exact, said)}{beside}, job {job_id} "
+        f"comes before it and needs {_in_words(column, unit, int(kept[column]))}, and it needs {said[3]}"
     )
     most, used, _, needs = (amount / unit for amount in exact)
-    data |= {"tenant_id": tenant_at(ground, row), "resource": label, "limit": most, "used": used}
-    return Reason("quota", text, data | {"kept": kept_for / unit, "needs": needs})
+    data: dict[str, object] = {"job_id": job_id, "tenant_id": tenant_id, "resource": label, "limit": most}
+    data |= {"used": used, "kept": int(kept[column]) / unit, "needs": needs}
+    return Reason("quota", text, data | ({"job_ids": job_ids} if job_ids else {}))
+
+
+def _kept_to_begin(ground: Ground, tasks: list[TaskBrief], others: list[TaskBrief]) -> Reason:
+    """Of tasks that run, or of GPU-hours."""
+    tree, row, policy = ground.paper.tree, ground.row_of(tasks[0]), ground.paper.policy
+    kept, asks = ((len(each), sum(map(policy.gpu_ms, each))) for each in (others, tasks))
+    job_id = others[0].task_id.job_id
+    data: dict[str, object] = {"job_id": job_id}
+    while row >= 0:
+        for column in (RUNNING, GPU_MS):
+            limit, used = int(tree.begin_limit[row, column]), int(tree.begun[row, column])
+            if 0 <= limit < used + kept[column] + asks[column] and asks[column]:
+                unit, resource = (1, "running jobs") if column == RUNNING else (GPU_HOUR, "GPU-hours")
+                most, has, needs, wants = (n / unit for n in (limit, used, kept[column], asks[column]))
+                text = (
+                    f"held by the limit of tenant {tenant_at(ground, row)} on {resource}: {number(has)} of "
+                    f"{number(most)} {are(has)} taken, job {job_id} comes before it and needs "
+                    f"{number(needs)}, and it needs {number(wants)}"
+                )
+                data |= {"tenant_id": tenant_at(ground, row), "resource": resource, "limit": most}
+                return Reason("quota", text, data | {"used": has, "kept": needs, "needs": wants})
+        row = int(tree.parent[row])
+    return Reason("quota", f"held: job {job_id} comes before it, and waits for its tenant's limits", data)
 
 
 def _numbers(ground: Ground, row: int, column: int, total: Ints) -> tuple[str, list[int], list[str]]:
@@ -248,6 +151,7 @@ def _numbers(ground: Ground, row: int, column: int, total: Ints) -> tuple[str, l
     exact = [
         int(amounts[column]) for amounts in (tree.limit[row], tree.admitted[row], tree.burst[row], total)
     ]
+    exact[1] -= int(kept_by_reservations(ground, tenant_at(ground, row)).amounts[column])
     return name, exact, [_in_words(column, _label(name)[1], amount) for amount in exact]
 
 
@@ -260,11 +164,7 @@ def _limit(ground: Ground, tasks: list[TaskBrief], row: int, column: int) -> tup
     label, unit = _label(name)
     tenant_id = tenant_at(ground, row)
     on_burst = f", {said[2]} more {'runs' if exact[2] == unit else 'run'} on the burst" if exact[2] else ""
-    too_much = "" if exact[3] <= exact[0] else ": it cannot start unless that limit is raised"
-    text = (
-        f"held by the quota of tenant {tenant_id}: {_admitted(name, exact, said)}{on_burst}, and it needs "
-        f"{said[3]}{too_much}"
-    )
+    beside, kept_for = _reserved(ground, tenant_id, column, unit)
     most, used, _, needs = (amount / unit for amount in exact)
     data: dict[str, object] = {
         "tenant_id": tenant_id,
@@ -273,19 +173,30 @@ def _limit(ground: Ground, tasks: list[TaskBrief], row: int, column: int) -> tup
         "used": used,
         "needs": needs,
     }
-    ends = _ends(ground, tenant_id, column)
-    charged = [end for end in ends if not end[2].task.burst]
+    text = (
+        f"held by the quota of tenant {tenant_id}: {_admitted(name, exact, said)}{on_burst}{beside}, "
+        f"and it needs {said[3]}{CANNOT if needs > most else ''}"
+    )
+    charged = [end for end in ends_of(ground, tenant_id, column) if not end[2].task.burst]
     holders = _largest(charged)
     if holders:
         first, amount = holders[0]
         has = _in_words(column, unit, amount)
         text += f"; job {first.task.task_id.job_id} of {first.task.user} has {has}"
-        data["job_ids"] = [placed.task.task_id.job_id for placed, _ in holders]
-    freed = [_freed_ms(charged, exact[1] + exact[3] - exact[0])]
-    if ground.may_burst(tasks[0]):
-        bursting = [end for end in ends if end[2].task.burst]
-        freed.append(_freed_ms(bursting, exact[2] + exact[3] - exact[0] // BURST_PART))
-    return Reason("quota", text, data), min((at_ms for at_ms in freed if at_ms is not None), default=None)
+    job_ids = [placed.task.task_id.job_id for placed, _ in holders] + kept_for
+    data |= {"job_ids": job_ids} if job_ids else {}
+    return Reason("quota", text, data), None if needs > most else ROOM
+
+
+def _reserved(ground: Ground, tenant_id: str, column: int, unit: int) -> tuple[str, list[int]]:
+    """How much is kept, and for which jobs: who has a reservation waits for machines, not for its quota."""
+    kept = kept_by_reservations(ground, tenant_id)
+    amount = int(kept.amounts[column])
+    if not amount:
+        return "", []
+    kept_for = jobs_of(task for task in kept.tasks if task.held and ground.asked([task])[column])
+    verb, whom = are(amount / unit), job_names(kept_for)
+    return f", {_in_words(column, unit, amount)} {verb} kept for {whom}", kept_for
 
 
 def _admitted(name: str, exact: list[int], said: list[str]) -> str:
@@ -304,16 +215,21 @@ def _admitted(name: str, exact: list[int], said: list[str]) -> str:
 
 
 def _where(ground: Ground, task: TaskBrief, total: Ints, kept: Ints | int = 0) -> tuple[int, int] | None:
-    """The first level from the task up, and what there, that has no room, beside so much that may be kept."""
-    tree, row = ground.paper.tree, ground.row_of(task)
+    """The first level from the task up, and what there, that has no room, beside so much that may be kept;
+    before all others, one that would have none if it were empty."""
+    tree, row, found = ground.paper.tree, ground.row_of(task), None
     own = ground.paper.refused.promised[ground.paper.table.tenants.number(task.tenant_id)]
     while row >= 0:
         here = np.minimum(kept, np.maximum(own, tree.promised[row])[: len(total)])
-        over = (tree.limit[row] >= 0) & (total > 0) & (tree.admitted[row] + here + total > tree.limit[row])
-        if over.any():
-            return row, int(np.argmax(over))
+        limited = (tree.limit[row] >= 0) & (total > 0)
+        over = limited & (tree.admitted[row] + here + total > tree.limit[row])
+        above = limited & (total > tree.limit[row])
+        if above.any():
+            return row, int(np.argmax(above))
+        if over.any() and found is None:
+            found = row, int(np.argmax(over))
         row = int(tree.parent[row])
-    return None
+    return found
 
 
 def limits_models(ground: Ground, task: TaskBrief) -> bool:
@@ -334,39 +250,7 @@ def _label(name: str) -> tuple[str, int]:
     return _UNITS[name] if name in _UNITS else (name.removeprefix(GENERIC), 1)
 
 
-# Who has it, and until when
-
-
-_End = tuple[int, int, Placed]
-"""When an attempt has ended by its limit, what it is charged for, and which it is."""
-
-
-def _ends(ground: Ground, tenant_id: str, column: int | None = None) -> list[_End]:
-    """Of the tenant and everybody below, those who end first, first; only who has something of the column."""
-    picture, columns = ground.paper.picture, ground.paper.table.attempts
-    here = [p for p in picture.placed.values() if is_within(p.task.tenant_id, tenant_id)]
-    slots = np.array([ground.paper.table.slot_of(p.task.task_id) for p in here], dtype=np.int64)
-    if not len(slots):
-        return []
-    ends = estimated_ends(
-        columns.start_ms[slots], columns.limit_ms[slots], columns.stop_ms[slots], ground.paper.now_ms
-    )
-    need = ground.paper.kinds.quota[columns.kind[slots]]
-    amounts = np.ones(len(slots), dtype=np.int64) if column is None else need[:, column]
-    found = zip(ends.tolist(), amounts.tolist(), here, strict=True)
-    return sorted((each for each in found if each[1]), key=lambda each: (each[0], each[2].attempt_id))
-
-
-def _freed_ms(ends: list[_End], missing: int) -> int | None:
-    """When so much has been given back; None if nobody knows: some of it is charged for tasks that wait."""
-    for at_ms, amount, _ in ends:
-        missing -= amount
-        if missing <= 0:
-            return at_ms
-    return None
-
-
-def _largest(ends: list[_End]) -> list[tuple[Placed, int]]:
+def _largest(ends: list[End]) -> list[tuple[Placed, int]]:
     """The jobs with most of it, with how much: one attempt stands for each."""
     by_job: Counter[int] = Counter()
     first: dict[int, Placed] = {}
@@ -375,9 +259,3 @@ def _largest(ends: list[_End]) -> list[tuple[Placed, int]]:
         first.setdefault(placed.task.task_id.job_id, placed)
     ranked = sorted(by_job, key=lambda job_id: (-by_job[job_id], job_id))
     return [(first[job_id], by_job[job_id]) for job_id in ranked[:_MOST_HOLDERS]]
-
-
-def tenant_at(ground: Ground, row: int) -> str:
-    """Whose row it is; of a row for somebody's own tasks, the name of that one."""
-    names = {of_row: name for name, of_row in ground.paper.table.tenants.top_row.items()}
-    return names[row] if row in names else names[int(ground.paper.tree.parent[row])]

@@ -7,7 +7,7 @@ from tgpu.core.kernel.shapes import Stream
 from tgpu.core.kernel.turns import comes_first
 from tgpu.core.outlook import Ground, Outlook, gone_by_ms
 from tgpu.core.plan import Preempt
-from tgpu.core.quota_reasons import tenant_at
+from tgpu.core.quota_room import tenant_at
 from tgpu.core.streams import stream_of
 from tgpu.core.wording import are, clock, number, ordinal
 from tgpu.domain.ids import TaskId

@@ -75,7 +75,10 @@ def mib(name: str, text: str) -> int:
     suffix = unit[-1:].upper() if unit[-1:].isalpha() else ""
     if suffix not in _SUFFIX_MIB:
         raise BadQuantityError(f"{name} must be a size such as 512M or 16G; got {text!r}")
-    number = _decimal(name, unit[: len(unit) - len(suffix)]) * _SUFFIX_MIB[suffix]
+    amount = unit[: len(unit) - len(suffix)]
+    if amount[-1:].isalpha():
+        raise BadQuantityError(f"{name} must be a size such as 512M or 16G; got {text!r}")
+    number = _decimal(name, amount) * _SUFFIX_MIB[suffix]
     rounded = int(number.to_integral_value(rounding="ROUND_CEILING"))
     return bounded(name, rounded, MAX_MIB, written=text, maximum_written="1048576T")
 

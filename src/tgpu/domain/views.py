@@ -118,3 +118,5 @@ class Alert:
     text: str
     """What is wrong, and what to do."""
     since_ms: int
+    tenants: tuple[str, ...] = ()
+    """Of whom it speaks: for those who may know of them all."""

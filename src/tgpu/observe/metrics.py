@@ -1,7 +1,7 @@
 """What is counted and measured, for Prometheus and for `tgpu stats`; each instance has its own registry."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -13,6 +13,8 @@ _WAIT_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 36
 _RUN_S = (0.1, 1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
 _FAST_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _REMEMBERED = 2048  # enough for a steady 99th percentile, little enough to sort on every request
+_LEADS = "1 on the server that leads, 0 on the others."
+_STORE_UP = "0 while this server's store is away, 1 otherwise."
 _QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
@@ -100,7 +102,9 @@ class Metrics:
         self._alert = Gauge(
             "tgpu_alert", "1 while something is wrong that does not mend itself.", ["name"], registry=registry
         )
-        self._leads = Gauge("tgpu_leads", "1 on the server that leads, 0 on the others.", registry=registry)
+        self._alerts: dict[str, bool] = {}
+        self._leads = Gauge("tgpu_leads", _LEADS, registry=registry)
+        Gauge("tgpu_store_up", _STORE_UP, registry=registry).set(1)  # else `without_store` is told
         self._nodes = NodeGauges(registry)
         self._wait_of, self._run_of = _ByLabels(self._wait), _ByLabels(self._run)
         self._completion_of, self._request_of = _ByLabels(self._completion), _ByLabels(self._requests)
@@ -122,7 +126,7 @@ class Metrics:
         self._ledger.inc(number)
 
     def note_alert(self, name: str, *, on: bool) -> None:
-        self._alert.labels(name).set(on)
+        self._alerts[name] = on
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
         self._wait_of[priority_class,].observe(seconds)
@@ -158,23 +162,33 @@ class Metrics:
             "decision_s": self._decisions.summary(),
         }
 
-    def of_a_follower(self) -> bytes:
+    def of_a_follower(self, tenants: Collection[str] | None = None) -> bytes:
         """What this server has seen happen. What is true of the cluster is told by its leader alone, so that
-        sums over all servers count it once."""
+        sums over all servers count it once. `tenants`: the only ones of whom alerts may speak."""
         self._leads.set(0)
         self._fill({}, {}, ())
+        self._fill_alerts(tenants)
         return generate_latest(self.registry)
+
+    def without_store(self) -> bytes:
+        """What can be told to anybody while the store is away: that it is, and that nobody leads."""
+        registry = CollectorRegistry()
+        Gauge("tgpu_leads", _LEADS, registry=registry).set(0)
+        Gauge("tgpu_store_up", _STORE_UP, registry=registry).set(0)
+        return generate_latest(registry)
 
     def exposition(
         self,
         by_status: Mapping[Status, int],
         live_by_user: Mapping[tuple[str, Status], int],
         nodes: Sequence[NodeView],
+        tenants: Collection[str] | None = None,
     ) -> bytes:
         """Everything in Prometheus' text format, as the leader has it: the gauges filled with what was just
-        read."""
+        read. `tenants`: the only ones of whom alerts may speak."""
         self._leads.set(1)
         self._fill({status: by_status.get(status, 0) for status in Status}, live_by_user, nodes)
+        self._fill_alerts(tenants)
         return generate_latest(self.registry)
 
     def _fill(
@@ -190,3 +204,11 @@ class Metrics:
         for (user, status), number in live_by_user.items():
             self._live.labels(user, status.value).set(number)
         self._nodes.fill(nodes)
+
+    def _fill_alerts(self, tenants: Collection[str] | None) -> None:
+        """An alert about a tenant has it in its name, such as `budget-spent:lab`."""
+        self._alert.clear()
+        for name, on in self._alerts.items():
+            about = name.partition(":")[2]
+            if not about or tenants is None or about in tenants:
+                self._alert.labels(name).set(on)

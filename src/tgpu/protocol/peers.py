@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tgpu.domain.container import ImageMeaning
-from tgpu.domain.job import Request
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
@@ -66,6 +66,7 @@ METHODS = {
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),
     "never_fits": Method(tuple[list[Request]], list[str | None]),
+    "gang_never_fits": Method(tuple[Gang, list[tuple[Request, int]]], str | None),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
     "open_shell": Method(tuple[str, OpenShell], ShellAnswer),

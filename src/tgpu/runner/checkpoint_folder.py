@@ -8,13 +8,18 @@ time of one file in it, which a program touches: whatever else is in there is th
 
 import errno
 import os
+import stat
 
 DIR, FILE = "TGPU_CHECKPOINT_DIR", "TGPU_CHECKPOINT_FILE"
 """What a task finds in its environment: its folder, and the file to touch."""
 SIGN = ".saved"
+FINAL = frozenset({"cancelled", "could-not-start", "time-limit"})
+"""Causes after which no other attempt is about to use it."""
 _PASSABLE, _OWN = 0o711, 0o700
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NS_PER_MS = 1_000_000
+_tops: dict[str, int] = {}
+"""Each cluster's folder, once it was opened by this process: whoever starts many tasks does so once."""
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
@@ -40,45 +45,64 @@ def prepare(folder: str, account: "Account", env: dict[str, str]) -> None:
 def make(folder: str, uid: int, gid: int) -> None:
     """Or finds it again, from an attempt before. Raises OSError."""
     above, name = os.path.split(folder)
+    if above in _tops:
+        try:
+            _give(name, _tops[above], uid, gid)
+        except FileNotFoundError:  # somebody removed all of it
+            os.close(_tops.pop(above))
+        else:
+            return
+    top = _tops[above] = _opened(above)
+    _give(name, top, uid, gid)
+
+
+def _opened(above: str) -> int:
+    """The cluster's folder, made if it is not there: only we can put anything into it."""
     root, cluster = os.path.split(above)
     try:
         os.mkdir(root)
         os.chmod(root, _PASSABLE)  # noqa: PTH101  see above
     except FileExistsError:
         pass
-    top = os.open(root, _OPEN)
+    outer = os.open(root, _OPEN)
     try:
-        between = _made(cluster, top, _PASSABLE, os.geteuid(), os.getegid())
-        try:
-            made = _made(name, between, _OWN, uid, gid)
-            os.utime(made)  # nobody takes it for old from here on
-            os.close(made)
-        finally:
-            os.close(between)
+        is_new = _is_made(cluster, outer)
+        top = os.open(cluster, _OPEN | os.O_NOFOLLOW, dir_fd=outer)
     finally:
+        os.close(outer)
+    try:
+        if os.fstat(top).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it is somebody else's", above)
+        if is_new:
+            os.fchmod(top, _PASSABLE)
+    except OSError:
         os.close(top)
+        raise
+    return top
 
 
-def _made(name: str, above: int, mode: int, uid: int, gid: int) -> int:
-    """Its descriptor. It is there and given to its owner, or it is nobody's whom we would not trust."""
-    is_new = True
-    try:
-        os.mkdir(name, mode, dir_fd=above)
-    except FileExistsError:
-        is_new = False
-    found = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=above)
-    try:
-        owner = os.fstat(found).st_uid
+def _give(name: str, top: int, uid: int, gid: int) -> None:
+    """One that is there was made by us, but what it is by now is for its owner to say."""
+    owner = os.geteuid()
+    if not _is_made(name, top):
+        found = os.stat(name, dir_fd=top, follow_symlinks=False)
+        owner = found.st_uid
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "it is no folder", name)
         if owner not in (uid, os.geteuid()):
             raise PermissionError(errno.EPERM, "it is somebody else's", name)
-        if owner != uid:
-            os.fchown(found, uid, gid)
-        if is_new:
-            os.fchmod(found, mode)
-    except OSError:
-        os.close(found)
-        raise
-    return found
+        os.utime(name, dir_fd=top, follow_symlinks=False)  # nobody takes it for old from here on
+    if owner != uid:
+        os.chown(name, uid, gid, dir_fd=top, follow_symlinks=False)
+
+
+def _is_made(name: str, above: int) -> bool:
+    """False: it was there."""
+    try:
+        os.mkdir(name, _OWN, dir_fd=above)
+    except FileExistsError:
+        return False
+    return True
 
 
 def saved_ms(folder: str) -> int | None:

@@ -127,6 +127,8 @@ class Ending:
             return
         self._kill_at = now + self._order.grace_s
         tree.terminate(self._pid, wake=not self._frozen, number=self._order.stop_signal)
+        if self._order.pty:
+            tree.hang_up(self.main)
 
     def _kill(self, now: float) -> None:
         if self._in_cgroup and self._place.cgroups is not None:

@@ -33,6 +33,12 @@ def is_for(order: "Order") -> bool:
     return not any(where == path or where.startswith(f"{path}/") for path in SHARED for where in named)
 
 
+def explained(refusal: str, *, own: bool) -> str:
+    """Why a program cannot be started, and if it was in a place of which the task has its `own`, that too."""
+    hidden = own and refusal.endswith("no such file") and not is_for(refusal)
+    return f"{refusal} (the job has a /tmp and a /dev/shm of its own)" if hidden else refusal
+
+
 class PrivateTmp:
     """The view of one supervisor's tasks. Its folder is below the current one, and bears the attempt's name.
 

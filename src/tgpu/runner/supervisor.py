@@ -334,7 +334,8 @@ class Supervisor:
             except OSError:
                 self.desk.leave()  # nobody may wait for us as long as this takes
                 time.sleep(next(waits, RETRY_S[-1]))
-        if self.ending.reason is None:  # else another attempt may be about to use it
+        reason = self.ending.reason  # others: another attempt may be about to use it
+        if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
         left_files = self.tmp is not None and not self.tmp.release(lasted=self.ran_on)
@@ -353,7 +354,7 @@ class Supervisor:
         if self.ending.reason is not None:
             cause, detail = self.ending.reason
         elif self.refusal:
-            cause, detail = "could-not-start", self.refusal
+            cause, detail = "could-not-start", private_tmp.explained(self.refusal, own=self.tmp is not None)
         else:
             cause, detail = "exited" if number is None else "signalled", ""
         peak_mib, limit_mib = self._peak_mib(), self.order.bounds.memory_limit_mib

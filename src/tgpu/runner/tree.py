@@ -47,6 +47,14 @@ def warn(pids: list[int], number: int) -> None:
             _send(pid, number)
 
 
+def hang_up(pid: int) -> None:
+    """SIGHUP to a shell that waits to be typed to, which takes no notice of SIGTERM. Not while something runs
+    in it, to which it would pass SIGHUP on: that may be saving its work."""
+    ignores = pid > 0 and _is_in(files.read(f"/proc/{pid}/status"), "SigIgn:", signal.SIGTERM)
+    if ignores and not descendants(pid):
+        _send(pid, signal.SIGHUP)
+
+
 def stop(root: int) -> None:
     """SIGSTOP to every descendant: what is stopped cannot fork, so each round finds only the newly born."""
     stopped: set[int] = set()
@@ -85,9 +93,13 @@ def _heeds(pid: int, number: int) -> bool:
     """Whether it catches the signal, or holds it back to be waited for; while a process waits for signals (as
     `tini` does, to pass them on), they do not count as held back."""
     status, waits_in = files.read(f"/proc/{pid}/status"), files.read(f"/proc/{pid}/wchan")
-    lines = [line for line in status.splitlines() if line.startswith(("SigCgt:", "SigBlk:"))]
-    handled = any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines)
+    handled = _is_in(status, ("SigCgt:", "SigBlk:"), number)
     return handled or waits_in.startswith("do_sigtimedwait")
+
+
+def _is_in(status: str, masks: str | tuple[str, ...], number: int) -> bool:
+    lines = [line for line in status.splitlines() if line.startswith(masks)]
+    return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines)
 
 
 def _has_children_files() -> bool:

@@ -101,7 +101,8 @@ class AccessStore(Protocol):
         self, tenant: Tenant, actor: Actor, at_ms: int, *, take_over: bool = False
     ) -> Tenant:
         """Raises TenantExistsError, UnknownTenantError if its parent is missing, or, unless it is to
-        `take_over`, NameKeptError if ended jobs are kept under its name, or below it."""
+        `take_over`, which the audit log says then, NameKeptError if ended jobs are kept under its name, or
+        below it."""
         ...
 
     async def update_tenant(

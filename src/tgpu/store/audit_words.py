@@ -32,8 +32,10 @@ class Change(NamedTuple):
     after: str = ""
 
 
-def tenant_created(tenant: Tenant) -> Change:
-    return Change("tenant.create", tenant.tenant_id, after=_said(_tenant_facts(tenant)))
+def tenant_created(tenant: Tenant, *, took_over: bool) -> Change:
+    """`took_over`: with the ended jobs that were kept under its name, or below it."""
+    facts = _tenant_facts(tenant) | {"took_over": took_over or None}
+    return Change("tenant.create", tenant.tenant_id, after=_said(facts))
 
 
 def tenant_updated(before: Tenant, after: Tenant) -> Change:

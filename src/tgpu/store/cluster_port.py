@@ -57,6 +57,8 @@ class ServerRow:
     config_digest: str
     """Of the settings that all servers of a cluster must agree on."""
     started_ms: int
+    silent_ms: int = field(default=0, compare=False)
+    """Since it announced itself last, by the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,9 +190,9 @@ class GroupCommit:
         self._commit(pieces[half:])
 
     def _fail(self, pieces: list[_Piece], error: Exception) -> None:
-        told = str(self._driver.unavailable(error))
+        told = self._driver.unavailable(error)
         for piece in pieces:
-            piece.result, piece.error = None, StoreUnavailableError(told)
+            piece.result, piece.error = None, StoreUnavailableError(told.why, told.outcome)
             piece.error.__cause__ = error
 
     def _run_as_one(self, pieces: list[_Piece]) -> None:

@@ -51,8 +51,8 @@ class MemoryAccess(ABC):
         self, tenant: Tenant, actor: Actor, at_ms: int, *, take_over: bool = False
     ) -> Tenant:
         def create() -> Tenant:
-            made = self._tree.create(tenant, at_ms, take_over=take_over)
-            self._access.write(actor, at_ms, audit_words.tenant_created(made))
+            made, took_over = self._tree.create(tenant, at_ms, take_over=take_over)
+            self._access.write(actor, at_ms, audit_words.tenant_created(made, took_over=took_over))
             return made
 
         return await self._once(create, wakes=True)

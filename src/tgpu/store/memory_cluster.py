@@ -105,8 +105,12 @@ class MemoryCluster(ABC):
 
     async def servers(self, seen_within_ms: int) -> list[ServerRow]:
         def seen() -> list[ServerRow]:
-            since = self._clock_ms() - seen_within_ms
-            return [server for _, (server, at_ms) in sorted(self._cluster.servers.items()) if at_ms >= since]
+            now_ms = self._clock_ms()
+            return [
+                replace(server, silent_ms=now_ms - at_ms)
+                for _, (server, at_ms) in sorted(self._cluster.servers.items())
+                if at_ms >= now_ms - seen_within_ms
+            ]
 
         return await self._once(seen)
 

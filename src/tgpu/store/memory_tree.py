@@ -27,17 +27,23 @@ class Tree:
     ) -> None:
         self._state, self._members, self._audit = state, members, audit
 
-    def create(self, asked: Tenant, at_ms: int, *, take_over: bool) -> Tenant:
+    def create(self, asked: Tenant, at_ms: int, *, take_over: bool) -> tuple[Tenant, bool]:
+        """And whether it took over ended jobs."""
         tenants = self._state.tenants
         if asked.parent_id is not None and asked.parent_id not in tenants:
             raise UnknownTenantError(asked.parent_id)
         if asked.tenant_id in tenants:
             raise TenantExistsError(f"there is a tenant {asked.tenant_id!r} already")
-        if not take_over:
+        took_over = False
+        try:
             self._check_unused(asked.tenant_id)
+        except NameKeptError:
+            if not take_over:
+                raise
+            took_over = True
         made = tenants[asked.tenant_id] = tenancy.created(asked, at_ms)
         self._mark_changed(made.tenant_id)
-        return made
+        return made, took_over
 
     def change(
         self, tenant_id: str, wish: Callable[[Tenant], Tenant], at_ms: int, if_version: int | None

@@ -21,7 +21,7 @@ from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.needs_port import NeedRow, NeedsStore
 from tgpu.store.quota_port import QuotaStore
-from tgpu.store.refusals import StoreError
+from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.usage_port import UsageStore
@@ -60,7 +60,7 @@ class DeposedError(StoreError):
     """Somebody with a newer epoch leads: whoever sees this must stop acting."""
 
 
-class StoreUnavailableError(Exception):
+class StoreUnavailableError(StoreFailedError):
     """Nothing can be written now (disk full, database away); its text says what to do."""
 
 

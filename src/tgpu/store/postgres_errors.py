@@ -53,8 +53,9 @@ _ADVICE: dict[type[psycopg.Error], str] = {
 _GONE = (
     "the database {shown} cannot be reached ({said}): check that PostgreSQL runs and that this machine can"
     " connect"
-    " to it; the server goes on by itself when it is back"
+    " to it"
 )
+_COMES_BACK = "; the server goes on by itself when it is back"
 
 
 def is_passing(error: Exception) -> bool:
@@ -69,21 +70,27 @@ def is_trouble(error: Exception) -> bool:
     )
 
 
-def advice(error: Exception, address: PostgresAddress) -> str:
-    text = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), _GONE)
-    return _filled(text, error, address)
+def _advice(error: Exception) -> str:
+    return next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), _GONE)
 
 
 def unavailable(
     error: Exception, address: PostgresAddress, *, in_doubt: bool = False
 ) -> StoreUnavailableError:
-    """`in_doubt`: the commit was sent and no answer came."""
+    """For a server that works on it. `in_doubt`: the commit was sent and no answer came."""
+    text = _advice(error)
+    why = _filled(text + _COMES_BACK if text is _GONE else text, error, address)
     outcome = (
         "whether the change was made is not known: look before asking again, or repeat it with the same key"
         if in_doubt
         else "nothing was changed"
     )
-    return StoreUnavailableError(f"{advice(error, address)}; {outcome}")
+    return StoreUnavailableError(why, outcome)
+
+
+def cut_off(error: Exception, address: PostgresAddress) -> StoreUnavailableError:
+    """For who worked on it, and was no server."""
+    return StoreUnavailableError(_filled(_advice(error), error, address))
 
 
 def cannot_open(error: Exception, address: PostgresAddress) -> StoreUnusableError | StoreUnavailableError:
@@ -93,8 +100,8 @@ def cannot_open(error: Exception, address: PostgresAddress) -> StoreUnusableErro
         if sign in words and _WORDS_THAT_GO_WITH.get(sign, "") in words:
             return StoreUnusableError(_filled(text, error, address))
     if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-        return StoreUnusableError(advice(error, address))
-    return StoreUnavailableError(advice(error, address))
+        return StoreUnusableError(_filled(_advice(error), error, address))
+    return cut_off(error, address)
 
 
 def _filled(text: str, error: Exception, address: PostgresAddress) -> str:

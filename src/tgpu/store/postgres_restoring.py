@@ -10,11 +10,12 @@ from tgpu.store.postgres_errors import cannot_open
 from tgpu.store.postgres_schema import OPENING_LOCK, make_ready
 from tgpu.store.postgres_session import PostgresSession
 from tgpu.store.sql import facts, lease, restoring
+from tgpu.store.sql.restoring import GivenOut
 from tgpu.store.sql.session import Session
 
 
-def mark_restored(url: str) -> int:
-    """Its epoch from now on. Raises StoreUnusableError (as while a server leads), StoreUnavailableError."""
+def mark_restored(url: str) -> GivenOut:
+    """From where on it counts. Raises StoreUnusableError (as while a server leads), StoreUnavailableError."""
     address = PostgresAddress.parse(url)
     make_ready(address, Patience(), "")
     try:
@@ -29,10 +30,10 @@ def mark_restored(url: str) -> int:
                 )
             now_ms = facts.facts(session).clock_ms
             restoring.mark(session, now_ms, _copied_ms(session), None)
-            epoch = restoring.given_out(session).epoch
+            counts_from = restoring.given_out(session)
             session.close()
             connection.commit()
-            return epoch
+            return counts_from
         finally:
             connection.close()
     except psycopg.Error as error:

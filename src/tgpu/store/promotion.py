@@ -19,7 +19,7 @@ from sqlalchemy import Boolean, Table
 from tgpu.store.port import StoreUnavailableError
 from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import MIGRATING, BoundedConnection, connect
-from tgpu.store.postgres_errors import unavailable
+from tgpu.store.postgres_errors import cut_off
 from tgpu.store.postgres_schema import OPENING_LOCK, look, make_ready
 from tgpu.store.revision import HEAD
 from tgpu.store.sqlite_errors import unusable
@@ -40,6 +40,10 @@ Row = tuple[object, ...]
 
 class PromotionError(Exception):
     """Nothing was changed; the text says why, and what to do."""
+
+
+class UnconfirmedError(StoreUnavailableError):
+    """Whether all was moved is not known."""
 
 
 class AlreadyMovedError(PromotionError):
@@ -76,7 +80,7 @@ def check(file: Path, url: str) -> None:
                 _check_founded_nowhere_else(moved_to, address)
                 _check_may_create(target, address)
     except psycopg.Error as error:
-        raise unavailable(error, address) from error
+        raise cut_off(error, address) from error
 
 
 def promote(file: Path, url: str) -> Promoted:
@@ -95,7 +99,7 @@ def promote(file: Path, url: str) -> Promoted:
                 f"{address.shown} does not take a row ({error}): nothing was moved; report this as a bug"
             ) from error
         except psycopg.Error as error:
-            raise unavailable(error, address) from error
+            raise cut_off(error, address) from error
         finally:
             target.close()
     finally:
@@ -124,7 +128,7 @@ def _promote(
         target.commit()
     except psycopg.Error:
         # If the database has it nonetheless, the next attempt says so; until then neither is used by mistake.
-        raise StoreUnavailableError(
+        raise UnconfirmedError(
             f"{address.shown} did not confirm the last step: run the same command again, which finds out how"
             " it ended"
         ) from None
@@ -141,7 +145,7 @@ def _check_empty(
     used = [table.name for table in metadata.sorted_tables if _is_used(table, target)]
     if used and is_same and moved_to == address.shown:
         raise AlreadyMovedError(
-            f"this installation was moved to {address.shown} already: nothing is left to do"
+            f"this installation was moved to {address.shown} already: nothing is left to move"
         )
     if used:
         raise PromotionError(

@@ -37,7 +37,7 @@ def damaged(path: Path) -> str:
 
 def unavailable(error: Exception, path: Path) -> StoreUnavailableError:
     """For a transaction that was rolled back."""
-    return StoreUnavailableError(f"{advice(error, path) or error}; nothing was changed")
+    return StoreUnavailableError(advice(error, path) or str(error), "nothing was changed")
 
 
 def unusable(error: Exception, path: Path) -> StoreUnusableError:

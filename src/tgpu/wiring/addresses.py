@@ -37,12 +37,14 @@ def check_listen(listen: str, *, encrypted: bool = False) -> None:
 
 
 def _parse(listen: str, *, encrypted: bool) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
+    host, colon, port = listen.rpartition(":")
     host = host.strip("[]")
     if host == "localhost":
         host = "127.0.0.1"
     if not (port.isascii() and port.isdigit() and int(port) <= _MOST_PORT):
         raise SettingsError(f"listen must be HOST:PORT, such as 127.0.0.1:7480; got {listen!r}")
+    if not colon:
+        raise SettingsError(f"listen must be HOST:PORT: write 127.0.0.1:{port}, or with TLS 0.0.0.0:{port}")
     if not encrypted and not _is_loopback(host):
         raise SettingsError(
             f"listen = {listen!r} is reached from other machines, which needs TLS: set tls = "

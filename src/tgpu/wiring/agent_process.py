@@ -18,11 +18,11 @@ from tgpu.agent.inventory import Inventory, host
 from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.domain.node import NOT_NODE_NAMES
+from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
-from tgpu.wiring import agent_status, home, pidfile
+from tgpu.wiring import agent_status, home, home_in_tmp, pidfile
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
@@ -38,6 +38,8 @@ def main(settings: Settings, join: str | None = None) -> int:
         home.prepare(settings)
         lock = pidfile.claim(settings.run_dir / "agent.pid", "agent")
         member = membership(settings, join, node_name(settings), chance)
+        if (warning := home_in_tmp.beware(settings)) is not None:
+            print(warning, file=sys.stderr)
         uvloop.run(
             _run(settings if member.joined is None else member.joined.applied(settings), member, chance)
         )
@@ -59,6 +61,11 @@ def node_name(settings: Settings) -> str:
     name = settings.node_name or socket.gethostname().split(".")[0] or "localhost"
     if name in NOT_NODE_NAMES:
         raise SettingsError(f"a node cannot be called {name}, which is an order: give it another --name")
+    if not NODE_NAME.fullmatch(name):
+        raise SettingsError(
+            f"a node cannot be called {name!r}: --name (node_name) must be 1 to 253 letters, digits, dots, "
+            "dashes and underscores, the first of them a letter or digit"
+        )
     return name
 
 

@@ -32,7 +32,8 @@ class Doorman:
     def __init__(
         self, listener: socket.socket, shake_hands: Callable[[socket.socket], Awaitable[object]]
     ) -> None:
-        """`shake_hands`: returns when it is done, and has taken the connection over; raises OSError."""
+        """`listener`: closed with the door. `shake_hands`: returns when it is done, and has taken the
+        connection over; raises OSError."""
         self._listener, self._shake_hands = listener, shake_hands
         self._loop = asyncio.get_running_loop()
         self._mute: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -48,11 +49,12 @@ class Doorman:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Nobody is let in any more; who is inside stays."""
+        """Nobody is let in any more, nor waits to be; who is inside stays."""
         if not self._is_open:
             return
         self._is_open = False
-        self._loop.remove_reader(self._listener.fileno())
+        self._loop.remove_reader(self._listener.fileno())  # before it is closed: then it has no number
+        self._listener.close()
         for sock in list(self._mute):
             self._hear_no_more(sock)
             sock.close()

@@ -40,10 +40,15 @@ def kept_if_it_starts(settings: Settings, flags: Mapping[str, Any]) -> Iterator[
 def forget_if_idle(settings: Settings) -> int:
     """After a clean stop; returns how many tasks run on. While some do, this stays the machine on which they
     were placed: with fewer GPUs, or none, they would hold what is not there."""
-    running = len(remains(settings.agent_dir).running)
+    running = running_on(settings)
     if not running:
         forget(settings)
     return running
+
+
+def running_on(settings: Settings) -> int:
+    """How many tasks run on this machine, whether or not its agent does."""
+    return len(remains(settings.agent_dir).running)
 
 
 def forget(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
-from tgpu.domain.job import Request
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.views import Alert, NodeView, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
@@ -50,6 +50,9 @@ class OwnDesk:
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
+
+    async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        return await _or_unanswered(self._answers.gang_never_fits(gang, members))
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
         return await self._hub.images.meaning(image, local=local)
@@ -155,6 +158,10 @@ class LiveAnswers:
             }
         )
         return verdicts
+
+    async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        verdict: str | None = await self._answer("gang_never_fits", gang, list(members))
+        return verdict
 
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float

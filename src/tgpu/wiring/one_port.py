@@ -149,11 +149,6 @@ class ApiServer(uvicorn.Server):
         else:
             self.servers.append(Doorman(self._tcp, shake_hands))  # type: ignore[arg-type]  # uvicorn only closes it
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._tcp is not None:
-            self._tcp.close()
-        await super().shutdown(sockets)
-
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

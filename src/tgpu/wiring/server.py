@@ -233,6 +233,8 @@ class Server:
                 names=entrance.names if entrance else frozenset(),
                 ca_pem=entrance.ca_pem if entrance else None,
                 servers=lambda: directory.urls,
+                is_cut_off=lambda: directory.is_cut_off,
+                alone=None if self._shared else directory.own,
             )
         )
 

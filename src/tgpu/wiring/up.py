@@ -14,7 +14,8 @@ from typing import Any
 from tgpu.config import settings as configuration
 from tgpu.config.described import BY_FLAG
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.wiring import for_all_users, home, last_flags, pidfile, processes, service_unit
+from tgpu.config.settings_file import exposed_password
+from tgpu.wiring import for_all_users, home, home_in_tmp, last_flags, pidfile, processes, service_unit
 from tgpu.wiring.addresses import check_advertise, check_listen
 from tgpu.wiring.membership import identity_path
 from tgpu.wiring.service_unit import Service
@@ -34,6 +35,7 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         alive = _refuse_a_second(settings)
         _warn_of_the_machines_own(settings)
         _warn_if_closed_to_others(settings)
+        _warn_of_an_exposed_password(settings)
         given = _with_last_flags(settings, given)
         settings = configuration.load(os.environ, given)
         check_listen(settings.listen, encrypted=settings.encrypted)
@@ -62,7 +64,9 @@ def _with_last_flags(settings: Settings, given: dict[str, Any]) -> dict[str, Any
     in use."""
     last = {name: value for name, value in last_flags.recall(settings).items() if name not in given}
     if last:
-        print(f"It was killed last time, or tasks run on: taking up {last_flags.in_words(last)} again.")
+        running = last_flags.running_on(settings)
+        why = f"{_tasks(running)} on" if running else "It was killed last time"
+        print(f"{why}: taking up {last_flags.in_words(last)} again.")
     return {**last, **given}
 
 
@@ -93,6 +97,12 @@ def _warn_if_closed_to_others(settings: Settings) -> None:
         )
 
 
+def _warn_of_an_exposed_password(settings: Settings) -> None:
+    exposed = exposed_password(os.environ, settings.home)
+    if exposed is not None:
+        print(f"tgpu: beware: {exposed}", file=sys.stderr)
+
+
 def down(settings: Settings) -> int:
     above = pidfile.holder(settings.run_dir / "up.pid")
     parts = processes.running(settings)
@@ -112,9 +122,12 @@ def down(settings: Settings) -> int:
 def _parting(stopped: str, running: int, flags: Mapping[str, Any]) -> str:
     if not running:
         return f"{stopped} Nothing runs on."
-    tasks = "1 task runs" if running == 1 else f"{running} tasks run"
     again = f", as the node it is now ({last_flags.in_words(flags)})" if flags else ""
-    return f"{stopped} {tasks} on; `tgpu up` finds them again{again}."
+    return f"{stopped} {_tasks(running)} on; `tgpu up` finds them again{again}."
+
+
+def _tasks(running: int) -> str:
+    return "1 task runs" if running == 1 else f"{running} tasks run"
 
 
 def _fail(why: str, code: int = 1) -> int:
@@ -238,6 +251,8 @@ def _sources() -> dict[Path, float]:
 
 
 def _introduce(settings: Settings, stop: str) -> None:
+    if (hidden := home_in_tmp.beware(settings)) is not None:
+        print(hidden, file=sys.stderr)
     address = (settings.run_dir / "address").read_text(encoding="utf-8").strip()
     public = home.public_socket(settings)
     if home.serves_everybody():

@@ -125,6 +125,18 @@ def test_of_a_container_the_last_look_says_what_nobody_recorded(node: Node) -> N
     assert (end.use.cpu_mean_milli, end.use.net_sent_bytes) == (500, 9)
 
 
+def test_what_a_container_did_before_its_start_was_told_is_no_rate(node: Node) -> None:
+    node.uses.launched(in_container(ONE), 0.0)
+    node.start()
+    node.go_to(0.25, Look(cpu_us=600_000, memory_bytes=MIB))
+    assert node.course().latest == {"seconds": 0.25, "memory_mib": 1.0}
+    node.go_to(8, Look(cpu_us=700_000, memory_bytes=MIB))
+    end = node.end(Exit(Cause.EXITED, exit_code=0, started_ms=START, ended_ms=START + 10_000))
+    assert end.use is not None
+    assert (end.cpu_ms, end.use.cpu_mean_milli) == (700, 70), "but it counts"
+    assert (end.use.cpu_peak_milli or 0) <= 400, "100 ms within the next quarter of a second"
+
+
 def in_container(attempt: str) -> object:
     made = launch(attempt)
     fields = {name: getattr(made, name) for name in made.__struct_fields__}

@@ -32,6 +32,7 @@ def stop(cluster: Cluster) -> None:
     server.signal(signal.SIGTERM)
     server.process.wait(30)
     server.process = None
+    assert "Traceback" not in server.output
 
 
 def start(cluster: Cluster) -> None:
@@ -66,11 +67,13 @@ def test_a_dump_can_be_put_back_again_and_again(
 
     for _ in range(2):
         put_back()
-        assert small.tgpu("restore", "--database").stdout.startswith("The database is ready")
+        said = small.tgpu("restore", "--database").stdout
+        assert said.startswith("The database is ready")
         start(small)
         job = small.wait_status(waits, "completed", within_s=60)
         attempts += [attempt["number"] for attempt in job["attempts"]]
         ids.append(small.submit("--", "true"))
+        assert f"The next job is {ids[-1]}: " in said
         small.wait_status(ids[-1], "completed")
     assert len(attempts) == len(set(attempts)) == 3
     assert ids == sorted(set(ids))

@@ -104,6 +104,12 @@ def test_memory_beyond_the_limit_is_told_as_such(node: ContainerNode) -> None:
     assert "16 MiB" in end.detail
 
 
+def test_a_child_that_was_killed_for_memory_is_told_of_and_is_not_the_cause(node: ContainerNode) -> None:
+    end, _ = node.run("yes | tr -d '\\n' | tail -n 1; exit 3", limits=Limits(memory_limit_mib=16))
+    assert (end.cause, end.exit_code) == (Cause.EXITED, 3)
+    assert end.detail == "out of memory, a process in its container was killed: its limit is 16 MiB"
+
+
 def test_a_fork_bomb_stays_within_its_processes(node: ContainerNode) -> None:
     script = "i=0; while [ $i -lt 200 ]; do sleep 30 & i=$((i+1)); done 2>/dev/null; echo survived"
     attempt = node.shell(script, limits=Limits(pids=20), time_limit_s=20, grace_s=1)

@@ -76,3 +76,25 @@ def test_a_container_that_cannot_have_a_folder_runs_without(node: ContainerNode,
         "echo ${TGPU_CHECKPOINT_DIR-none}", env=variables(folder), checkpoint_dir=folder, user="nobody"
     )
     assert printed == "none\n"
+
+
+def test_a_folder_in_which_a_container_that_never_ran_or_was_cancelled_put_nothing_does_not_stay(
+    node: ContainerNode, folder: str
+) -> None:
+    given = {"env": variables(folder), "checkpoint_dir": folder}
+    end, _ = node.run("true", network="other", **given)
+    assert (end.cause, Path(folder).exists()) == (Cause.COULD_NOT_START, False)
+    attempt = node.shell("echo ready; sleep 100", grace_s=0, **given)
+    node.until_printed(attempt, b"ready")
+    assert Path(folder).exists()
+    node.runner.stop(attempt, Cause.CANCELLED, "")
+    node.end_of(attempt)
+    assert not Path(folder).exists()
+
+
+def test_a_folder_of_one_that_gives_way_stays_for_the_next_attempt(node: ContainerNode, folder: str) -> None:
+    attempt = node.shell("echo ready; sleep 100", grace_s=0, env=variables(folder), checkpoint_dir=folder)
+    node.until_printed(attempt, b"ready")
+    node.runner.stop(attempt, Cause.PREEMPTED, "")
+    node.end_of(attempt)
+    assert Path(folder).exists()

@@ -8,6 +8,7 @@ import pytest
 from tests.docker_engine import PrivateEngine
 from tests.runner.docker.conftest import ContainerNode
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.limits import Limits
 from tgpu.runner.port import AttemptEnded, AttemptStarted
 
 COUNTING = "i=0; while [ $i -lt {most} ]; do echo line $i; i=$((i+1)); [ $((i%100)) = 0 ] && sleep 0.05; done"
@@ -157,14 +158,16 @@ def test_an_engine_that_goes_away_and_comes_back(
     assert node.end_of(attempt).exit_code == 0
     assert node.output(attempt) == lines(12_000)
     assert node.end_of(waiting).exit_code == 0
-    # Without it they end with the engine: not the job's doing.
+    # Without it they end with the engine: not the job's doing, also if a process in it lacked memory before.
     own_engine.stop()
     own_engine.start()
-    attempt = node.shell("echo ready; sleep 100")
+    hungry = "yes | tr -d '\\n' | tail -n 1; echo ready; sleep 100"
+    attempt = node.shell(hungry, limits=Limits(memory_limit_mib=16))
     node.until_printed(attempt, b"ready\n")
     own_engine.stop()
     own_engine.start()
     end = node.end_of(attempt)
+    assert node.inspect(attempt)["State"]["OOMKilled"]
     assert (end.cause, end.detail) == (
         Cause.NODE_LOST,
         "the container engine was stopped, and its containers with it",

@@ -139,3 +139,21 @@ def test_who_has_none_says_so(node: ContainerNode) -> None:
     node.until_printed(attempt, b"begun")
     with pytest.raises(ShellRefusedError, match="it has no terminal of its own: its stdin is /dev/null"):
         attach(node, attempt)
+
+
+def test_a_program_that_is_not_there_is_told_as_anywhere_else(node: ContainerNode) -> None:
+    attempt = node.shell("echo ready; sleep 100", grace_s=0)
+    node.until_printed(attempt, b"ready")
+
+    def over(*command: str, tty: bool = False) -> Output | Over:
+        shell = node.wait_for(node.runner.open_shell(ShellOrder(attempt, command, tty=tty)))
+        try:
+            return node.wait_for(shell.read())
+        finally:
+            node.loop.call_soon(shell.close)
+
+    assert over("nosuch") == Over(127, "nosuch: command not found")
+    assert over("nosuch", tty=True) == Over(127, "nosuch: command not found")
+    assert over("/bin/nosuch") == Over(127, "/bin/nosuch: no such file")
+    assert over("/etc/marker") == Over(126, "/etc/marker: Permission denied")
+    assert over("echo", "OCI runtime exec failed") == Output(1, b"OCI runtime exec failed\n")

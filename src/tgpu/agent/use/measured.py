@@ -32,6 +32,8 @@ class Measured:
     grown: dict[str, int] = field(default_factory=dict)
     """By how much in all."""
     latest: dict[str, float] = field(default_factory=dict)
+    ran_before: bool = False
+    """Whether it had begun before its start was told, as containers have: no rate begins before a look."""
 
     @classmethod
     def found(cls, file: UseFile) -> "Measured":
@@ -51,13 +53,14 @@ class Measured:
         if seconds < _LEAST_S:  # clocks are set back, too
             self.measured_ms = min(self.measured_ms, now_ms)
             return
+        has_rate = "cpu_us" in self.counters or not self.ran_before
         growth = self._growth(look)
         means = {
             name: value / MIB
             for name, field_ in _LEVELS.items()
             if (value := getattr(look, field_)) is not None
         }
-        if "cpu_us" in growth:
+        if "cpu_us" in growth and has_rate:
             means["cpu_milli"] = growth["cpu_us"] / seconds / 1000
         if gpu.percent is not None:
             means["gpu_percent"] = gpu.percent

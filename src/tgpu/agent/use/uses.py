@@ -130,8 +130,9 @@ class Uses:
         if self._runner is None:
             return
         if event.attempt not in self._followed:
-            measured = Measured(event.attempt, event.started_ms, Series(self._sample_s))
             in_container = self._launched.get(event.attempt, False)
+            series = Series(self._sample_s)
+            measured = Measured(event.attempt, event.started_ms, series, ran_before=in_container)
             self._followed[event.attempt] = _Followed(measured, in_container)
         if not self._followed[event.attempt].is_due:
             self._followed[event.attempt].is_due = True

@@ -1,6 +1,7 @@
 """The cluster itself: its store, its servers, and who leads."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import LOOK
 from tgpu.api.reply import json_reply
+from tgpu.store.cluster_port import ServerRow
 
 _SEEN_WITHIN_MS = 15_000
 
@@ -36,6 +38,8 @@ class ServerOut(msgspec.Struct, kw_only=True):
     """A digest of the settings on which all servers must agree."""
     started_at: str
     leads: bool
+    heard_s: float
+    """Seconds since it last said that it is there; each does every few seconds."""
 
 
 class ClusterOut(msgspec.Struct, kw_only=True):
@@ -51,8 +55,7 @@ async def show(call: Call) -> Response[Any]:
     begun_ms = call.services.now_ms()
     facts = await store.facts()
     ended_ms = call.services.now_ms()
-    leader = await store.leader()
-    leads = leader.server_id if leader is not None and leader.alive else None
+    servers, leads = await _servers(call)
     return json_reply(
         ClusterOut(
             cluster_id=store.cluster_id,
@@ -70,11 +73,22 @@ async def show(call: Call) -> Response[Any]:
                     settings=_digest(server.config_digest),
                     started_at=rfc3339(server.started_ms),
                     leads=server.server_id == leads,
+                    heard_s=round(max(0, server.silent_ms) / 1000, 1),
                 )
-                for server in await store.servers(_SEEN_WITHIN_MS)
+                for server in servers
             ],
         )
     )
+
+
+async def _servers(call: Call) -> tuple[Sequence[ServerRow], str | None]:
+    """Those that there are, and the id of the one that leads."""
+    alone, store = call.services.alone, call.services.store
+    if alone is not None:
+        return [alone], alone.server_id if call.services.live.leads else None
+    leader = await store.leader()
+    leads = leader.server_id if leader is not None and leader.alive else None
+    return await store.servers(_SEEN_WITHIN_MS), leads
 
 
 def _digest(of_each: str) -> str:
@@ -105,6 +119,7 @@ ENDPOINTS = (
                             "settings": "9a1b",
                             "started_at": "2030-01-31T12:00:00.000Z",
                             "leads": True,
+                            "heard_s": 1.2,
                         }
                     ],
                 },

@@ -1,5 +1,6 @@
 """Who belongs to which tenant, in which role."""
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -34,6 +35,8 @@ class MemberOut(msgspec.Struct, kw_only=True):
     role: str
     by: str
     at: str
+    has_account: bool
+    """On the server that answers. Without one the role is nobody's, until there is such an account again."""
 
 
 class MemberList(msgspec.Struct, kw_only=True):
@@ -45,19 +48,28 @@ class MemberList(msgspec.Struct, kw_only=True):
 _asked = msgspec.json.Decoder(RoleAsked)
 
 
-def _out(member: Member) -> MemberOut:
+def _out(member: Member, *, has_account: bool) -> MemberOut:
     return MemberOut(
         user_id=member.user,
         tenant_id=member.tenant_id,
         role=member.role.word,
         by=member.by,
         at=rfc3339(member.at_ms),
+        has_account=has_account,
     )
 
 
+async def _listed(call: Call, members: list[Member]) -> Response[Any]:
+    users = list({member.user for member in members})
+    found = await asyncio.gather(*map(call.services.accounts.by_name, users))
+    there = {user for user, account in zip(users, found, strict=True) if account is not None}
+    out = [_out(member, has_account=member.user in there) for member in members]
+    return json_reply(MemberList(members=out))
+
+
 async def list_members(call: Call) -> Response[Any]:
-    members = [member for member in await call.services.store.members() if _may_see(call, member)]
-    return json_reply(MemberList(members=[_out(member) for member in members]))
+    members = await call.services.store.members()
+    return await _listed(call, [member for member in members if _may_see(call, member)])
 
 
 def _may_see(call: Call, member: Member) -> bool:
@@ -72,8 +84,7 @@ def _may_see(call: Call, member: Member) -> bool:
 async def list_members_of(call: Call) -> Response[Any]:
     tenant = await tenant_or_404(call)
     members = await call.services.store.members()
-    own = [_out(member) for member in members if member.tenant_id == tenant.tenant_id]
-    return json_reply(MemberList(members=own))
+    return await _listed(call, [member for member in members if member.tenant_id == tenant.tenant_id])
 
 
 async def set_member(call: Call) -> Response[Any]:
@@ -114,7 +125,7 @@ async def _set(call: Call, tenant_id: str, own: Role | None) -> Response[Any]:
     except UnknownTenantError:
         raise no_tenant(tenant_id) from None
     await call.identity.changed()
-    return json_reply(_out(member))
+    return json_reply(_out(member, has_account=True))
 
 
 async def _check_below(call: Call, user: str, tenant_id: str, own: Role | None) -> None:

@@ -102,6 +102,7 @@ MEMBER_EXAMPLE: dict[str, object] = {
     "role": "operator",
     "by": "root",
     "at": "2030-01-31T12:00:00.000Z",
+    "has_account": True,
 }
 
 JOB_EXAMPLE: dict[str, object] = {

@@ -19,6 +19,8 @@ class Health(msgspec.Struct, kw_only=True):
     version: str
     cluster_id: str
     time: str
+    store: str
+    """`ok`, or `away` while this server waits for the database that it shares with others."""
 
 
 class Index(msgspec.Struct, kw_only=True):
@@ -35,6 +37,7 @@ async def healthz(call: Call) -> Response[Any]:
             version=services.version,
             cluster_id=services.store.cluster_id,
             time=rfc3339(services.now_ms()),
+            store="away" if services.is_cut_off() else "ok",
         )
     )
 
@@ -82,6 +85,7 @@ def endpoints(services: Services, others: Sequence[Endpoint]) -> tuple[Endpoint,
                         "version": "0.1.0",
                         "cluster_id": "c0ffee",
                         "time": "2030-01-31T12:00:00.000Z",
+                        "store": "ok",
                     },
                 )
             },

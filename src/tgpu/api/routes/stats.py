@@ -6,16 +6,15 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import seen_by, sees_all
+from tgpu.api.access import seen_by, sees_all, shown_tenants
 from tgpu.api.edge import decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import LOOK
 from tgpu.api.ports import NoLeaderError
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import EXPOSITION_TYPE, json_reply
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.views import Alert, NodeView
-
-_EXPOSITION_TYPE = "text/plain; version=0.0.4"  # the framework adds the charset of a text
+from tgpu.store.port import StoreUnavailableError
 
 
 class Use(msgspec.Struct, kw_only=True):
@@ -78,6 +77,9 @@ async def _alerts(call: Call) -> list[AlertOut]:
         found = await call.services.live.alerts()
     except NoLeaderError as error:
         found = (Alert("no-leader", str(error), call.services.now_ms()),)
+    shown = await shown_tenants(call)
+    if shown is not None:
+        found = [alert for alert in found if all(name in shown for name in alert.tenants)]
     found = [*found, *await _rules_to_nowhere(call)]
     return [AlertOut(name=alert.name, text=alert.text, since=rfc3339(alert.since_ms)) for alert in found]
 
@@ -157,11 +159,21 @@ def _devices(views: Sequence[NodeView]) -> list[DeviceUse]:
 
 
 async def metrics(call: Call) -> Response[Any]:
+    try:
+        text = await _measured(call)
+    except StoreUnavailableError:
+        text = call.services.metrics.without_store()
+    return Response(text, media_type=EXPOSITION_TYPE)
+
+
+async def _measured(call: Call) -> bytes:
+    shown = await shown_tenants(call)
     if not call.services.live.leads:
-        return Response(call.services.metrics.of_a_follower(), media_type=_EXPOSITION_TYPE)
+        await call.services.store.leader()  # only to know that the store is there
+        return call.services.metrics.of_a_follower(shown)
     counts = await call.services.store.counts(await seen_by(call))
-    text = call.services.metrics.exposition(counts.by_status, counts.live_by_user, await _nodes(call))
-    return Response(text, media_type=_EXPOSITION_TYPE)
+    nodes = await _nodes(call)
+    return call.services.metrics.exposition(counts.by_status, counts.live_by_user, nodes, shown)
 
 
 _PERCENTILES = {"count": 10, "p50": 1.0, "p90": 2.0, "p99": 3.0}
@@ -209,10 +221,11 @@ ENDPOINTS = (
         LOOK,
         "service",
         "Show metrics",
-        "Everything that is measured, in Prometheus' text format.",
+        "Everything that is measured, in Prometheus' text format; jobs, users and alerts of tenants that the "
+        "caller may know of. While the store is away only `tgpu_store_up 0` and `tgpu_leads 0` are told.",
         {
             200: Answer(
-                "The metrics.", example='tgpu_jobs{status="running"} 1.0\n', media_type=_EXPOSITION_TYPE
+                "The metrics.", example='tgpu_jobs{status="running"} 1.0\n', media_type=EXPOSITION_TYPE
             )
         },
     ),

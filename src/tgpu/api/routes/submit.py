@@ -32,7 +32,7 @@ from tgpu.api.series_rules import with_series
 from tgpu.api.services import Services
 from tgpu.api.timing_rules import check_in_time, timing_of, with_wait_of_pool
 from tgpu.api.workdir import Workdirs
-from tgpu.domain.job import Job, JobSpec
+from tgpu.domain.job import Job, JobSpec, Request
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.snapshot import Snapshot
 from tgpu.store import timings
@@ -213,9 +213,34 @@ class Submitter:
             return  # a job may be left while nobody schedules; `why` will tell if it cannot run
         for (index, _), why_not in zip(asked, verdicts, strict=True):
             if why_not is not None:
-                at = f"jobs[{index}] " if many else ""
-                more = f"{remark(specs[index])}{image_rules.remark(specs[index])}"
-                raise ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
+                raise _never(specs, index, why_not, many=many)
+        await self._check_gangs(specs, asked, many=many)
+
+    async def _check_gangs(
+        self, specs: Sequence[JobSpec], asked: Sequence[tuple[int, Request]], *, many: bool
+    ) -> None:
+        """`asked`: the requests of all groups, in their order. Gangs that are alike are judged once."""
+        if all(spec.gang is None for spec in specs):
+            return
+        requests = iter(asked)
+        judged = set()
+        for index, spec in enumerate(specs):
+            members = [(next(requests)[1], group.tasks) for group in spec.groups]
+            if spec.gang is None or (spec.gang, *members) in judged:
+                continue
+            judged.add((spec.gang, *members))
+            try:
+                why_not = await self._services.live.gang_never_fits(spec.gang, members)
+            except NoLeaderError:
+                return
+            if why_not is not None:
+                raise _never(specs, index, why_not, many=many)
+
+
+def _never(specs: Sequence[JobSpec], index: int, why_not: str, *, many: bool) -> ProblemError:
+    at = f"jobs[{index}] " if many else ""
+    more = f"{remark(specs[index])}{image_rules.remark(specs[index])}"
+    return ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
 
 
 def _sight(call: Call, job: Job) -> Sight:

@@ -12,6 +12,7 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.etag import etag, wanted_version
 from tgpu.api.needs import MANAGE_BELOW
 from tgpu.api.permission import check_above
+from tgpu.api.problems import name_kept
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import IF_MATCH, TENANT_EXAMPLE, TENANT_ID
 from tgpu.api.tenant_form import checked_id
@@ -20,6 +21,7 @@ from tgpu.api.tenant_view import TenantOut, tenants_out
 from tgpu.domain.tenant import TENANT_ID as TENANT_PATTERN
 from tgpu.domain.tenant import is_within
 from tgpu.domain.tenant_rules import TenantRule
+from tgpu.store.access_port import NameKeptError
 
 
 class TenantMoved(TenantOut, kw_only=True):
@@ -56,7 +58,14 @@ async def move_tenant(call: Call) -> Response[Any]:
     check_above(call, to_id)
     tenant = await tenant_or_404(call)
     version = wanted_version(call, tenant.version)
-    moved = await services.store.move_tenant(tenant.tenant_id, to_id, call.actor, services.now_ms(), version)
+    try:
+        moved = await services.store.move_tenant(
+            tenant.tenant_id, to_id, call.actor, services.now_ms(), version
+        )
+    except NameKeptError as error:
+        raise name_kept(
+            error, "the one that is moved", "choose another name, since only a new tenant takes them over"
+        ) from None
     await call.identity.changed()
     headers = {**etag(moved), "Location": f"/tenants/{moved.tenant_id}"}
     (out,) = await tenants_out(call, [moved])

@@ -11,7 +11,7 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.etag import etag, wanted_version
 from tgpu.api.needs import LOOK, MANAGE_BELOW, MANAGE_SOME
 from tgpu.api.permission import check_above
-from tgpu.api.problems import forbidden
+from tgpu.api.problems import forbidden, name_kept
 from tgpu.api.quota_form import limits_after
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import FORCE, IF_MATCH, TAKE_OVER, TENANT_EXAMPLE, TENANT_ID
@@ -25,6 +25,7 @@ from tgpu.api.tenant_form import (
 from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
 from tgpu.api.tenant_view import TenantOut, tenants_out
 from tgpu.domain.tenant import Tenant
+from tgpu.store.access_port import NameKeptError
 from tgpu.store.port import UnknownTenantError
 
 _asked = msgspec.json.Decoder(TenantAsked)
@@ -59,7 +60,11 @@ async def create_tenant(call: Call) -> Response[Any]:
         raise forbidden(
             "take_over: only administrators take over the ended jobs of a tenant that was removed"
         )
-    made = await services.store.create_tenant(tenant, call.actor, services.now_ms(), take_over=take_over)
+    try:
+        made = await services.store.create_tenant(tenant, call.actor, services.now_ms(), take_over=take_over)
+    except NameKeptError as error:
+        instead = "choose another name, or take them over, as an administrator (`?take_over=true`)"
+        raise name_kept(error, "the new one", instead) from None
     await call.identity.changed()
     return await _answer(call, made, 201, {"Location": f"/tenants/{made.tenant_id}"})
 

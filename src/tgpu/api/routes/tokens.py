@@ -60,7 +60,8 @@ def _check_within_own(token: Token, caller: Caller) -> None:
     if scope is not None and not caller.rights.reaches(token.tenant_id or ""):
         raise forbidden(f"tenant_id: this token is good only in {scope.tenant_id}: name it, or one below it")
     if scope is not None and scope.actions and not (token.actions and token.actions <= scope.actions):
-        raise forbidden(f"actions: this token is good only for {', '.join(sorted(scope.actions))}")
+        good_for = ", ".join(sorted(scope.actions))
+        raise forbidden(f"actions: this token is good only for {good_for}: name some of these")
     role, highest = Scope.of(token).role, caller.rights.highest or Role.VIEWER
     if role > highest:
         raise forbidden(f"role: a token may grant no more than you have, which is {highest.word}")

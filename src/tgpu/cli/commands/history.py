@@ -11,7 +11,7 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.history_fields import USUAL, USUAL_OF_ATTEMPTS, chosen, described, facts_of
-from tgpu.cli.moments import moment
+from tgpu.cli.moments import check_order, moment
 from tgpu.cli.nobody import check_names
 from tgpu.cli.selectors import LIVE
 from tgpu.cli.table import table
@@ -142,13 +142,16 @@ def _filters(args: Namespace, now: float) -> dict[str, object]:
             "what has not ended has no end: add --started or --submitted, by which to look for it"
         )
     prefix = "started_" if args.started else "" if args.submitted else "ended_"
+    since = moment("--since", args.since, now)
+    until = moment("--until", args.until, now) if args.until else None
+    check_order(since, until)
     filters: dict[str, object] = {
         "status": ",".join(states),
         "user": "me" if args.mine else args.user,
         "within": args.tenant,
         "name": args.name,
-        f"{prefix}since": moment("--since", args.since, now),
-        f"{prefix}until": moment("--until", args.until, now) if args.until else None,
+        f"{prefix}since": since,
+        f"{prefix}until": until,
     }
     if args.attempts:
         return filters | {"attempts": "true"}

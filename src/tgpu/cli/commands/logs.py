@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from tgpu.cli import streaming
+from tgpu.cli import outcome, streaming
 from tgpu.cli.arguments import Parser, add_jobs, command_parser, count
 from tgpu.cli.exits import OK
+from tgpu.cli.screen import note
 from tgpu.cli.selectors import resolve_tasks
 from tgpu.client import Client
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from argparse import Namespace
+    from typing import Any
 
 _BOTH = ("stdout", "stderr")
 
@@ -39,7 +41,11 @@ def main(argv: list[str]) -> int:
     with Client() as client:
         chosen = resolve_tasks(client, args.jobs)
         for job_id, task in chosen:
-            part = _part(client, job_id, task, args)
+            job = client.job(job_id)
+            if streaming.never_began(job):
+                note(f"job {job_id} has no output: it never began ({outcome.in_words(job)})")
+                continue
+            part = _part(job, task, args)
             if len(chosen) > 1 and not args.json:
                 print(f"==> job {job_id if task is None else f'{job_id}.{task}'} <==", flush=True)
             if args.json:
@@ -52,6 +58,6 @@ def main(argv: list[str]) -> int:
     return OK
 
 
-def _part(client: Client, job_id: int, task: int | None, args: Namespace) -> streaming.Part:
-    tasks, several = streaming.tasks_of(client.job(job_id)) if task is None else ([task], False)
-    return streaming.Part(job_id, tasks, attempt=args.attempt, tail=args.tail, named=several)
+def _part(job: dict[str, Any], task: int | None, args: Namespace) -> streaming.Part:
+    tasks, several = streaming.tasks_of(job) if task is None else ([task], False)
+    return streaming.Part(job["job_id"], tasks, attempt=args.attempt, tail=args.tail, named=several)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
-from tgpu.cli.exits import NOT_FOUND, OK, CommandError
+from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
 from tgpu.cli.screen import STATUS_STYLES
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
@@ -26,12 +28,13 @@ _NODES = (
     Column("GPUS", right=True),
     Column("CPUS", right=True),
     Column("MEMORY", right=True),
-    Column("DISK", right=True, rank=2),
-    Column("RESOURCES", floor=9),
-    Column("RUNS JOBS OF", floor=8, rank=3),
-    Column("LABELS", floor=8, rank=1),
+    Column("DISK", right=True, rank=3),
+    Column("RESOURCES", floor=9, rank=1),
+    Column("RUNS JOBS OF", floor=8, rank=4),
+    Column("LABELS", floor=8, rank=2),
 )
 _LOOKING = (None, "list", "show")
+_ACTIONS = (*_LOOKING, *node_orders.VERBS, *join_tokens.ACTIONS)
 _MORE = """\
 A time behind the status, as in `ready (6s)`: so long was the node not heard; soon it counts as offline.
 NOTE says what is wrong with a GPU, and who uses it outside of tgpu: nothing new is put there meanwhile.
@@ -67,6 +70,11 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
+    if argv and argv[0] not in _ACTIONS and not argv[0].startswith("-"):
+        raise UsageError(
+            f"there is no `tgpu nodes {argv[0]}` (see `tgpu nodes --help`); "
+            f"of a node: `tgpu nodes show {argv[0]}`"
+        )
     args = parser().parse_args(argv)
     with Client() as client:
         if args.action not in _LOOKING:
@@ -130,9 +138,9 @@ def _drained_for(node: dict[str, Any]) -> str:
 
 
 def _kept_for(window: dict[str, Any]) -> str:
-    """`maintenance until 2026-07-25 18:00 UTC (window 3)`."""
+    """`maintenance until 07-25 18:00 (window 3)`: short, as a row has little room for it."""
     whom = window.get("tenant_id") or "maintenance"
-    return f"{whom} until {words.zoned_time(window['until'])} (window {window['window_id']})"
+    return f"{whom} until {words.short_time(window['until'], time.time())} (window {window['window_id']})"
 
 
 def _resources(node: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     chosen = settings(args)
     # `--help` needs none of these.
     from tgpu.store.port import StoreUnavailableError, StoreUnusableError  # noqa: PLC0415
-    from tgpu.store.promotion import AlreadyMovedError, PromotionError  # noqa: PLC0415
+    from tgpu.store.promotion import AlreadyMovedError, PromotionError, UnconfirmedError  # noqa: PLC0415
     from tgpu.wiring.processes import StartError, StopError  # noqa: PLC0415
     from tgpu.wiring.promoting import promote_here  # noqa: PLC0415
 
@@ -44,20 +44,23 @@ def main(argv: list[str]) -> int:
     line = f'store = "{shown}"'
     where = chosen.home / "tgpu.toml"
     needed = [
-        f"From now on every server needs this line in its settings ({where}, or /etc/tgpu/tgpu.toml):",
+        f"Every server needs this line in its settings ({where}, or /etc/tgpu/tgpu.toml):",
         f"  {line}",
         "With a password in it, that file is for its owner alone: chmod 600.",
     ]
     try:
         promoted, started = promote_here(chosen, args.to, stop=args.stop, say=note)
     except AlreadyMovedError as error:
-        said = [f"Nothing was done: {error}.", *needed]
+        said = [f"Nothing was done: {error}.", *([] if chosen.store else needed)]
         show(Answer({"already_moved": True, "setting": line}, lambda _: said), args)
         return OK
     except (PromotionError, StoreUnusableError) as error:
         raise CommandError(str(error), REFUSED) from None
-    except StoreUnavailableError as error:
+    except UnconfirmedError as error:
         raise CommandError(str(error), UNREACHABLE) from None
+    except StoreUnavailableError as error:
+        text = f"{error}; nothing was moved, and this installation goes on as before"
+        raise CommandError(text, UNREACHABLE) from None
     except StopError as error:
         raise CommandError(str(error), NOT_PERMITTED) from None
     except StartError as error:

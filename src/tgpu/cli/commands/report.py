@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import ArgumentTypeError
 
 from tgpu.cli.answer import Answer, show
-from tgpu.cli.arguments import Parser, command_parser, count
+from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.exits import OK
 from tgpu.cli.moments import moment
 from tgpu.cli.nobody import check_names
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+_MOST_DEPTH = 8
 _EPILOG = """\
 --by takes user, tenant, pool, gpu-type, class, node, cause, and one of day, week, month; several
 with commas. Attempts are cut at the edges of the time asked for; what runs counts up to now.
@@ -39,7 +41,7 @@ def parser() -> Parser:
     made.add_argument("--mine", action="store_true", help="only what your jobs took")
     made.add_argument("--tenant", metavar="T,…", help="only these tenants and those below them")
     made.add_argument(
-        "--depth", type=count, metavar="N", help="tenants below N levels count as their ancestor there"
+        "--depth", type=_depth, metavar="N", help="tenants below N levels count as their ancestor there"
     )
     made.add_argument("--pool", metavar="POOL,…", help="only nodes of these pools")
     made.add_argument("--gpu-type", metavar="MODEL", help="only GPUs with this in their model's name")
@@ -49,6 +51,13 @@ def parser() -> Parser:
     form.add_argument("--csv", action="store_true", help="one line per row, every figure, in seconds")
     form.add_argument("--chart", action="store_true", help="bars; with `--by day`, week or month columns")
     return made
+
+
+def _depth(text: str) -> int:
+    """For argparse."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_DEPTH):
+        raise ArgumentTypeError(f"must be a whole number from 1 to {_MOST_DEPTH}; got {text!r}")
+    return int(text)
 
 
 def main(argv: list[str]) -> int:

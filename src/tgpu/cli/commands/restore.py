@@ -60,18 +60,24 @@ def _database(chosen: Settings) -> Answer:
 
     if not chosen.store:
         raise CommandError("this installation keeps its facts in a file: `tgpu restore FILE`", REFUSED)
-    epoch = mark_restored(chosen.store)
+    counts_from = mark_restored(chosen.store)
+    next_job_id = counts_from.last_job_id + 1
     lines = [
-        "The database is ready: start the servers. What runs on the nodes is settled before new tasks start."
+        "The database is ready: start the servers. What runs on the nodes is settled before new tasks start.",
+        f"The next job is {next_job_id}: ids up to there may have been given out since the backup was made.",
     ]
-    return Answer({"epoch": epoch}, lambda _: lines)
+    return Answer({"epoch": counts_from.epoch, "next_job_id": next_job_id}, lambda _: lines)
 
 
 def _file(chosen: Settings, args: Namespace) -> Answer:
     from tgpu.store.sqlite_copies import CopyError, put_back  # noqa: PLC0415  not for --help
 
     if chosen.store:
-        raise CommandError("this installation keeps its facts in PostgreSQL: `tgpu restore --help`", REFUSED)
+        raise CommandError(
+            "this installation keeps its facts in PostgreSQL: put the database back with pg_restore, then "
+            "say `tgpu restore --database`",
+            REFUSED,
+        )
     now_ms = time.time_ns() // 1_000_000
     try:
         restored = put_back(chosen.database, Path(args.file), now_ms, of_another=args.other_cluster)

@@ -21,6 +21,7 @@ _COLUMNS = (
     Column("ROLE"),
     Column("VERSION"),
     Column("RUNS SINCE"),
+    Column("HEARD"),
     Column("ID", rank=1),
 )
 
@@ -52,8 +53,14 @@ def _row(server: dict[str, Any]) -> list[str]:
         "leads" if server["leads"] else "follows",
         str(server["version"]),
         words.local_time(server["started_at"]),
+        _heard(server.get("heard_s")),
         str(server["server_id"]),
     ]
+
+
+def _heard(ago_s: float | None) -> str:
+    """A server of an older version does not tell."""
+    return "-" if ago_s is None else f"{words.duration(ago_s)} ago"
 
 
 def _name(server: dict[str, Any]) -> str:

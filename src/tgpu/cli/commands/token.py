@@ -13,11 +13,13 @@ from tgpu.cli.commands.users import ROLES
 from tgpu.cli.commands.whoami import token_scope
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
 from tgpu.cli.fields import CLASSES
+from tgpu.cli.moments import lifetime_s
+from tgpu.cli.refusals import in_flags
 from tgpu.cli.screen import note
 from tgpu.cli.table import Column, table
 from tgpu.cli.tenant_flags import decimal, tenant_id, whole
 from tgpu.client import Client, TgpuError
-from tgpu.domain.quantities import MAX_GENERIC, MILLI, BadQuantityError, seconds
+from tgpu.domain.quantities import MAX_GENERIC, MILLI
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,8 +29,19 @@ if TYPE_CHECKING:
     from tgpu.cli.screen import Screen
 
 _NO_SUCH = 404
-_LONGEST_DAYS = 366
 _ACTIONS = ("read", "logs", "submit", "cancel", "enter", "manage")
+_FLAGS = {
+    "user_id": "--for",
+    "role": "--role",
+    "tenant_id": "--tenant",
+    "actions": "--actions",
+    "highest_class": "--max-class",
+    "jobs": "--jobs",
+    "gpu_hours": "--gpu-hours",
+    "expires_in_s": "--expires",
+    "note": "--note",
+}
+"""By the API's field: so that a refusal speaks of what was typed."""
 _COLUMNS = (
     Column("ID"),
     Column("USER", floor=5),
@@ -84,7 +97,9 @@ def main(argv: list[str]) -> int:
 
 
 def _create(client: Client, args: Namespace) -> Answer:
-    made = client.create_token(**{name: value for name, value in _asked(args).items() if value is not None})
+    asked = {name: value for name, value in _asked(args).items() if value is not None}
+    with in_flags(_FLAGS):
+        made = client.create_token(**asked)
 
     def people(screen: Screen) -> Iterator[str]:
         note(_made(made))
@@ -105,12 +120,6 @@ def _made(token: dict[str, Any]) -> str:
 
 
 def _asked(args: Namespace) -> dict[str, Any]:
-    try:
-        lifetime = None if args.expires is None else seconds("--expires", args.expires)
-    except BadQuantityError as error:
-        raise UsageError(str(error)) from None
-    if lifetime is not None and not 0 < lifetime <= _LONGEST_DAYS * 86400:
-        raise UsageError(f"--expires must be between 1s and {_LONGEST_DAYS}d; got {args.expires}")
     hours = args.gpu_hours
     return {
         "user_id": args.user,
@@ -120,7 +129,7 @@ def _asked(args: Namespace) -> dict[str, Any]:
         "highest_class": args.max_class,
         "jobs": None if args.jobs is None else whole("--jobs", args.jobs, MAX_GENERIC),
         "gpu_hours": None if hours is None else decimal("--gpu-hours", hours, MAX_GENERIC * MILLI),
-        "expires_in_s": lifetime,
+        "expires_in_s": None if args.expires is None else lifetime_s("--expires", args.expires),
         "note": args.note,
     }
 
@@ -158,9 +167,22 @@ def _revoke(client: Client, args: Namespace) -> Answer:
             raise
         text = f"there is no token {number} that you may revoke; `tgpu token list` shows those there are"
         raise CommandError(text, NOT_FOUND) from None
-    return Answer(
-        answer, lambda _: [f"Token {number} {'was revoked already' if was_revoked else 'is revoked'}"]
-    )
+    said = "was revoked already" if was_revoked else f"is revoked{_with_it(int(number), known.values())}"
+    return Answer(answer, lambda _: [f"Token {number} {said}"])
+
+
+def _with_it(token_id: int, tokens: Iterable[dict[str, Any]]) -> str:
+    """How many go with it: those that were made with it, with those, and so on."""
+    made_with: dict[int, list[int]] = {}
+    for token in tokens:
+        if token.get("parent_token_id") is not None and not token.get("revoked"):
+            made_with.setdefault(token["parent_token_id"], []).append(token["token_id"])
+    family = [token_id]
+    for each in family:
+        family.extend(made_with.get(each, ()))
+    others = len(family) - 1
+    made = "that was made" if others == 1 else "that were made"
+    return f", and {words.plural(others, 'token')} {made} with it" if others else ""
 
 
 def _row(token: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from tgpu.client.tenancy import EVERYWHERE
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterator
     from typing import Any
 
     from tgpu.cli.screen import Screen
@@ -75,19 +75,27 @@ def main(argv: list[str]) -> int:
 def _list(client: Client, args: Namespace) -> Answer:
     members = client.members(args.tenant)
 
-    def people(screen: Screen) -> Iterable[str]:
-        return (
-            table(screen, _COLUMNS, [_row(one) for one in members])
-            if members
-            else ["nobody was given a role"]
-        )
+    def people(screen: Screen) -> Iterator[str]:
+        if not members:
+            yield "nobody was given a role"
+            return
+        yield from table(screen, _COLUMNS, [_row(one) for one in members])
+        if not all(map(_has_account, members)):
+            yield (
+                "no account: whoever gets an account of that name gets the role; "
+                "`tgpu users remove` takes it away"
+            )
 
     return Answer(members, people, dict.fromkeys(one["user_id"] for one in members))
 
 
+def _has_account(member: dict[str, Any]) -> bool:
+    return bool(member.get("has_account", True))
+
+
 def _row(member: dict[str, Any]) -> list[str]:
     return [
-        str(member["user_id"]),
+        str(member["user_id"]) + ("" if _has_account(member) else " (no account)"),
         "everywhere" if member["tenant_id"] == EVERYWHERE else str(member["tenant_id"]),
         str(member["role"]),
         str(member.get("by") or ""),

@@ -10,6 +10,7 @@ from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, comm
 from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
+from tgpu.client.errors import TgpuError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ _COLUMNS = (
 )
 _STYLES = {"open": "green", "coming": "yellow", "over": "dim", "cancelled": "dim"}
 _PAST = frozenset({"over", "cancelled"})
+_FLAGS = {
+    "from": "--from",
+    "until": "--until",
+    "where": "--where",
+    "tenant_id": "--for-tenant",
+    "name": "--name",
+}
 
 
 def parser() -> Parser:
@@ -65,8 +73,8 @@ def parser() -> Parser:
     create.add_argument("--name", default="", help="what it is for")
     add_output(create, quiet="print only the id")
     cancel = add_action(actions, "cancel", "give the nodes back")
-    cancel.add_argument("window_id", metavar="ID")
-    add_output(cancel, quiet="print only the id")
+    cancel.add_argument("window_ids", nargs="+", metavar="ID")
+    add_output(cancel, quiet="print only ids")
     return made
 
 
@@ -104,19 +112,22 @@ def _row(window: dict[str, Any]) -> list[Any]:
 
 
 def _create(client: Client, args: Namespace) -> Answer:
+    from tgpu.cli.refusals import in_flags  # noqa: PLC0415  a list does without
+
     if not args.nodes and not args.where:
         raise UsageError("which nodes? name them, or say --where RULE")
     if (args.until is None) == (args.lasts is None):
         raise UsageError("until when? say --until WHEN, or --for DURATION; one of the two")
     begins, ends = _span(args)
-    made = client.create_window(
-        nodes=args.nodes,
-        where=args.where,
-        **({} if begins is None else {"from": begins}),
-        until=ends,
-        tenant_id=args.for_tenant,
-        name=args.name,
-    )
+    with in_flags(_FLAGS | ({"until": "--for"} if args.until is None else {})):
+        made = client.create_window(
+            nodes=args.nodes,
+            where=args.where,
+            **({} if begins is None else {"from": begins}),
+            until=ends,
+            tenant_id=args.for_tenant,
+            name=args.name,
+        )
     whom = "for maintenance" if made["tenant_id"] is None else f"for {made['tenant_id']}"
     span = f"{words.zoned_time(made['from'])} to {words.zoned_time(made['until'])}"
     said = f"Window {made['window_id']} keeps the nodes {whom} from {span}"
@@ -142,6 +153,15 @@ def _span(args: Namespace) -> tuple[str | None, str]:
 
 
 def _cancel(client: Client, args: Namespace) -> Answer:
-    client.cancel_window(args.window_id)
-    said = f"Window {args.window_id} is cancelled"
-    return Answer({"window_id": args.window_id}, lambda _: [said], [args.window_id])
+    """One after the other; of those before one that is refused, it is said that they are cancelled."""
+    done: list[str] = []
+    for window_id in dict.fromkeys(args.window_ids):
+        try:
+            client.cancel_window(window_id)
+        except TgpuError as error:
+            before = f"cancelled: {', '.join(done)}; but " if done else ""
+            raise TgpuError(error.status, error.title, f"{before}{error.detail}", error.problem) from None
+        done.append(window_id)
+    made = [{"window_id": window_id} for window_id in done]
+    said = [f"Window {window_id} is cancelled" for window_id in done]
+    return Answer(made[0] if len(made) == 1 else made, lambda _: said, done)

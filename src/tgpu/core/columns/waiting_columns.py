@@ -10,7 +10,7 @@ import numpy as np
 from tgpu.core.columns.growing import with_room
 from tgpu.core.columns.queue import Key, Queue
 from tgpu.core.columns.verdict import RANKS
-from tgpu.core.kernel.shapes import NEVER, Waiting
+from tgpu.core.kernel.shapes import NEVER, Small, Waiting
 from tgpu.core.plan import Fault
 from tgpu.core.policy import OutsideOrder, Policy
 from tgpu.domain.ids import TaskId
@@ -72,6 +72,8 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.held = np.zeros(0, dtype=np.bool_)
         self.gpu_ms = np.zeros(0, dtype=np.int64)
         """Of who stands for a gang: what all of it takes."""
+        self.priority = np.zeros(0, dtype=np.int64)
+        self.submitted_ms = np.zeros(0, dtype=np.int64)
         self.job = np.zeros(0, dtype=np.int64)
         self.task_index = np.zeros(0, dtype=np.int32)
         self.in_gang = np.zeros(0, dtype=np.bool_)
@@ -103,6 +105,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.held[slot] = task.held
         self.gpu_ms[slot] = self._policy.gpu_ms(task)
         self.any_held = self.any_held or task.held
+        self.priority[slot], self.submitted_ms[slot] = task.priority, task.submitted_ms
         self.job[slot], self.task_index[slot] = task.task_id
         self.in_gang[slot] = task.gang is not None
         self._names[slot] = None
@@ -224,10 +227,17 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.aged_ms = now_ms
         self._outside_keys.clear()
         for name, queue in self.queues.items():
-            if name.order in self._policy.outside_orders or (
-                name.order != "fifo" and len(queue.priorities) > 1
-            ):
+            if name.order in self._policy.outside_orders:
                 queue.sort_again()
+            elif name.order != "fifo" and len(queue.priorities) > 1:
+                queue.slots[:] = self._sorted_by_priority(queue.slots)
+
+    def _sorted_by_priority(self, slots: Small) -> Small:
+        """By the keys of `_by_priority`, of all of them at once: 100,000 may be in these queues."""
+        submitted_ms = self.submitted_ms[slots]
+        steps = (self.aged_ms - submitted_ms) // 1000 // self._policy.aging_step_s
+        aged = self.priority[slots] + np.clip(steps, 0, self._policy.aging_most)
+        return slots[np.lexsort((self.task_index[slots], self.job[slots], submitted_ms, -aged))]
 
     def arrays(self) -> Waiting:
         count = len(self.tasks)
@@ -253,4 +263,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         return slot
 
 
-_COLUMNS = ("kind", "limit_ms", "tenant", "apart", "held", "gpu_ms", "job", "task_index", "in_gang")
+_COLUMNS = (
+    "kind", "limit_ms", "tenant", "apart", "held", "gpu_ms", "priority", "submitted_ms", "job", "task_index",
+    "in_gang",
+)  # fmt: skip

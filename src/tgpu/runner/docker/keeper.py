@@ -27,8 +27,8 @@ class Keeper:
         self._present = asyncio.Event()
         self._away_since: float | None = 0.0
         self._look = asyncio.Event()
-        self.outages: list[float] = []
-        """When it was found to be away, on the loop's clock."""
+        self._lost_at: float | None = None
+        """When it was last found to be away, on the loop's clock."""
         self.on_back: Callable[[], None] = lambda: None
 
     @property
@@ -42,6 +42,9 @@ class Keeper:
     @property
     def is_present(self) -> bool:
         return self._present.is_set()
+
+    def was_lost_within(self, seconds: float) -> bool:
+        return self._lost_at is not None and asyncio.get_running_loop().time() - self._lost_at <= seconds
 
     async def engine(self, within_s: float | None = None) -> tuple[Engine, About]:
         """As soon as there is one; raises NoEngineError after that time."""
@@ -61,7 +64,7 @@ class Keeper:
         if self._present.is_set():
             self._present.clear()
             self._away_since = asyncio.get_running_loop().time()
-            self.outages.append(self._away_since)
+            self._lost_at = self._away_since
             logger("runner").warning("the container engine does not answer")
         self._look.set()
 

@@ -20,6 +20,7 @@ from tgpu.runner.docker.following import Follower
 from tgpu.runner.docker.keeper import Keeper, NoEngineError
 from tgpu.runner.docker.ledger import Ledger
 from tgpu.runner.docker.making import Maker
+from tgpu.runner.docker.patience import Patience, refused_words
 from tgpu.runner.docker.preparing import Prepared, Terms
 from tgpu.runner.docker.pulling import Puller
 from tgpu.runner.docker.states import State, exit_of
@@ -105,8 +106,7 @@ class Life:
             ending = asyncio.get_running_loop().create_task(self._see_to_its_end(self._terms))
             await self._watch(self._terms)
         except Refusal as refusal:
-            detail = str(refusal)
-            await self._over(Exit(Cause.COULD_NOT_START, detail=detail, ended_ms=self._shared.now_ms()))
+            await self._never_began(Cause.COULD_NOT_START, str(refusal))
         except NotThereError:
             await self._over(self._gone())
         finally:
@@ -143,8 +143,8 @@ class Life:
 
     async def give_up(self) -> None:
         """Of one that never had a container: something is wrong with this agent, and its log says what."""
-        detail = "the agent of its node failed to start it; its log says why"
-        await self._over(Exit(Cause.COULD_NOT_START, detail=detail, ended_ms=self._shared.now_ms()))
+        why = "the agent of its node failed to start it; its log says why"
+        await self._never_began(Cause.COULD_NOT_START, why)
 
     # From the order to the start
 
@@ -161,19 +161,23 @@ class Life:
             return False
 
     async def _begin(self, spec: LaunchSpec) -> bool:
+        patience = Patience(self._shared.keeper)
         while True:
             try:
                 engine, about = await self._shared.keeper.engine(None if self._claimed else AWAY_S)
             except NoEngineError:
-                end = Exit(Cause.NODE_LOST, detail=NOT_ANSWERED, ended_ms=self._shared.now_ms())
-                await self._over(end)
+                await self._never_began(Cause.NODE_LOST, NOT_ANSWERED)
                 return False
             try:
                 return await self._try(engine, about, spec)
             except EngineAwayError:
+                patience.begins_anew()
                 self._shared.keeper.lost()
             except EngineRefusedError as error:
-                raise Refusal(f"the container engine refused: {error.said}") from error
+                if self._stop is not None or not await patience.lasts(error):
+                    await self._unmake(engine)
+                    await self._never_began(patience.cause(error), refused_words(error))
+                    return False
 
     async def _try(self, engine: Engine, about: About, spec: LaunchSpec) -> bool:
         """Whether the image is here, the engine says when it is to make the container: mostly it is."""
@@ -220,10 +224,22 @@ class Life:
             self._shared.ledger.started(self.attempt, at_ms, self._shared.boot)
         self._shared.tell(AttemptStarted(self.attempt, at_ms))
 
+    async def _unmake(self, engine: Engine) -> None:
+        """What never ran leaves nothing to look at."""
+        if self._claimed:
+            with contextlib.suppress(EngineAwayError, EngineRefusedError):  # then it goes with the old ones
+                await engine.remove(self.name, force=True)
+
     async def _stopped_before(self) -> None:
         assert self._stop is not None
-        detail = self._stop[1] or "stopped before it started"
-        await self._over(Exit(self._stop[0], detail=detail, ended_ms=self._shared.now_ms()))
+        await self._never_began(*self._stop)
+
+    async def _never_began(self, cause: Cause, detail: str) -> None:
+        if self._stop is not None:
+            cause, detail = self._stop[0], self._stop[1] or "stopped before it started"
+        if self._spec is not None and cause in checkpoint_folder.FINAL:
+            await asyncio.to_thread(checkpoint_folder.remove_if_empty, self._spec.checkpoint_dir)
+        await self._over(Exit(cause, detail=detail, ended_ms=self._shared.now_ms()))
 
     def _note(self, words: str) -> None:
         if not self.is_over:
@@ -358,7 +374,7 @@ class Life:
             else:
                 struck = await who_struck(engine, self._shared.keeper, self.name, state, outage=self._outage)
         saved_ms = await asyncio.to_thread(checkpoint_folder.saved_ms, terms.checkpoint_dir)
-        if self._stop is None and saved_ms is None:
+        if saved_ms is None and (self._stop is None or self._stop[0] in checkpoint_folder.FINAL):
             await asyncio.to_thread(checkpoint_folder.remove_if_empty, terms.checkpoint_dir)
         ended = exit_of(state, self._stop, terms.memory_limit_mib, struck)
         await self._over(replace(ended, checkpoint_ms=saved_ms))

@@ -4,9 +4,11 @@ import asyncio
 
 from tgpu.domain.lifecycle import Cause
 from tgpu.observe.logs import logger
+from tgpu.runner import checkpoint_folder
 from tgpu.runner.docker.engine import EngineAwayError, EngineRefusedError
 from tgpu.runner.docker.keeper import NoEngineError
 from tgpu.runner.docker.life import AWAY_S, NOT_ANSWERED, Shared
+from tgpu.runner.docker.patience import Patience, refused_words
 from tgpu.runner.port import AttemptNoted, CouldNotPrepareError, LaunchSpec
 from tgpu.runner.task import Refusal
 
@@ -28,9 +30,8 @@ class Readying:
                 raise  # not this attempt is to be dropped, but the agent ends
             raise CouldNotPrepareError("it is not to start any more") from None
         except Refusal as refusal:
+            await asyncio.to_thread(checkpoint_folder.remove_if_empty, spec.checkpoint_dir)
             raise CouldNotPrepareError(str(refusal)) from refusal
-        except EngineRefusedError as error:
-            raise CouldNotPrepareError(f"the container engine refused: {error.said}") from error
         except NoEngineError as error:
             raise CouldNotPrepareError(NOT_ANSWERED, Cause.NODE_LOST) from error
         except CouldNotPrepareError:
@@ -69,12 +70,20 @@ class Readying:
             if spec.attempt in self._at_work:
                 shared.tell(AttemptNoted(spec.attempt, words))
 
+        patience = Patience(shared.keeper)
         while True:
             engine, about = await shared.keeper.engine(AWAY_S)
             try:
                 await shared.puller.provide(engine, spec.container, note)
                 await shared.maker.try_out(engine, about, spec)
             except EngineAwayError:
+                patience.begins_anew()
                 shared.keeper.lost()
+            except EngineRefusedError as error:
+                if not await patience.lasts(error):
+                    cause = patience.cause(error)
+                    if cause is Cause.NODE_LOST:
+                        raise CouldNotPrepareError(refused_words(error), cause) from error
+                    raise Refusal(refused_words(error)) from error
             else:
                 return

@@ -272,8 +272,12 @@ class DockerRunner:
         before = asyncio.get_running_loop().time() - self._keep_s
         for attempt, since in list(self._shared.removable.items()):
             if since <= before:
-                await engine.remove(name_of(self._shared.cluster_id, attempt), force=True)
-                del self._shared.removable[attempt]
+                try:
+                    await engine.remove(name_of(self._shared.cluster_id, attempt), force=True)
+                except EngineRefusedError as error:  # that one later, the others now
+                    logger("runner").warning("container not removed", attempt=attempt, error=error.said)
+                else:
+                    del self._shared.removable[attempt]
 
     def _go(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)

@@ -3,14 +3,21 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Coroutine
 
 from aiodocker.execs import Exec
 from aiodocker.stream import Stream
 
+from tgpu.runner.companion import CANNOT_EXECUTE, NO_SUCH_COMMAND
 from tgpu.runner.docker.engine import Engine, EngineAwayError, EngineRefusedError, plainly
 from tgpu.runner.shell_port import CHUNK, Output, Over, ShellOrder
+from tgpu.runner.task import not_found
+
+_NOT_STARTED = b"OCI runtime exec failed"
+_WORDS = re.compile(r'exec: "(?P<name>.*)": (?:stat \S+: )?(?P<reason>[^:"]+)(?:: unknown)?\s*$')
+_NO_SUCH = ("executable file not found", "no such file")
 
 
 async def open_shell(engine: Engine, name: str, order: ShellOrder) -> "ContainerShell":
@@ -41,6 +48,8 @@ class ContainerShell:
             message = await self._stream.read_out()
             if message is None:
                 return await self._over()
+            if message.data.startswith(_NOT_STARTED) and (refused := await self._refused(message.data)):
+                return refused
             self._number, self._rest = message.stream, message.data
         data, self._rest = self._rest[:CHUNK], self._rest[CHUNK:]
         return Output(self._number, data)
@@ -82,6 +91,14 @@ class ContainerShell:
                 os.kill(int(about["Pid"]), signal.SIGHUP)
         await self._stream.close()
 
+    async def _refused(self, said: bytes) -> Over | None:
+        """If these words are the engine's, and not those of a program that runs."""
+        async with plainly():
+            about = await self._program.inspect()
+        if about.get("Running") or about.get("Pid"):
+            return None
+        return why_not_started(said.decode(errors="replace"))
+
     async def _over(self) -> Over:
         try:
             async with plainly():
@@ -95,6 +112,17 @@ class ContainerShell:
         task = asyncio.get_running_loop().create_task(_if_possible(work))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+
+
+def why_not_started(said: str) -> Over:
+    """As it is told of a program that is no container's: there is none of that name, or it cannot be run."""
+    found = _WORDS.search(said)
+    if found is None:
+        return Over(CANNOT_EXECUTE, said.strip())
+    name, reason = found["name"], found["reason"]
+    if any(sign in reason for sign in _NO_SUCH):
+        return Over(NO_SUCH_COMMAND, f"{name}: {not_found([name])}")
+    return Over(CANNOT_EXECUTE, f"{name}: {reason[:1].upper()}{reason[1:]}")
 
 
 async def _if_possible(work: Coroutine[None, None, None]) -> None:

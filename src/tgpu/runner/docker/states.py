@@ -28,7 +28,8 @@ class State:
     is_running: bool
     was_started: bool
     exit_code: int
-    out_of_memory: bool
+    lacked_memory: bool
+    """Some process in it was killed for that, at some time; not necessarily its first one, nor at its end."""
     started_ms: int | None
     ended_ms: int
 
@@ -40,7 +41,7 @@ class State:
             is_running=bool(said.get("Running")),
             was_started=started_ms > 0,
             exit_code=int(said.get("ExitCode", 0)),
-            out_of_memory=bool(said.get("OOMKilled")),
+            lacked_memory=bool(said.get("OOMKilled")),
             started_ms=started_ms or None,
             # Of one that is over at once, engines note the start later than the end.
             ended_ms=max(started_ms, _time_ms(said.get("FinishedAt"))),
@@ -56,6 +57,11 @@ class State:
     def looks_struck_down(self) -> bool:
         """As it looks when its engine or its machine ended it, or somebody's signal did."""
         return self.signal in (signal.SIGKILL, signal.SIGTERM) or self.exit_code == _CRASHED
+
+    @property
+    def looks_out_of_memory(self) -> bool:
+        """As it looks when the kernel ended its first process for that."""
+        return self.lacked_memory and self.signal == signal.SIGKILL
 
     @property
     def was_lost_by_engine(self) -> bool:
@@ -76,15 +82,18 @@ def exit_of(
         ended_ms=state.ended_ms,
         memory_limit_mib=memory_limit_mib or None,
     )
-    if state.out_of_memory and state.exit_code != 0:
-        detail = f"it used more than its {memory_limit_mib} MiB" if memory_limit_mib else ""
-        return replace(ended, cause=Cause.OUT_OF_MEMORY, detail=detail)
     if stop is not None:
         return replace(ended, cause=stop[0], detail=stop[1])
     if infrastructure is not None and state.looks_struck_down:
         cause, detail = infrastructure.cause, infrastructure.detail
         return replace(ended, cause=cause, detail=detail, exit_code=None, signal=None)
-    return ended
+    if not state.lacked_memory:
+        return ended
+    if state.looks_out_of_memory:
+        detail = f"it used more than its {memory_limit_mib} MiB" if memory_limit_mib else ""
+        return replace(ended, cause=Cause.OUT_OF_MEMORY, detail=detail)
+    limit = f": its limit is {memory_limit_mib} MiB" if memory_limit_mib else ""
+    return replace(ended, detail=f"out of memory, a process in its container was killed{limit}")
 
 
 def fell_with_its_engine(

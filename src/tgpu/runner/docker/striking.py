@@ -14,9 +14,10 @@ LOOKS_WHILE_STRUCK = 5
 
 
 async def who_struck(engine: Engine, keeper: Keeper, name: str, state: State, *, outage: bool) -> Exit | None:
-    """What ended it from outside, if the engine did. `outage`: it was away while the container ran."""
+    """What ended it from outside, if the engine did. `outage`: it was away while the container ran; of one
+    that may have run out of memory, that alone says nothing."""
     stopped = Exit(Cause.NODE_LOST, detail=ENGINE_STOPPED)
-    if outage or state.was_lost_by_engine:
+    if state.was_lost_by_engine or (outage and not state.looks_out_of_memory):
         return stopped
     for _ in range(LOOKS_WHILE_STRUCK):
         await asyncio.sleep(STRUCK_DOWN_S / LOOKS_WHILE_STRUCK)

@@ -20,7 +20,7 @@ ANNOUNCE = Query(
 )
 SEEN = Query(
     "The servers that were seen not long ago.",
-    select(*(servers.c[name] for name in _SAID))
+    select(*(servers.c[name] for name in _SAID), NowMs() - servers.c.seen_ms)
     .where(servers.c.seen_ms >= NowMs() - value("within_ms", servers.c.seen_ms.type))
     .order_by(servers.c.server_id),
 )

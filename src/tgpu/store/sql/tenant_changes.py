@@ -13,6 +13,7 @@ from sqlalchemy import delete, func, select, update
 from tgpu.domain.quota import BASIC
 from tgpu.domain.tenant import Tenant, is_within, lineage, parent_of
 from tgpu.store import audit_words, tenancy
+from tgpu.store.access_port import NameKeptError
 from tgpu.store.audit_words import Deed
 from tgpu.store.port import TenantExistsError, UnknownTenantError
 from tgpu.store.sql import audit, kept_names, members, renames, subtree, tenants, tokens
@@ -68,11 +69,16 @@ def create(session: Session, asked: Tenant, deed: Deed, *, take_over: bool) -> T
         raise UnknownTenantError(parent_id)
     if tenants.one(session, asked.tenant_id) is not None:
         raise TenantExistsError(f"there is a tenant {asked.tenant_id!r} already")
-    if not take_over:
+    took_over = False
+    try:
         kept_names.check_unused(session, asked.tenant_id)
+    except NameKeptError:
+        if not take_over:
+            raise
+        took_over = True
     made = tenancy.created(asked, deed.at_ms)
     tenants.add(session, made)
-    audit.write(session, deed, audit_words.tenant_created(made))
+    audit.write(session, deed, audit_words.tenant_created(made, took_over=took_over))
     tenants.mark_changed(session, made.tenant_id)
     return made
 
