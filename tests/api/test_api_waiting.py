@@ -1,5 +1,6 @@
 """Jobs that wait for others or for a moment, that are held, and that are changed while they wait."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 
 from tests.api.conftest import OTHER, ServerUnderTest
 from tests.api.stories import assign, end, start, submit
+from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.needs import Need, NeedKind
 
@@ -248,3 +250,18 @@ def test_a_change_beyond_the_quota_is_refused_with_the_numbers(client: httpx.Cli
     assert answer.status_code == 409, answer.text
     assert "quota" in answer.json()["type"]
     assert client.get("/jobs/1").json()["gpu_request"] == 1
+
+
+def test_a_gang_is_not_changed_to_one_that_can_never_run(
+    server: ServerUnderTest, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
+        ((request, tasks),) = members
+        return f"{gang.size} of its tasks are too many" if request.gpu_milli * tasks > 4000 else None
+
+    monkeypatch.setattr(server.live, "gang_never_fits", never)
+    ask(client, tasks=2, gpu_request=1)
+    answer = client.patch("/jobs/1", json={"gpu_request": 3})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"] == "it could never run here then: 2 of its tasks are too many"
+    assert client.patch("/jobs/1", json={"gpu_request": 2}).json()["gpu_request"] == 2

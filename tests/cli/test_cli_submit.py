@@ -399,7 +399,7 @@ def test_the_examples_are_valid(server: FakeTgpu, tgpu: Tgpu) -> None:
 def test_an_image_may_say_what_runs(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("submit", "--image", "bb:1").stdout == "Submitted job 1\n"
     assert server.submitted()[0]["image"] == "bb:1"
-    assert "command" not in server.submitted()[0]
+    assert server.submitted()[0]["command"] == []
 
 
 def test_a_size_that_is_none_is_shown_as_it_was_typed(tgpu: Tgpu) -> None:

@@ -208,6 +208,7 @@ def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> di
     whole = {**job, **flags}
     if not whole.get("command") and not whole.get("image"):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
+    whole.setdefault("command", [])  # then the image says what runs
     # An image has an environment of its own, in which paths of this machine would be wrong.
     exports = args.export_env if args.export_env is not None else not whole.get("image")
     env = exported(os.environ) if exports else {}

@@ -14,10 +14,6 @@ import ctypes
 import os
 import select
 
-TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
-if TYPE_CHECKING:
-    from tgpu.runner.place import Order
-
 FOLDER = "tmp"
 SHARED = ("/tmp", "/dev/shm")  # noqa: S108  these are what it is about
 LIKE_TMP = 0o1777
@@ -27,9 +23,8 @@ _OWN_VIEW = "/proc/self/ns/mnt"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def is_for(order: "Order") -> bool:
+def is_for(*named: str) -> bool:
     """Not for who stands in the machine's own, or wants its output there."""
-    named = (order.cwd, *(order.files or ())[:2])
     return not any(where == path or where.startswith(f"{path}/") for path in SHARED for where in named)
 
 

@@ -61,7 +61,8 @@ class Supervisor:
         self, place: Place, desk: Desk, order: Order, enclosure: Enclosure, tmp: PrivateTmp | None
     ) -> None:
         self.enclosure = enclosure
-        self.tmp = tmp if tmp is not None and private_tmp.is_for(order) else None
+        named = (order.cwd, *(order.files or ())[:2])
+        self.tmp = tmp if tmp is not None and private_tmp.is_for(*named) else None
         self.place = place
         self.desk = desk
         self.order = order

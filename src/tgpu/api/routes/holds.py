@@ -83,8 +83,12 @@ async def edit(call: Call) -> Response[Any]:
 
 async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) -> None:
     requests = [within_limits(group.request, named_limits) for group in spec.groups]
+    live = call.services.live
     try:
-        verdicts = await call.services.live.never_fits(requests)
+        verdicts = [*await live.never_fits(requests)]
+        if spec.gang is not None:
+            members = [(each, group.tasks) for each, group in zip(requests, spec.groups, strict=True)]
+            verdicts.append(await live.gang_never_fits(spec.gang, members))
     except NoLeaderError:
         return
     for why_not in verdicts:
