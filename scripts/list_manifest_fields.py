@@ -25,6 +25,7 @@ PLACES = {
     "Container": "`spec.template.spec.containers[0]`",
     "EnvVar": "`spec.template.spec.containers[0].env[]`",
     "EnvVarSource": "`spec.template.spec.containers[0].env[].valueFrom`",
+    "ObjectFieldSelector": "`spec.template.spec.containers[0].env[].valueFrom.fieldRef`",
     "SecretKeySelector": "`spec.template.spec.containers[0].env[].valueFrom.secretKeyRef`",
     "ResourceRequirements": "`spec.template.spec.containers[0].resources`",
     "SecurityContext": "`spec.template.spec.containers[0].securityContext`",

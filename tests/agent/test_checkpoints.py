@@ -4,7 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,34 @@ def test_only_what_nobody_has_touched_for_long_is_removed(tmp_path: Path) -> Non
     left = {path.name for path in (tmp_path / "c1").iterdir()}
     assert left == {kept.name, runs.name, deep.name, "notes", "5.0"}
     assert runs.stat().st_mtime != old, "other nodes that share it see that it is in use"
+
+
+@pytest.fixture
+def quick() -> Iterator[Path]:
+    """In memory: very many folders take a disk its time."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def test_one_that_is_nested_without_end_harms_no_agent_and_goes(quick: Path) -> None:
+    folder = save(quick, "1.0", NOW_S - 9 * DAY_S)
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1100):  # deeper than a path and a stack of calls reach
+        os.mkdir("deep", dir_fd=here)
+        below = os.open("deep", os.O_RDONLY, dir_fd=here)
+        os.utime(here, (1, 1))
+        os.close(here)
+        here = below
+    os.utime(here, (1, 1))
+    os.close(here)
+
+    async def story() -> int:
+        there = node(quick)
+        await there.look([])
+        return await there.sweep()
+
+    assert asyncio.run(story()) == 1
+    assert not folder.exists()
 
 
 def test_what_a_removed_folder_links_to_stays(tmp_path: Path) -> None:

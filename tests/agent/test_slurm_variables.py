@@ -1,7 +1,9 @@
 """What a task finds in its environment if its job came in Slurm's words."""
 
+import os
+
 from tests.agent.test_environment import launch
-from tgpu.agent.slurm_variables import slurm_variables
+from tgpu.agent.slurm_variables import own_host, slurm_variables
 from tgpu.domain.dialect import Dialect, DialectName
 
 
@@ -82,6 +84,7 @@ def test_an_index_of_an_array() -> None:
     own = {"TGPU_ARRAY_INDEX": "6", "TGPU_ARRAY_COUNT": "5", "TGPU_ARRAY_MIN": "2", "TGPU_ARRAY_MAX": "10",
            "TGPU_ARRAY_STEP": "2"}  # fmt: skip
     found = slurm_variables(launch(dialect=slurm()), own, "n1")
+    assert found["SLURM_JOB_ID"] == found["SLURM_JOBID"] == "1000042006"
     assert {name: value for name, value in found.items() if "ARRAY" in name} == {
         "SLURM_ARRAY_JOB_ID": "42",
         "SLURM_ARRAY_TASK_ID": "6",
@@ -90,6 +93,12 @@ def test_an_index_of_an_array() -> None:
         "SLURM_ARRAY_TASK_MAX": "10",
         "SLURM_ARRAY_TASK_STEP": "2",
     }
+
+
+def test_a_node_is_reached_by_its_machine_s_name() -> None:
+    host = os.uname().nodename
+    assert own_host("any-name") == host
+    assert own_host(host.split(".", maxsplit=1)[0]) == host.split(".", maxsplit=1)[0]
 
 
 def test_annotations_that_cannot_be_numbers_do_no_harm() -> None:

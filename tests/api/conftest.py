@@ -126,6 +126,13 @@ class FakeLive:
         self._check()
         return [self._never(request) for request in requests]
 
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        self._check()
+        never = self._never(request)
+        return (
+            None if never is None else f"{never}; {tenant_id} would need {tasks * request.gpu_milli // 1000}"
+        )
+
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         self._check()
         tasks = sum(count for _, count in members)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.api.people import House, house
-from tests.api.stories import submit
+from tests.api.stories import assign, submit
 from tgpu.domain.access import Role
 
 
@@ -51,7 +51,14 @@ def test_every_change_by_the_api_is_in_the_log(place: House, root: httpx.Client)
         ("DELETE", "/windows/1", None, "window.cancel", "1"),
         ("POST", "/join-tokens", {}, "join-token.create", "1"),
         ("DELETE", "/join-tokens/1", None, "join-token.revoke", "1"),
+        ("POST", "/jobs/1/hold", None, "job.hold", "job/1"),
+        ("POST", "/jobs/1/release", None, "job.release", "job/1"),
+        ("PATCH", "/jobs/1", {"priority": 3}, "job.edit", "job/1"),
+        ("POST", "/jobs/1/suspend", None, "job.suspend", "job/1"),
+        ("POST", "/jobs/1/resume", None, "job.resume", "job/1"),
+        ("POST", "/jobs/1/rerun", None, "job.submit", "ann"),
         ("DELETE", "/jobs/1", None, "job.cancel", "job/1"),
+        ("POST", "/jobs/2/cancel", {"indices": "0"}, "job.cancel", "job/2"),
         ("POST", "/jobs", {"command": "x", "user_id": "ann"}, "job.submit", "ann"),
     ]
     for method, path, body, action, target in steps:
@@ -73,6 +80,29 @@ def test_jobs_that_are_cancelled_together_are_one_line_for_each_of_their_users(
         ("job/2", {"user": "olga", "job_ids": [2]}),
         ("jobs/1-3", {"user": "ann", "job_ids": [1, 3]}),
     ]
+
+
+def test_which_tasks_of_another_s_job_were_stopped_and_started_anew_is_told(
+    place: House, root: httpx.Client
+) -> None:
+    submit(place.server, "ann")
+    assign(place.server, 1)
+    assert root.post("/jobs/1/retry", json={"indices": "0"}).status_code == 202
+    assert root.post("/jobs/1/cancel", json={"indices": "0", "now": True}).status_code == 202
+    said = [(entry["action"], entry["after"]) for entry in entries(root, "?action=job")]
+    assert said == [
+        ("job.cancel", {"user": "ann", "indices": "0", "now": True}),
+        ("job.retry", {"user": "ann", "job_id": None, "restarted": [0]}),
+    ]
+
+
+def test_a_job_that_is_changed_by_another_is_told_as_it_was_and_is(place: House, root: httpx.Client) -> None:
+    submit(place.server, "ann")
+    change = {"priority": 3, "gpu_request": 1, "begin_at": "2030-05-01T00:00:00Z"}
+    assert root.patch("/jobs/1", json=change).status_code == 200
+    entry = entries(root, "?action=job.edit")[0]
+    assert entry["before"] == {"user": "ann", "priority": 0, "gpu_request": 0, "begin_at": None}
+    assert entry["after"] == {"user": "ann", **change, "begin_at": "2030-05-01T00:00:00.000Z"}
 
 
 def test_that_a_job_was_given_no_grace_is_told(place: House, root: httpx.Client) -> None:
@@ -99,6 +129,8 @@ def test_the_log_is_filtered_and_paged(place: House, root: httpx.Client) -> None
     assert {entry["target"] for entry in entries(root, "?target=lab")} == {"lab", "lab/a"}
     assert [entry["target"] for entry in entries(root, "?action=tenant.update&target=lab")] == ["lab/a"]
     assert entries(root, "?user=eve") == []
+    backwards = root.get("/audit?since=1h&until=2h")
+    assert (backwards.status_code, backwards.json()["detail"]) == (400, "since must be before until")
     assert entries(root, "?until=2020-01-01T00:00:00Z") == [
         entry for entry in entries(root) if entry["at"] < "2020"
     ]

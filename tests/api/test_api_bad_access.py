@@ -49,7 +49,7 @@ def root(place: House) -> Iterator[httpx.Client]:
         ("quota", {"waiting_jobs_limit": MAX_INT}, "waiting_jobs_limit may be at most"),
         ("quota", {"gpu_hours_limit": 10**10}, "gpu_hours_limit may be at most"),
         ("quota", {"gpu_hours_limit": -1}, "gpu_hours_limit must not be negative"),
-        ("quota", {"gpu_hours_period": "year"}, "gpu_hours_period"),
+        ("quota", {"gpu_hours_period": "year"}, "gpu_hours_period must be one of day, week, month, ever"),
         ("quota", {"gpu_type_limits": {"a100": -1}}, "gpu_type_limits a100 must not be negative"),
         ("quota", {"gpu_type_limits": {"": 1}}, "gpu_type_limits must have names"),
         (

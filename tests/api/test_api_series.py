@@ -128,11 +128,18 @@ def test_what_failed_is_tried_again_as_a_new_job(client: httpx.Client, server: S
         await store.commit(epoch, Batch(2, ended=ends))
 
     server.run(fail())
+    failed = client.get(f"/jobs/{job_id}/tasks", params={"status": "failed"}).json()["tasks"]
+    assert [(task["task_id"], task["exit_code"]) for task in failed] == [
+        (f"{job_id}.1", 1),
+        (f"{job_id}.5", 1),
+    ]
     again = client.post(f"/jobs/{job_id}/retry", json={}).json()
     assert (again["indices"], again["restarted"]) == ("1,5", [])
     assert client.get(f"/jobs/{again['job_id']}").json()["array"] == "1,5"
     named = client.post(f"/jobs/{job_id}/retry", json={"indices": "7"}).json()
     assert (named["restarted"], named["job_id"]) == ([7], None)
+    one = client.post(f"/jobs/{job_id}/retry", json={"indices": "5-9:2"}).json()
+    assert (one["restarted"], one["indices"]) == ([], "5")  # 7 is told already, 9 waits
 
 
 def test_output_is_asked_for_by_index(client: httpx.Client) -> None:

@@ -21,7 +21,7 @@ JOB = {"command": "x", "time_limit_s": 100}
         ({"stop_signal": 1.5}, "stop_signal"),
         ({"stop_signal": True}, "stop_signal"),
         ({"warn_signal": "STOP"}, "warn_signal cannot be STOP"),
-        ({"warn_signal": "USR1", "time_limit_s": None}, "there is none: give it one (time_limit_s, --time)"),
+        ({"warn_signal": "USR1", "time_limit_s": None}, "there is none: give it one (time_limit_s)"),
         (
             {"warn_signal": "USR1", "warn_s": 100},
             "warn_signal can be sent 1 to 99 seconds before the time limit of 1m40s; got 100",

@@ -240,7 +240,10 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ),
         ({"command": "x", "priority": 1_000_001}, "priority must be from -1000000 to 1000000"),
         ({"command": "x", "priority": 10**30}, "priority"),
-        ({"command": "x", "priority_class": "urgent"}, "priority_class: invalid enum value 'urgent'"),
+        (
+            {"command": "x", "priority_class": "urgent"},
+            "priority_class must be one of real-time, high, default, low, best-effort; got 'urgent'",
+        ),
         ({"command": "x", "name": "a\nb"}, "name must be at most 200 printable characters"),
         ({"command": "x", "name": "a" * 201}, "name must be at most 200 printable characters"),
         ({"command": "x", "env": {"": "a"}}, "env: '' must be a name"),

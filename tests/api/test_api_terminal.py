@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import pytest
 from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
@@ -109,6 +110,19 @@ def test_only_what_runs_can_be_entered(server: ServerUnderTest, job: int) -> Non
     assert (error := refused(server, job)).status == 409
     assert "is over" in str(error)
     assert server.shells.orders == []
+
+
+def test_a_task_of_an_array_is_entered_by_its_index(server: ServerUnderTest, client: httpx.Client) -> None:
+    said = {"command": ["sleep", "9"], "cwd": "/tmp", "array": "5-8"}
+    array = int(client.post("/jobs", json=said).json()["job_id"])
+    assign(server, array)
+    start(server, array)
+    for task in (5, None):  # without an index, its first
+        with inside(server, array, task=task):
+            assert server.shells.orders[-1].attempt == f"{array}.0.1"
+    assert str(refused(server, array, task=0)) == f"job {array} has no task 0; it has 5-8"
+    assert f"task {array}.7 does not run now" in str(refused(server, array, task=7))
+    assert f"task {array}.5 has no attempt 2" in str(refused(server, array, task=5, attempt=2))
 
 
 def test_a_job_without_a_terminal_cannot_be_attached_to(server: ServerUnderTest, job: int) -> None:

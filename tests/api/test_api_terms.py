@@ -321,7 +321,8 @@ def test_more_gpu_hours_than_a_period_has_are_refused_with_a_time_that_fits(
 def test_a_job_is_judged_without_the_models_that_its_tenants_limit(place: House, root: httpx.Client) -> None:
     root.patch("/tenants/lab/quota?force=true", json={"gpu_type_limits": {"A100": 4}})
     ann = place.caller("ann")
-    assert "only by name" in refusal(ann, {"gpu_request": 1}, 422)["detail"]
+    told = refusal(ann, {"gpu_request": 1, "tasks": 3}, 422)["detail"]
+    assert "only by name; lab/ann would need 3" in told, "of her tenant, and of all that she asks for"
     assert ann.post("/jobs", json={**JOB, "gpu_request": 1, "gpu_type": "A100"}).status_code == 201
     assert root.post("/jobs", json={**JOB, "gpu_request": 1}).status_code == 201
 

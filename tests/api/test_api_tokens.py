@@ -10,8 +10,10 @@ import pytest
 
 from tests.api.conftest import OTHER, ServerUnderTest, serving
 from tests.api.people import House, house
+from tests.api.stories import assign, end, start
 from tests.postgres_server import postgres, postgres_url  # noqa: F401  fixtures are found by their names
 from tgpu.domain.access import Action, Role
+from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.postgres import PostgresStore
 
@@ -69,7 +71,7 @@ def test_a_token_s_caps_are_kept(place: House) -> None:
         assert caller.post("/jobs", json=JOB).status_code == 201
         spent = caller.post("/jobs", json=JOB)
         assert (spent.status_code, spent.json()["type"]) == (409, "urn:tgpu:problem:token-spent")
-        assert caller.get("/whoami").json()["token"]["jobs_left"] in (0, 1, 2)
+        assert caller.get("/whoami").json()["token"]["jobs_left"] == 0
         assert caller.post("/jobs", json={**JOB, "tenant_id": "default"}).status_code == 403
 
 
@@ -82,6 +84,47 @@ def test_a_token_s_gpu_hours_need_a_time_limit(place: House) -> None:
         assert caller.post("/jobs", json={**hour, "time_limit_s": 7201}).status_code == 409
         assert [caller.post("/jobs", json=hour).status_code for _ in range(3)] == [201, 201, 409]
         assert caller.post("/jobs", json=JOB).status_code == 201
+
+
+def test_a_token_with_a_cap_gets_no_more_by_changing_or_repeating_jobs(place: House) -> None:
+    whole = place.caller("ann")
+    mine = {**JOB, "tenant_id": "lab/vision", "gpu_request": 1, "time_limit_s": 60}
+    assert whole.post("/jobs", json=mine).status_code == 201
+    with place.server.tcp(made(whole, gpu_hours=2, tenant_id="lab/vision")["token"]) as caller:
+        longer = caller.patch("/jobs/1", json={"time_limit_s": 7200})
+        assert (longer.status_code, "only jobs that were submitted with it" in longer.text) == (409, True)
+        for more in ({"retries": 3}, {"completions": 2}, {"requeue_on_timeout": True}):
+            again = caller.post("/jobs", json={**mine, **more})
+            assert (again.status_code, "tried again by itself" in again.text) == (409, True), more
+        own = caller.post("/jobs", json=mine).json()["job_id"]
+        assert caller.patch(f"/jobs/{own}", json={"time_limit_s": 120}).status_code == 200
+        assign(place.server, own)
+        start(place.server, own)
+        for path, said in (("suspend", "suspends nothing"), ("retry", "starts nothing anew")):
+            refused = caller.post(f"/jobs/{own}/{path}", json={})
+            assert (refused.status_code, said in refused.text) == (403, True)
+        assert caller.post("/jobs", json={**mine, "gpu_request": 0, "retries": 3}).status_code == 201
+
+
+def test_a_retry_is_judged_by_what_holds_now(place: House) -> None:
+    ann = place.caller("ann")
+    job = {**JOB, "tenant_id": "lab/vision", "priority_class": "high"}
+    assert ann.post("/jobs", json=job).status_code == 201
+    assign(place.server, 1)
+    end(place.server, 1, Happening.FAILED, Cause.EXITED, exit_code=1)
+    low = place.caller("ann", highest_class=PriorityClass.LOW)
+    told = low.post("/jobs/1/retry", json={})
+    assert (told.status_code, "jobs of class low and below" in told.text) == (403, True)
+    with place.server.unix() as root:
+        assert root.patch("/tenants/lab", json={"classes": ["default"]}).status_code == 200
+        assert "tenant lab/vision may use default" in ann.post("/jobs/1/retry", json={}).text
+        assert root.patch("/tenants/lab", json={"classes": None}).status_code == 200
+        assert ann.post("/jobs/1/retry", json={}).json()["job_id"] == 2
+        assert root.delete("/tenants/lab/vision/members/ann").status_code == 204
+        assert ann.post("/jobs/1/retry", json={}).status_code == 403
+        assert root.post("/jobs/1/retry", json={}).json()["job_id"] == 3
+        entry = root.get("/audit?action=job.retry").json()["entries"][0]
+    assert (entry["target"], entry["after"]) == ("job/1", {"user": "ann", "job_id": 3})
 
 
 def test_a_token_s_highest_class_is_kept(place: House) -> None:
@@ -241,6 +284,9 @@ def test_what_was_made_with_a_token_ends_with_the_user_of_that(place: House) -> 
         assert caller.get("/jobs").status_code == 200
         place.gone("adam")
         told = caller.get("/jobs")
+    with place.server.unix() as root:
+        listed = root.get("/tokens").json()["tokens"]
+    assert {token["user_id"]: token["has_account"] for token in listed} == {"adam": False, "ann": False}
     assert (told.status_code, "made with one of adam, who has no account" in told.text) == (403, True)
 
 

@@ -159,6 +159,31 @@ def test_who_has_the_reservation_is_told_to_those_who_may_know_of_it(place: Hous
     assert f"job {BOBS}'s" in place.caller("ott").get(f"/jobs/{ANNS}/why").json()["summary"]
 
 
+def test_needs_tell_nobody_of_jobs_that_they_may_not_know_of(place: House) -> None:
+    ann, bob, ott = place.caller("ann"), place.caller("bob"), place.caller("ott")
+    job = {"command": "x", "cwd": "/", "tenant_id": "lab/ann"}
+    for hidden in (BOBS, 99):
+        refused = ann.post("/jobs", json={**job, "after": [f"afterany:{hidden}"]})
+        assert (refused.status_code, f"there is no job {hidden} to wait for" in refused.text) == (422, True)
+    place.person("bob", Role.USER, "lab/ann")
+    last = bob.post("/jobs", json={**job, "name": "last", "after": [f"{BOBS}", f"{CITED}"]}).json()["job_id"]
+    drawn = {who: who.get(f"/graph?ids={last}").json() for who in (ann, bob, ott)}
+    assert [[each["job_id"] for each in graph["jobs"]] for graph in drawn.values()] == [
+        [CITED, last],
+        [BOBS, CITED, last],
+        [BOBS, CITED, last],
+    ]
+    assert [each["on_job_id"] for each in drawn[ann]["needs"]] == [CITED]
+
+    async def why(job_id: int) -> Why:
+        needs = Reason("needs", f"needs job {BOBS} to complete first", {"job_ids": [BOBS]})
+        return Why(job_id, True, f"waits: {needs.text}", (needs,))
+
+    place.server.live.why = why  # type: ignore[method-assign]  # what a leader would say
+    assert ann.get(f"/jobs/{last}/why").json()["summary"] == "waits: needs other jobs to be over first"
+    assert f"job {BOBS}" in bob.get(f"/jobs/{last}/why").json()["summary"]
+
+
 def _holders(answer: httpx.Response) -> list[int]:
     return [holder["job_id"] for holder in answer.json()["devices"][0]["holders"]]
 

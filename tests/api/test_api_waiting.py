@@ -181,6 +181,12 @@ def test_others_jobs_are_left_alone(
     assert answer.status_code == 403
     assert f"job {mine} is held by root" in answer.json()["detail"]
     assert client.post(f"/jobs/{mine}/release").status_code == 200
+    assert client.post(f"/jobs/{mine}/suspend").status_code == 200
+    answer = other.post(f"/jobs/{mine}/resume")
+    assert (answer.status_code, f"job {mine} is suspended by root" in answer.text) == (403, True)
+    assert client.post(f"/jobs/{mine}/resume").status_code == 200
+    assert other.post(f"/jobs/{mine}/suspend").status_code == 200
+    assert other.post(f"/jobs/{mine}/resume").status_code == 200
 
 
 def test_a_job_that_waits_is_changed(client: httpx.Client) -> None:

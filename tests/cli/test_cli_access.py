@@ -105,6 +105,15 @@ def test_a_token_tells_which_one_made_it_and_whether_it_is_over(server: FakeTgpu
     assert "user, by token 9" in listed
 
 
+def test_a_token_whose_account_is_gone_is_marked(server: FakeTgpu, tgpu: Tgpu) -> None:
+    there = {"token_id": 4, "user_id": "ann", "role": "user", "has_account": True}
+    gone = there | {"token_id": 5, "user_id": "bob", "has_account": False}
+    server.fixed["/tokens"] = {"tokens": [there, gone, gone | {"token_id": 6, "revoked": True}]}
+    _, *listed, told = tgpu("token", "list").stdout.splitlines()
+    assert ["no account" in line for line in listed] == [False, True, False]
+    assert told.startswith("no account: refused until there is an account of that name again")
+
+
 def test_it_is_told_how_many_go_with_a_token(server: FakeTgpu, tgpu: Tgpu) -> None:
     parents = {4: None, 5: 4, 6: 5, 7: 4, 8: 7, 9: None}
     tokens = [{"token_id": each, "parent_token_id": parent} for each, parent in parents.items()]
@@ -156,6 +165,7 @@ def test_a_token_is_narrowed_by_flags(server: FakeTgpu, tgpu: Tgpu) -> None:
         ("submit --secret KEY=file:key -- true", "--secret KEY must name the whole path on the node"),
         ("submit --secret KEY= -- true", "--secret KEY must name a secret"),
         ("audit --since soon", "--since must be like 7d"),
+        ("audit --since 1h --until 2h", "--since must be before --until"),
         ("audit --limit x", "must be a whole number from 0"),
     ],
 )  # fmt: skip

@@ -217,6 +217,20 @@ def test_history_of_attempts_has_a_line_for_each(server: FakeTgpu, tgpu: Tgpu) -
     assert (first["id"], second["id"]) == ("7.0.1", "7.0.2")
 
 
+def test_of_an_array_each_attempt_is_told_by_its_index_and_for_itself(server: FakeTgpu, tgpu: Tgpu) -> None:
+    ran = {"status": "ended", "started_at": ENDED["started_at"], "ended_at": "2026-01-31T12:30:01.000Z"}
+    tries = [an_attempt(1, attempt_id=f"7.{at}.1", task_index=at, **ran) for at in (0, 2)]
+    several = {"array": "5-9:2", "tasks": 3, "task_counts": {"failed": 1, "completed": 2}}
+    server.jobs = {7: a_job(7, attempts=tries, **ENDED, **several)}
+    fields = ("--fields", "id,status,gpus,gpu-hours")
+    _, *lines, total = tgpu("history", "--attempts", *fields).stdout.splitlines()
+    assert [line.split() for line in lines] == [[f"7.{index}.1", "ended", "2", "1.00"] for index in (5, 9)]
+    assert total == "2 attempts, 2.00 GPU-hours"
+    _, line, total = tgpu("history", *fields).stdout.splitlines()
+    assert line.split() == ["7", "1/3", "failed", "3x2"]
+    assert total == "1 job, 0.00 GPU-hours beside those of several tasks, which `--attempts` has"
+
+
 def test_what_is_asked_of_attempts_is_asked_of_each_and_lines_are_counted(
     server: FakeTgpu, tgpu: Tgpu
 ) -> None:

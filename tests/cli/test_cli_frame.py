@@ -196,7 +196,7 @@ def test_completion_knows_the_values_of_flags(tgpu: Tgpu) -> None:
 
 def test_what_the_help_says_of_defaults_streams_and_services(tgpu: Tgpu) -> None:
     for command in ("show", "logs", "why"):
-        assert "default: last" in tgpu(command, "--help").stdout
+        assert "default: last" in " ".join(tgpu(command, "--help").stdout.split())
     for command in ("run", "submit"):
         assert "stdin is /dev/null" in tgpu(command, "--help").stdout
     up = tgpu("up", "--help").stdout

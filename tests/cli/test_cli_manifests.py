@@ -64,6 +64,12 @@ def test_flags_override_it(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("submit", "-f", "-", "--gpus", "2", "--name", "other", stdin=IN_IMAGE).returncode == 0
     (sent,) = server.submitted()
     assert (sent["name"], sent["gpu_request"]) == ("other", 2)
+    asks = ", env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}"
+    text = PROCESS.replace(', env: [{name: A, value: "1"}]}', asks)
+    for flags, left in ([], 1), (["--env", "POD=mine"], 0):
+        assert tgpu("submit", "-f", "-", *flags, stdin=text, POD="of the caller").returncode == 0
+        assert len(server.submitted()[-1]["annotations"]) == left
+    assert server.submitted()[-1]["env"]["POD"] == "mine"
 
 
 def test_an_image_alone_says_what_runs(server: FakeTgpu, tgpu: Tgpu) -> None:

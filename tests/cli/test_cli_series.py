@@ -56,6 +56,44 @@ def test_some_indices_are_cancelled(server: FakeTgpu, tgpu: Tgpu) -> None:
         {"indices": "3-5,9"},
     ]
     assert "Of job 42, 3-5,9 is being cancelled" in done.stdout
+    told = tgpu("cancel", "42.3-5")
+    assert (told.returncode, "one is 42.7, several are '42.[3-9,12]'" in told.stderr) == (2, True)
+
+
+def test_tasks_of_an_array_are_named_by_their_indices(server: FakeTgpu, tgpu: Tgpu) -> None:
+    tasks = [a_task(at, 100 + 10 * at) for at in range(50)]
+    events = [
+        {"at": "2026-01-01T00:00:00Z", "kind": "failed", "task_index": 3, "data": {}},
+        {
+            "at": "2026-01-01T00:00:00Z",
+            "kind": "cancel-requested",
+            "task_index": None,
+            "data": {"positions": "4-5"},
+        },
+    ]
+    counts = {"failed": 1, "pending": 49}
+    server.jobs = {
+        42: a_job(42)
+        | {"array": "100-590:10", "tasks": 50, "task_counts": counts, "task_list": tasks, "events": events}
+    }
+    shown = tgpu("show", "42").stdout
+    assert "of these   1 failed, 49 pending" in shown
+    assert "… and 10 more; `tgpu show 42.500` shows one of them" in shown
+    assert "  130  failed" in shown
+    assert "  -  cancel-requested  indices=140,150" in shown
+    server.fixed["/jobs/42/tasks"] = {"tasks": [tasks[3]], "next_cursor": None}
+    failed = tgpu("show", "42", "--status", "failed").stdout.splitlines()
+    assert [line.split()[0] for line in failed] == ["TASK", "130"]
+
+
+def a_task(position: int, index: int) -> dict[str, object]:
+    return {
+        "task_id": f"42.{index}",
+        "task_index": position,
+        "array_index": index,
+        "group": "main",
+        "status": "pending",
+    }
 
 
 def test_what_failed_is_tried_again(server: FakeTgpu, tgpu: Tgpu) -> None:

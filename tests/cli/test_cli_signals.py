@@ -73,9 +73,16 @@ def test_a_refusal_of_the_server_names_the_flag(server: FakeTgpu, tgpu: Tgpu) ->
 def test_show_tells_of_signals_and_of_the_last_save(server: FakeTgpu, tgpu: Tgpu) -> None:
     saved = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 185))
     server.jobs[7] = a_job(
-        7, stop_signal="USR2", warn_signal="USR1", warn_s=90, warn_main=True, last_saved_at=saved
+        7,
+        stop_signal="USR2",
+        warn_signal="USR1",
+        warn_s=90,
+        warn_main=True,
+        last_saved_at=saved,
+        requeue_on_timeout=True,
     )
     shown = tgpu("show", "7").stdout
     assert "stopped by SIGUSR2, warned by SIGUSR1 to its main process 1m30s before its end" in shown
+    assert "before its end, waits again at its time limit" in shown
     line = next(line for line in shown.splitlines() if "last saved" in line)
     assert line.split()[2:] in (["3m05s", "ago"], ["3m06s", "ago"], ["3m07s", "ago"], ["3m08s", "ago"])

@@ -191,10 +191,27 @@ def test_a_file_may_ask_for_nodes_of_a_kind(server: FakeTgpu, tgpu: Tgpu) -> Non
 
 
 def test_a_file_of_several_documents_is_several_jobs(server: FakeTgpu, tgpu: Tgpu) -> None:
-    text = "command: [a, 1]\ngpus: 0.25\n---\ncommand: b\n---\n"
+    text = "command: [a, 1, true, 3.10]\ngpus: 0.25\n---\ncommand: b\n---\n"
     assert tgpu("submit", "-f", "-", stdin=text).stdout == "Submitted 2 jobs: 1-2\n"
     jobs = server.submitted()[0]["jobs"]
-    assert [(job["command"], job.get("gpu_request")) for job in jobs] == [(["a", "1"], 0.25), ("b", None)]
+    assert [(job["command"], job.get("gpu_request")) for job in jobs] == [
+        (["a", "1", "true", "3.10"], 0.25),
+        ("b", None),
+    ]
+
+
+def test_several_files_are_one_submission_and_none_is_taken_for_a_script(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one.yaml", tmp_path / "other.yml"
+    one.write_text("{name: a, command: a}")
+    other.write_text("{name: b, command: b, needs: a}")
+    assert tgpu("submit", "-f", str(one), "-f", str(other)).stdout == "Submitted 2 jobs: 1-2\n"
+    assert [job["command"] for job in server.submitted()[0]["jobs"]] == ["a", "b"]
+    for flags in (["-f", str(one)], []):
+        done = tgpu("submit", *flags, str(other))
+        assert done.stderr == f"tgpu: {other} is a job file, and no script: say -f {other}\n"
+    assert len(server.submitted()) == 1
 
 
 @pytest.mark.parametrize(
@@ -253,6 +270,7 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
         (["--gpu", "1", "--", "a"], "unrecognized arguments: --gpu"),
         (["stray", "--", "a"], "'stray' before `--`"),
         (["-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file"),
+        (["-f", "/tmp"], "/tmp is a folder: name its files, each with -f"),
         (["--count", "0", "--", "a"], "--count must be at least 1"),
         (
             ["--count", "100001", "--", "a"],
@@ -332,6 +350,11 @@ INVALID = {"kind": "invalid-field", "field": "x"}
             "tasks_per_node needs nodes or tasks: say how many",
             "--ntasks-per-node needs --nodes or --ntasks: say how many",
         ),
+        (
+            ["--requeue-on-timeout"],
+            "requeue_on_timeout needs a time limit (time_limit_s)",
+            "--requeue-on-timeout needs a time limit (--time)",
+        ),
         (["--grace", "1h"], "grace_s: by the setting max_grace", "--grace: by the setting max_grace"),
         ([], "max_wait_s may be at most 9", "max_wait may be at most 9"),
         ([], "needs 9 GPUs; the largest node has 8", "needs 9 GPUs; the largest node has 8"),
@@ -402,6 +425,24 @@ def test_an_image_may_say_what_runs(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert server.submitted()[0]["command"] == []
 
 
+def test_a_snapshot_that_an_image_would_not_see_is_refused(server: FakeTgpu, tgpu: Tgpu) -> None:
+    done = tgpu("submit", "--snapshot", "--image", "bb:1")
+    assert (done.returncode, server.submitted()) == (2, [])
+    assert "with an image, put the code into it, or mount it" in done.stderr
+
+
 def test_a_size_that_is_none_is_shown_as_it_was_typed(tgpu: Tgpu) -> None:
     done = tgpu("submit", "--memory", "16GG", "--", "true")
     assert done.stderr == "tgpu: --memory must be a size such as 512M or 16G; got '16GG'\n"
+
+
+def test_a_script_that_calls_a_command_of_slurms_and_would_not_find_it(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -n 1\n  srun hostname\n")
+    said = f"tgpu: {script} line 3: srun is not on PATH: `tgpu slurm install --to DIR` writes it"
+    assert tgpu("submit", str(script), PATH="/nowhere").stderr.startswith(said)
+    (tmp_path / "srun").touch(0o755)
+    assert tgpu("submit", str(script), PATH=str(tmp_path)).stderr == ""
+    assert len(server.submitted()) == 2

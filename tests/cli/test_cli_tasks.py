@@ -60,6 +60,11 @@ def test_groups_come_from_a_file_with_the_names_people_use(
         {"name": "head", "cpu_request": 2},
         {"tasks": 8, "gpu_request": 1, "mem_request_mb": 2048},
     ]
+    file.write_text("groups:\n  - {name: head, command: a}\n  - {name: worker, command: b, tasks: 8}\n")
+    assert tgpu("submit", "-f", str(file)).returncode == 0
+    assert "command" not in server.submitted()[-1]
+    file.write_text("groups: [{name: head, command: a}, {name: worker}]")
+    assert tgpu("submit", "-f", str(file)).stderr.startswith("tgpu: nothing to run")
 
 
 @pytest.mark.parametrize(

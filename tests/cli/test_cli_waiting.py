@@ -32,6 +32,8 @@ def test_needs_moments_and_holds_are_sent_as_the_api_knows_them(server: FakeTgpu
     assert {name: job[name] for name in said} == said
     tgpu("submit", "--dependency", "afterok:41:42,singleton", "--", "true")
     assert server.submitted()[-1]["after"] == ["afterok:41:42,singleton"]
+    tgpu("submit", "--after", "last", "--after", "afterany:last-1:9", "--", "true")
+    assert server.submitted()[-1]["after"] == ["2", "afterany:1:9"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_the_graph_is_drawn(server: FakeTgpu, tgpu: Tgpu) -> None:
             _in_graph(2, "train", "running"),
             _in_graph(3, "check", "pending", held_by="ann"),
             _in_graph(4, "report", "pending"),
-            _in_graph(5, "tidy", "pending"),
+            _in_graph(5, 'a "\\', "pending"),
         ],
         "needs": [
             _need(2, 1),
@@ -196,9 +198,13 @@ def test_the_graph_is_drawn(server: FakeTgpu, tgpu: Tgpu) -> None:
         "├─ 2 train, running\n"
         "├─ 3 check, pending, held by ann\n"
         "│  └─ 4 report, pending, afterany, also after 2\n"
-        "└─ 5 tidy, pending, afternotok, singleton\n"
+        '└─ 5 a "\\, pending, afternotok, singleton\n'
     )
-    assert tgpu("graph", "--dot").stdout.splitlines()[-5:] == [
+    assert tgpu("graph", "--dot").stdout.splitlines()[3:] == [
+        r'  3 [label="3 check\npending\nheld by ann"];',
+        r'  4 [label="4 report\npending"];',
+        r"""  5 [label="5 a '\\\npending\nsingleton"];""",
+        "  1 -> 2;",
         "  1 -> 3;",
         "  2 -> 4;",
         '  3 -> 4 [label="afterany"];',
@@ -214,6 +220,9 @@ def test_the_graph_is_drawn(server: FakeTgpu, tgpu: Tgpu) -> None:
         "tgpu: none of your live jobs waits for another\n"
         "tgpu: there are more jobs than are shown: name some of them\n"
     )
+    unknown = tgpu("graph", "4")
+    assert unknown.stderr == "tgpu: there is no such job; `tgpu list --all` shows those there are\n"
+    assert unknown.returncode == 4
 
 
 def test_a_chain_of_thousands_is_drawn(server: FakeTgpu, tgpu: Tgpu) -> None:

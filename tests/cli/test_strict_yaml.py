@@ -8,13 +8,33 @@ from tgpu.cli.strict_yaml import BadYamlError, documents
 
 
 def test_plain_data_of_several_documents() -> None:
-    text = "a: [1, 2.5, true, null, 0x10]\n---\n---\n{b: &unused 'yes'}\r\n"
-    assert documents(text) == [{"a": [1, 2.5, True, None, 16]}, None, {"b": "yes"}]
+    text = "a: [1, -2.5, 0, 1.0, True, null]\n---\n---\n{b: &unused 'yes'}\r\n"
+    assert documents(text) == [{"a": [1, -2.5, 0, 1.0, True, None]}, None, {"b": "yes"}]
 
 
 def test_dates_and_times_of_day_stay_text() -> None:
     text = "[16:00, 2026-01-20, 2026-01-20T12:34:00Z, 1:30:00.5, =]"
     assert documents(text) == [["16:00", "2026-01-20", "2026-01-20T12:34:00Z", "1:30:00.5", "="]]
+
+
+def test_what_would_be_printed_otherwise_than_it_is_written_stays_text() -> None:
+    written = [
+        "010",
+        "0x10",
+        "1_000",
+        "+5",
+        "-0",
+        "3.10",
+        ".5",
+        "5.",
+        "1.5e+3",
+        ".inf",
+        "yes",
+        "no",
+        "On",
+        "off",
+    ]
+    assert documents(f"[{', '.join(written)}]") == [written]
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))

@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.control.control_story import FakeNode, Leader, capacity, hello, play, says, spec
+from tests.control.test_series import array
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Group, Request
 from tgpu.domain.node import DeviceSigns
 from tgpu.domain.priority import PriorityClass
-from tgpu.domain.quota import Amounts
+from tgpu.domain.quota import Amounts, Limits
 from tgpu.domain.tenant import Tenant
+from tgpu.domain.timing import Timing
 from tgpu.domain.views import DeviceView, QueueView
 from tgpu.protocol.messages import Heartbeat, NodeUse
 
@@ -139,6 +141,31 @@ def test_queues_show_their_depth_their_head_and_the_tenants_share() -> None:
         assert [[reason.code for reason in view.head_reasons] for view in views] == [
             ["gpus", "higher-class"],
             ["gpus"],
+        ]
+
+    play(story())
+
+
+def test_queues_count_tasks_that_have_no_rows_yet() -> None:
+    async def story() -> None:
+        leader = Leader()
+        limited = Tenant("lab", limits=Limits(cpu_milli=2000))
+        await leader.store.create_tenant(limited, Actor("root", "server"), 1)
+        await leader.node()
+        held = Timing(held_by="ann")
+        await leader.submit(
+            array(9, tenant_id="lab"),
+            array(700, at_once=1, priority_class=PriorityClass.LOW),
+            array(700, at_once=1, timing=held),
+        )
+        views = await answers_of(leader).queues()
+        assert [(view.tenant_id, view.depth, view.head_job_id) for view in views] == [
+            ("default", 699, 2),
+            ("lab", 7, 1),
+        ]
+        assert [[reason.text for reason in view.head_reasons] for view in views] == [
+            ["at most 1 of its tasks are live at once"],
+            ["its quota has no room for more of its tasks until others leave"],
         ]
 
     play(story())

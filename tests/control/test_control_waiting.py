@@ -11,6 +11,7 @@ from tgpu.domain.index_set import parse_indices
 from tgpu.domain.job import Exit, JobSpec
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.needs import Need, NeedKind
+from tgpu.domain.retries import Retries
 from tgpu.domain.series import Series
 from tgpu.domain.timing import Timing
 from tgpu.protocol.messages import Phase
@@ -188,6 +189,80 @@ def test_a_job_begins_at_its_moment_and_not_before() -> None:
         assert launched(node) == []
         await sleep(node, 1.1)
         assert launched(node) == ["1.0.1"]
+
+    story(tell)
+
+
+def test_no_room_is_kept_for_a_job_before_its_moment() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        await submit(leader, spec(gpus=2, timing=Timing(begin_ms=now_ms() + 30_000)))
+        await submit(leader, spec(gpus=2))
+        assert launched(node) == ["2.0.1"]
+        await ends(node, "2.0.1")
+        await sleep(node, 31)
+        assert launched(node) == ["2.0.1", "1.0.1"]
+
+    story(tell)
+
+
+def test_no_room_is_kept_for_a_job_that_failed_until_it_is_tried_again() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        await submit(leader, spec(gpus=2, retries=Retries(limit=2)))
+        await ends(node, "1.0.1", FAILED)
+        await submit(leader, spec(gpus=2))
+        assert launched(node) == ["1.0.1", "2.0.1"]
+        await ends(node, "2.0.1")
+        await sleep(node, 10)
+        assert launched(node) == ["1.0.1", "2.0.1", "1.0.2"]
+
+    story(tell)
+
+
+def test_tasks_of_a_series_that_come_later_have_the_same_deadline() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        one_by_one = Series(parse_indices("--array", "1-9"), 1)
+        timing = Timing(deadline_ms=now_ms() + 10_000)
+        job = spec(series=one_by_one, timing=timing)
+        await submit(leader, replace(job, groups=(replace(job.groups[0], tasks=9),)))
+        await ends(node, "1.0.1")
+        assert launched(node) == ["1.0.1", "1.1.1"]
+        await sleep(node, 11)
+        assert [stop.attempt for stop in node.stops()][:1] == ["1.1.1"]
+        stopped = Exit(Cause.DEADLINE, signal=15, detail=node.stops()[0].detail, ended_ms=now_ms())
+        node.reports(says("1.1.1", Phase.ENDED, stopped))
+        await asyncio.sleep(0.05)
+        assert launched(node) == ["1.0.1", "1.1.1"]
+        after = await leader.store.job(1)
+        assert after is not None
+        assert (after.status, after.cause, after.dropped) == (Status.FAILED, Cause.DEADLINE, 7)
+
+    story(tell)
+
+
+def test_an_array_of_which_nothing_is_live_when_it_is_released_goes_on() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        job = spec(series=Series(parse_indices("--array", "1-9"), 1))
+        await submit(leader, replace(job, groups=(replace(job.groups[0], tasks=9),)))
+        await leader.store.hold([1], "ann", now_ms())
+        await ends(node, "1.0.1")
+        await sleep(node, 2)
+        assert launched(node) == ["1.0.1"]
+        await leader.store.release([1], "ann", now_ms())
+        await sleep(node, 2)
+        assert launched(node) == ["1.0.1", "1.1.1"]
+
+    story(tell)
+
+
+def test_a_job_that_returns_after_its_deadline_is_not_started_again() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        await submit(leader, spec(timing=Timing(deadline_ms=now_ms() + 10_000)))
+        node.reports(says("1.0.1"))
+        await sleep(node, 11)
+        node.reports(says("1.0.1", Phase.ENDED, Exit(Cause.REBOOTED, ended_ms=now_ms())))
+        await asyncio.sleep(0.05)
+        assert launched(node) == ["1.0.1"]
+        assert (await why_of(leader, 1))[:2] == (Status.FAILED, Cause.DEADLINE)
 
     story(tell)
 

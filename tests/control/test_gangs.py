@@ -229,6 +229,19 @@ def test_one_that_waits_again_when_another_finishes_is_closed() -> None:
     play(story())
 
 
+def test_one_that_is_suspended_when_another_finishes_is_closed_too() -> None:
+    async def story() -> None:
+        leader = Leader()
+        first, second = await a_running_gang(leader)
+        await leader.store.suspend(1, "ada", 6)
+        await tell((first, over("1.0.1", Cause.SUSPENDED, None, signal=15)), (second, over("1.1.1")))
+        await leader.store.resume(1, "ada", 9500)
+        await asyncio.sleep(0.05)
+        assert await statuses(leader) == [Status.FAILED, Status.COMPLETED]
+
+    play(story())
+
+
 def test_a_node_that_is_lost_takes_its_gang_along_and_its_task_may_not_return() -> None:
     async def story() -> None:
         leader = Leader()

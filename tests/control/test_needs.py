@@ -5,14 +5,16 @@ from dataclasses import replace
 from tests.control.control_story import picture_with, task
 from tgpu.control import wishes
 from tgpu.control.needs import Needs
-from tgpu.control.parked_reasons import why_parked
+from tgpu.control.parked_reasons import why_parked, with_its_end
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.needs import NeedKind
+from tgpu.domain.retries import Retries
 from tgpu.domain.timing import Timing
+from tgpu.domain.views import Why
 from tgpu.store.needs_port import NeedRow
 from tgpu.store.port import Batch, CancelAsked, Changes, Receipt, TaskClosed
 
@@ -49,10 +51,10 @@ def failed(job_id: int, why: str) -> TaskClosed:
 def test_a_job_starts_once_the_last_that_it_needs_has_completed() -> None:
     picture = picture_with(parked(3))
     needs = book(picture, NeedRow(3, 1, OK, RUNS), NeedRow(3, 2, ANY, WAITS))
-    assert needs.waits_for(3) == [1, 2]
+    assert needs.waits_for(3) == {1: OK, 2: ANY}
     assert not needs.heard(over((1, "succeeded")))
     assert settled(needs, picture) == Batch(50)
-    assert needs.waits_for(3) == [2]
+    assert needs.waits_for(3) == {2: ANY}
     assert needs.heard(over((2, "failed")))
     assert settled(needs, picture) == Batch(50, released=[3])
     assert picture.waiting == {TaskId(3, 0): replace(parked(3), timing=Timing(ready_ms=50))}
@@ -145,6 +147,27 @@ def test_a_singleton_with_nobody_before_it_starts_at_once() -> None:
     assert settled(needs, picture) == Batch(50, released=[1])
 
 
+def test_a_singleton_is_let_go_also_if_all_of_its_name_ended_while_nobody_waited() -> None:
+    picture = picture_with(parked(1, "x"))
+    needs = book(picture, NeedRow(1, 0, SINGLETON, None))
+    settled(needs, picture)
+    picture.remove_waiting(TaskId(1, 0))
+    needs.heard(over((1, "succeeded")))
+    picture.add_waiting(parked(2, "x"))
+    needs.take_in(picture, Changes(9, [parked(2, "x")], [], needs=[NeedRow(2, 0, SINGLETON, None)]))
+    assert settled(needs, picture) == Batch(50, released=[2])
+
+
+def test_a_singleton_does_not_wait_for_a_job_that_is_called_something_else_by_now() -> None:
+    picture = picture_with(task(1, name="x"), parked(2, "x"), task(3, name="y"), parked(4, "y"))
+    needs = book(picture, NeedRow(2, 0, SINGLETON, None), NeedRow(4, 0, SINGLETON, None))
+    assert settled(needs, picture) == Batch(50)
+    changes = Changes(9, [], [], altered=[task(1, name="z"), task(3, name="x")])
+    wishes.take_in(picture, changes, Turn(Batch(20)))
+    needs.take_in(picture, changes)
+    assert settled(needs, picture) == Batch(50, released=[2, 4])
+
+
 def test_a_chain_that_breaks_is_closed_in_one_turn() -> None:
     jobs = range(2, 3000)
     picture = picture_with(*map(parked, jobs))
@@ -154,16 +177,30 @@ def test_a_chain_that_breaks_is_closed_in_one_turn() -> None:
     assert list(picture.parked) == []
 
 
-def test_a_parked_job_says_what_it_waits_for() -> None:
+def test_a_parked_job_says_what_it_waits_for_and_what_would_change_that() -> None:
     brief = task(7, timing=Timing(unmet=True, held_by="ann", begin_ms=60_000))
-    why = why_parked(brief, [3, 4], 1000)
+    why = why_parked(brief, {4: OK, 3: OK, 5: ANY, 6: NOT_OK}, 1000)
+    all_of_them = "jobs 3, 4 to complete and job 6 to fail or be cancelled and job 5 to be over"
     assert why.summary == "waits: is held by ann; `tgpu release 7` lets it start"
     assert [(reason.code, reason.text) for reason in why.reasons[1:]] == [
-        ("needs", "needs jobs 3, 4 to end first"),
-        ("begin", "is not to start before 00:01 UTC"),
+        ("needs", f"needs {all_of_them} first; `tgpu graph 7` draws it"),
+        ("begin", "is not to start before 00:01 UTC; `tgpu edit 7 --without begin` lets it start now"),
     ]
-    alone = why_parked(task(7, name="x", timing=UNMET), [], 0)
+    alone = why_parked(task(7, name="x", timing=UNMET), {}, 0)
     assert alone.reasons[0].text == "waits until no older job of ada is live that is called x"
+    failed = why_parked(task(7, retries=Retries(limit=2), attempts=1, eligible_ms=10_000), {}, 1000)
+    assert failed.summary == "waits: its last attempt failed; it is tried again in 9 s"
+
+
+def test_who_waits_is_told_what_becomes_of_it_if_that_lasts() -> None:
+    late = task(7, time_limit_s=60, timing=Timing(held_by="ann", deadline_ms=120_000))
+    (_, deadline) = with_its_end(why_parked(late, {}, 1000), late, 1000).reasons
+    assert deadline.text == (
+        "fails unless it starts by 00:01 UTC, for its deadline; `tgpu edit 7 --deadline …` moves it"
+    )
+    impatient = task(7, max_wait_s=60, submitted_ms=0)
+    (wait,) = with_its_end(Why(7, waiting=True, summary=""), impatient, 1000).reasons
+    assert wait.text == "fails unless it is placed by 00:01 UTC; `tgpu edit 7 --max-wait …` gives it longer"
 
 
 def test_a_series_goes_index_by_index_behind_another() -> None:
@@ -181,11 +218,23 @@ def test_a_series_goes_index_by_index_behind_another() -> None:
     assert [task.task_id.task_index for task in needs.settle(picture, turn)] == [2]
     (closed,) = turn.batch.closed
     assert (closed.task_id, closed.cause) == (TaskId(2, 1), Cause.DEPENDENCY_FAILED)
-    # What never had a row there never will: its counterpart cannot start.
-    needs.heard(Receipt([], [Event(3, 1, "failed", 1, 1)], {}, {1: Status.FAILED}))
+    # What never had a row there never will: its counterpart cannot start. Others are not concerned.
+    never = [Event(3, 1, "failed", 1, 1), Event(4, 1, "dropped", 1, None)]
+    picture.add_waiting(nth(0))
+    needs.heard(Receipt([], never, {}, {1: Status.FAILED}))
     needs.settle(picture, turn)
     assert [change.task_id.task_index for change in turn.batch.closed] == [1, 3]
     assert list(picture.parked) == []
+
+
+def test_a_need_that_was_met_index_by_index_stays_met_when_the_job_is_held_and_released() -> None:
+    picture = picture_with(parked(2, max_wait_s=5))
+    needs = book(picture, NeedRow(2, 1, NeedKind.CORR, RUNS, ((0, Status.COMPLETED),)))
+    (freed,) = needs.settle(picture, Turn(Batch(50)))
+    assert freed.timing == Timing(ready_ms=50)  # from then on it may wait for so long
+    for timing in (Timing(unmet=True, held_by="ann"), Timing(unmet=True, ready_ms=70)):
+        wishes.take_in(picture, Changes(9, [], [], altered=[task(2, timing=timing)]), Turn(Batch(70)))
+    assert list(picture.waiting) == [TaskId(2, 0)]
 
 
 def test_what_is_behind_a_series_that_completed_whole_is_let_go_whole() -> None:

@@ -37,6 +37,20 @@ def test_nobody_is_told_to_name_a_model_of_which_its_quota_admits_too_few() -> N
         assert "--gpu-type" not in str(never_fits(asked, picture))
 
 
+def test_at_submission_a_tenant_is_told_to_name_only_what_its_quota_could_admit() -> None:
+    asked = asks(2, gpu_types_barred=("a100",))
+
+    def told(most: int, *, gpus: int | None = None, tasks: int = 1) -> bool:
+        picture = kept_off(0, asked)
+        picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=gpus, named=(("gpu:a100", most),))))
+        picture.set_tenant(Tenant("org", limits=Limits(named=(("gpu:a100", 8000),))))
+        return "--gpu-type a100" in str(never_fits(asked, picture, "lab/vision", tasks))
+
+    assert (told(2000), told(1000)) == (True, False), "however many others may have"
+    assert (told(4000, tasks=2), told(4000, tasks=3)) == (True, False), "all of a gang"
+    assert (told(2000, gpus=2000), told(2000, gpus=1000)) == (True, False), "of whatever model"
+
+
 def test_who_names_a_type_is_told_of_no_other() -> None:
     picture = kept_off(2000, asks(1, gpu_type="t4"))
     assert [each.code for each in why(picture, 1).reasons] == ["gpus"]

@@ -17,6 +17,12 @@ from tgpu.domain.lifecycle import Cause
         (Exit(Cause.SIGNALLED), None, None, "killed by a signal"),
         (Exit(Cause.TIME_LIMIT, detail="the limit"), None, 60, "ran into its time limit of 1m"),
         (Exit(Cause.TIME_LIMIT), None, None, "ran into its time limit"),
+        (
+            Exit(Cause.TIME_LIMIT, detail="its limit; and more"),
+            None,
+            9,
+            "ran into its time limit of 9s: and more",
+        ),
         (Exit(Cause.CANCELLED), "root", None, "cancelled by root"),
         (Exit(Cause.CANCELLED), None, None, "cancelled"),
         (Exit(Cause.PREEMPTED, signal=15), None, None, "gave way to a task of a higher class"),

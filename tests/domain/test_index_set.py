@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgpu.domain.index_set import MAX_INDEX, MAX_INDICES, IndexSet, parse_array, parse_indices
+from tgpu.domain.index_set import (
+    MAX_INDEX,
+    MAX_INDICES,
+    IndexSet,
+    NoSuchIndexError,
+    parse_array,
+    parse_indices,
+)
 from tgpu.domain.quantities import BadQuantityError
 
 
@@ -77,3 +84,33 @@ def test_any_indices_can_be_written_and_read_again(indices: set[int]) -> None:
     again = parse_indices("array", made.text)
     assert list(again) == sorted(indices)
     assert all((index in again) == (index in indices) for index in range(302))
+
+
+def _stretches(low: int, high: int) -> st.SearchStrategy[IndexSet]:
+    """Of any steps, one after the other."""
+    cuts = st.lists(st.integers(low, high), min_size=2, max_size=8, unique=True).map(sorted)
+    steps = st.lists(st.integers(1, 4), min_size=4, max_size=4)
+    return st.builds(
+        lambda at, by: IndexSet(
+            tuple((a, b - (b - a) % c, c) for a, b, c in zip(at[::2], at[1::2], by, strict=False))
+        ),
+        cuts,
+        steps,
+    )
+
+
+@given(_stretches(0, 40), _stretches(0, 40))
+def test_positions_of_many_are_those_of_each(all_of_them: IndexSet, wanted: IndexSet) -> None:
+    missing = next((index for index in wanted if index not in all_of_them), None)
+    if missing is None:
+        found = all_of_them.positions_of(wanted)
+        assert list(found) == [all_of_them.position_of(index) for index in wanted]
+    else:
+        with pytest.raises(NoSuchIndexError) as refused:
+            all_of_them.positions_of(wanted)
+        assert refused.value.index == missing
+
+
+@given(_stretches(0, 40), st.integers(0, 45))
+def test_the_next_one_is_the_first_that_is_not_before(some: IndexSet, index: int) -> None:
+    assert some.next_from(index) == next((each for each in some if each >= index), None)

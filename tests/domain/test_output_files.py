@@ -17,6 +17,7 @@ def test_every_sign_is_known() -> None:
 
 def test_a_name_with_slashes_or_signs_is_taken_as_it_is() -> None:
     assert paths(OutputFiles("%x.txt"), name="../%j/x").output == "/home/ann/.._%j_x.txt"
+    assert paths(OutputFiles("%x/out.txt"), name="..").output == "/home/ann/__/out.txt"
 
 
 def test_errors_go_with_the_output_unless_they_have_a_file() -> None:

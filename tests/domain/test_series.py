@@ -17,6 +17,13 @@ def test_a_task_finds_its_index_in_its_environment() -> None:
     assert indexed.variables(3)["JOB_COMPLETION_INDEX"] == "3"
 
 
+def test_some_indices_that_are_done_again_find_what_they_found_before() -> None:
+    array = Series(parse_indices("array", "10-30:10"))
+    again = array.only(IndexSet.of([20]))
+    assert again.variables(0) == array.variables(1)
+    assert again.only(IndexSet.of([20])).variables(0) == array.variables(1)
+
+
 def test_no_more_tasks_are_made_at_first_than_may_run_at_once() -> None:
     many = IndexSet.first(100_000)
     assert Series(many).first_born == FIRST_BORN

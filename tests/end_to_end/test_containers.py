@@ -1,14 +1,23 @@
 """Jobs with an image, from the command line to their output, on an engine of the tests' own."""
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import cloudpickle
 import pytest
 
+import tgpu
 from tests.docker_engine import IMAGE, PrivateEngine, tools
 from tests.end_to_end.at_terminal import DETACH, at_terminal
 from tests.end_to_end.whole_tgpu import Installation, an_installation
 from tests.fake_registry import FakeRegistry
 from tgpu.domain.container import HOSTFILE
+
+PYTHON_PATH = str(Path(cloudpickle.__file__).parents[1])
+PYTHON = sorted({"/usr", "/lib", "/lib64", sys.base_prefix, PYTHON_PATH})
+"""What the interpreter of the tests needs, for an image that has none."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +37,7 @@ def one(engine: PrivateEngine) -> Iterator[Installation]:
         made.environ |= {
             "TGPU_DOCKER_HOST": engine.url,
             "TGPU_CONTAINER_NETWORKS": "none,host",
-            "TGPU_MOUNT_ALLOW": str(made.files),
+            "TGPU_MOUNT_ALLOW": ",".join([str(made.files), *PYTHON]),
             "TGPU_CONTAINER_KEEP": "0s",
         }
         made.up()
@@ -198,3 +207,27 @@ def test_doctor_tells_of_the_engine(up: Installation) -> None:
         assert "does not answer" in up.tgpu("doctor", check=False).stdout
     finally:
         up.environ = known
+
+
+def test_functions_run_in_an_image(up: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(up.files)
+    monkeypatch.setenv("PWD", str(up.files))
+    monkeypatch.setenv("OF_THE_CALLER", "1")
+
+    def work(number: int) -> tuple[int, bool, bool]:
+        if number < 0:
+            raise ValueError("too small")
+        return number**2, Path("/etc/marker").exists(), "OF_THE_CALLER" in os.environ
+
+    with tgpu.Executor(
+        server=f"unix://{up.home}/run/tgpu.sock",
+        image=IMAGE,
+        python=str(Path(sys.executable).resolve()),
+        mounts=[f"{path}:{path}:ro" for path in PYTHON],
+        env={"PYTHONPATH": PYTHON_PATH},
+    ) as executor:
+        failing = executor.submit(work, -1)
+        assert list(executor.map(work, [2, 3], timeout=60)) == [(4, True, False), (9, True, False)]
+        assert isinstance(failing.exception(timeout=60), ValueError)
+    without_python = tgpu.Executor(server=f"unix://{up.home}/run/tgpu.sock", image=IMAGE).submit(abs, -1)
+    assert "exec python3 failed" in str(without_python.exception(timeout=60))

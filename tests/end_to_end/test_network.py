@@ -32,9 +32,10 @@ class Cluster:
         return made
 
     def run(self, at: Installation, *words: str) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
-            [TGPU, *words], env=at.environ, cwd=at.files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with (at.files.parent / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [TGPU, *words], env=at.environ, cwd=at.files, stdout=output, stderr=output
+            )
         self.processes.append(process)
         return process
 
@@ -127,3 +128,8 @@ def test_a_used_token_and_an_open_door_are_refused_in_one_line(cluster: Cluster)
     refused = node.tgpu("agent", "--server", cluster.url, check=False)
     assert (refused.returncode, "--join TOKEN" in refused.stderr) == (1, True)
     assert list((node.home / "agent").iterdir()) == []
+    (server,) = cluster.processes
+    server.terminate()
+    server.wait(30)
+    output = (cluster.server.files.parent / "output").read_text()
+    assert ("leads from now on" in output, "Traceback" in output) == (True, False), output

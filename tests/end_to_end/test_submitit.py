@@ -16,6 +16,8 @@ from tgpu.api.job_form import JobAsked
 from tgpu.submitit_plugin import TgpuExecutor, TgpuJob
 from tgpu.submitit_plugin.executor import FIELDS
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def auto(
@@ -25,6 +27,7 @@ def auto(
     monkeypatch.delenv("TGPU_SERVER", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # functions of this module are imported over there
     executor = submitit.AutoExecutor(folder=tmp_path / "logs")
     executor.update_parameters(timeout_min=5, mem_gb=0.25, cpus_per_task=1, name="of-submitit")
     yield executor
@@ -66,9 +69,9 @@ def test_it_finds_tgpu_by_itself_and_a_function_comes_back(
     assert job.result() == 12
     written(job, "adding 5 7")
     assert job.paths.stdout.name == f"{job.job_id}_0_log.out"
+    shown = shared.wait_status(int(job.job_id), "completed")  # a moment after its result
     job.watcher.update()
     assert job.state == "COMPLETED"
-    shown = shared.show(int(job.job_id))
     assert (shown["name"], shown["mem_request_mb"], shown["time_limit_s"]) == ("of-submitit", 256, 300)
     assert job.submission().args == (5, 7)
 
@@ -193,6 +196,16 @@ def test_tasks_that_start_together_know_their_ranks(auto: submitit.AutoExecutor)
     assert job.num_tasks == 2
     written(job.task(1), "global_rank=1(2)")
     assert job.results() == [(0, 0, 2, 1), (1, 1, 2, 1)]
+
+
+def test_slurms_commands_that_are_tgpus_are_not_taken_for_slurm(
+    auto: submitit.AutoExecutor, shared: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared.tgpu("slurm", "install", "--to", str(tmp_path / "bin"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert submitit.AutoExecutor(folder=tmp_path).cluster == auto.cluster
+    (tmp_path / "bin" / "srun").write_text("#!/bin/sh\n")
+    assert submitit.AutoExecutor(folder=tmp_path).cluster == "slurm"
 
 
 def test_a_parameter_that_there_is_not_is_refused_by_name(

@@ -1,6 +1,7 @@
 """A /tmp and a /dev/shm for each task, and nothing of them afterwards."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.runner.conftest import Machine
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.output_files import OutputPaths
 from tgpu.runner import private_tmp
 from tgpu.runner.limits import Limits
 
@@ -124,3 +126,22 @@ def test_a_program_below_the_machines_own_is_not_found_and_it_is_told_why(
     assert end.detail == f"{program}: no such file (the job has a /tmp and a /dev/shm of its own)"
     elsewhere = private.end_of(private.launch("/nowhere/program", cwd="/"))
     assert elsewhere.detail == "/nowhere/program: no such file"
+
+
+def test_output_that_is_to_outlive_the_task_is_not_written_where_it_would_not(private: Machine) -> None:
+    """By name it goes to the machine's own; a link that leads there is seen only once it is followed."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere, tempfile.TemporaryDirectory() as there:
+        out, link = Path(there, "out.txt"), Path(elsewhere, "link")
+        around = f"{elsewhere}/../../..{out}"
+        assert private.run("echo", "x", files=OutputPaths(around, around, append=False)).exit_code == 0
+        assert out.read_text() == "x\n"
+
+        link.symlink_to("/tmp")
+        linked = f"{link}/tgpu-test-{os.getpid()}.txt"
+        end = private.run("echo", "y", files=OutputPaths(linked, linked, append=False))
+        assert end.cause is Cause.COULD_NOT_START
+        place = f"/tmp/{Path(linked).name}"
+        assert end.detail == (
+            f"cannot write its output to {linked}: that is {place}, and the job has a /tmp and a /dev/shm of "
+            f"its own; name it so (--output {place}), and it has the machine's"
+        )

@@ -3,6 +3,9 @@
 import os
 import pwd
 import resource
+import select
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,9 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import Machine
+from tests.runner.test_cgroup import unified_mount
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
+from tgpu.runner import spawner, writer
+from tgpu.runner.cgroups import born
 from tgpu.runner.user_files import UserFiles
+from tgpu.runner.writer import Writer
 
 THEY = "nobody"
 SAY = "echo out; echo err >&2"
@@ -87,10 +94,30 @@ def test_what_cannot_be_written_is_counted_and_told(tmp_path: Path) -> None:
     try:
         theirs.copy(b"0123456789abc", is_error=False)
     finally:
+        theirs.close()
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert out.read_bytes() == b"0123456789"
     assert theirs.last_words() == f"3 bytes of output could not be written to {out}: File too large"
-    theirs.close()
+
+
+def test_a_drive_that_hangs_is_waited_for_only_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "PATIENCE_S", 0.05)
+    reading, hanging = os.pipe()  # nobody reads it: a write hangs as one to a drive that is away
+    slow = Writer()
+    for _ in range(40):
+        slow.write(hanging, bytes(1 << 16))
+    lost_while_it_hung = slow.lost
+    assert 20 << 16 < lost_while_it_hung < 40 << 16  # so much is kept in memory, and no more
+    assert slow.why == "its drive does not answer"
+
+    taken = len(os.read(reading, 1 << 20))
+    while slow._ahead > 1 << 18:
+        taken += len(os.read(reading, 1 << 20))
+        slow.write(hanging, b"")
+    slow.write(hanging, b"it is back")
+    assert slow.lost == lost_while_it_hung
+    assert slow.close() is False  # it hangs again
+    assert slow.lost > lost_while_it_hung
 
 
 def test_nowhere_is_a_place(machine: Machine) -> None:
@@ -130,9 +157,78 @@ def test_what_its_user_may_not_write_nobody_writes_for_them(machine: Machine, th
     assert precious.read_text() == "kept\n"
 
 
+def test_a_link_that_somebody_else_has_put_there_leads_nowhere(machine: Machine, theirs: Path) -> None:
+    """They may write what it points to, and would overwrite it."""
+    theirs.chmod(0o1777)
+    precious, planted, own = theirs / "precious.txt", theirs / "out.txt", theirs / "own.txt"
+    precious.write_text("kept\n")
+    account = pwd.getpwnam(THEY)
+    os.chown(precious, account.pw_uid, account.pw_gid)
+    planted.symlink_to(precious)
+    os.chown(planted, account.pw_uid + 1000, -1, follow_symlinks=False)
+    own.symlink_to(planted.name)
+    os.chown(own, account.pw_uid, -1, follow_symlinks=False)
+    for path in (planted, own):
+        end = machine.end_of(machine.shell("echo gone", files=files(path), user=THEY))
+        assert end.cause is Cause.COULD_NOT_START
+        assert end.detail == f"cannot write its output to {path}: somebody else has put a link there"
+    assert precious.read_text() == "kept\n"
+
+    own.unlink()
+    own.symlink_to(precious.name)
+    os.chown(own, account.pw_uid, -1, follow_symlinks=False)
+    assert machine.end_of(machine.shell("echo new", files=files(own), user=THEY)).exit_code == 0
+    assert precious.read_text() == "new\n"
+
+
+def test_what_is_typed_before_the_program_runs_costs_no_output(tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    theirs = UserFiles(str(out), str(out), append=0)
+    theirs.copy(b"typed too early", is_error=False)
+    theirs.open()
+    theirs.copy(b"printed", is_error=False)
+    inherited = [file for file in theirs._files if os.get_inheritable(file)]
+    theirs.close()
+    assert out.read_bytes() == b"printed"
+    assert not inherited  # by programs of `tgpu exec`
+
+
 def test_the_file_is_its_users(machine: Machine, theirs: Path) -> None:
     out = theirs / "new" / "out.txt"
     attempt = machine.shell("id -un", files=files(out), user=THEY)
     assert machine.end_of(attempt).exit_code == 0
     assert out.read_text() == f"{THEY}\n"
     assert {out.stat().st_uid, out.parent.stat().st_uid} == {pwd.getpwnam(THEY).pw_uid}
+
+
+@pytest.mark.skipif(unified_mount() is None, reason="there is no version 2 here")
+def test_a_child_is_born_whatever_another_thread_is_about() -> None:
+    """As one that writes a task's output file: the child must not wait for a thread that it does not have."""
+    folder = unified_mount() / f"tgpu-test-threads-{os.getpid()}"
+    folder.mkdir()
+    group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    nowhere, busy, interval = os.open("/dev/null", os.O_WRONLY), Writer(), sys.getswitchinterval()
+    sys.setswitchinterval(spawner.NEVER_S)
+    answer, tell = os.pipe()
+    children = []
+    try:
+        for _ in range(20):
+            for _ in range(50):
+                busy.write(nowhere, b"x")
+            children.append(born.fork_into(group))
+            if children[-1] == 0:
+                os.write(tell, b".")
+                os._exit(0)
+        told = 0
+        while told < len(children) and select.select([answer], [], [], 10)[0]:
+            told += len(os.read(answer, 64))
+        assert told == len(children)
+    finally:
+        busy.close()
+        sys.setswitchinterval(interval)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        folder.rmdir()
+        for fd in (group, answer, tell, nowhere):
+            os.close(fd)

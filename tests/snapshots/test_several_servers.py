@@ -11,10 +11,10 @@ from tgpu.config.settings import Settings
 from tgpu.control.snapshot_answers import SnapshotAnswers
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.snapshot import Snapshot
-from tgpu.protocol.snapshots import PIECE, SnapshotPart, WantSnapshot
+from tgpu.protocol.snapshots import PIECE, Piece, SnapshotPart, WantSnapshot
 from tgpu.store.memory import MemoryStore
 from tgpu.store.snapshot_shelf import Shelf
-from tgpu.wiring.peers import AskedLink, Asking
+from tgpu.wiring.peers import AskedLink, Asking, UnansweredError
 from tgpu.wiring.snapshots import ServerSnapshots, SnapshotSweeper
 
 DATA = os.urandom(2 * PIECE + 17)
@@ -58,6 +58,42 @@ def test_another_server_brings_it_over_once(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_what_a_job_is_submitted_with_is_given_to_another_server_once(tmp_path: Path) -> None:
+    class Other:
+        """A server that takes from the first; its name says whether it is there."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.snapshots = ServerSnapshots(shelf_in(tmp_path / name), lambda: [FirstServer()])
+
+        async def ask(self, method: str, user: str, digest: str, **_patience: float) -> bool:
+            asked.append((self.name, method))
+            if self.name == "dead":
+                raise UnansweredError("cannot be reached")
+            return await self.snapshots.bring(user, digest)
+
+    class FirstServer:
+        async def ask(self, _method: str, user: str, digest: str, offset: int) -> Piece:
+            return await first.own_piece(user, digest, offset)
+
+    asked: list[tuple[str, str]] = []
+    others: list[Any] = [Other("dead"), Other("second"), Other("third")]
+    first = ServerSnapshots(shelf_in(tmp_path / "first"), lambda: others)
+
+    async def story() -> None:
+        await first.put("ann", DIGEST, 0, len(DATA), DATA)
+        assert await first.has("ann", DIGEST)
+        assert await first.has("ann", DIGEST)
+
+    asyncio.run(story())
+    assert asked == [("dead", "take_snapshot"), ("second", "take_snapshot")]
+    assert [shelf_in(tmp_path / name).has("ann", DIGEST) for name in ("first", "second", "third")] == [
+        True,
+        True,
+        False,
+    ]
+
+
 class Link:
     def __init__(self) -> None:
         self.sent: list[SnapshotPart] = []
@@ -84,7 +120,7 @@ def test_a_node_gets_only_what_its_users_jobs_need(tmp_path: Path) -> None:
         assert link.sent.count(whole) == 2
         errors = {part.request: part.error for part in link.sent if part.error}
         assert errors[1] == "this node runs no jobs of ann"
-        assert "on no server any more" in errors[2]
+        assert "on no server that can be asked" in errors[2]
 
     asyncio.run(story())
 

@@ -63,9 +63,12 @@ def test_whatever_a_user_is_called_it_is_one_folder(shelf: Shelf, tmp_path: Path
 def test_there_is_a_bound_for_one_and_for_all_of_a_user(shelf: Shelf) -> None:
     with pytest.raises(ShelfRefusedError, match="at most 1 MiB here, by the setting snapshot_max_mb"):
         shelf.put("ann", digest_of(DATA), 0, (1 << 20) + 1, DATA)
-    for letter in (b"a", b"b"):
-        large = letter * (1 << 20)
-        shelf.put("ann", digest_of(large), 0, len(large), large)
+    first, second = (letter * (1 << 20) for letter in (b"a", b"b"))
+    shelf.put("ann", digest_of(first), 0, len(first), first)
+    shelf.put("ann", digest_of(second), 0, len(second), second[:-1])  # what is on its way counts, too
+    with pytest.raises(ShelfRefusedError, match="your snapshots have 1 MiB here already"):
+        shelf.put("ann", digest_of(DATA), 0, len(DATA), DATA)
+    shelf.put("ann", digest_of(second), len(second) - 1, len(second), second[-1:])
     with pytest.raises(ShelfRefusedError, match="your snapshots have 2 MiB here already"):
         shelf.put("ann", digest_of(DATA), 0, len(DATA), DATA)
     shelf.put("bob", digest_of(DATA), 0, len(DATA), DATA)

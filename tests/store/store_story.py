@@ -5,9 +5,11 @@ from dataclasses import replace
 
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import AttemptId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Exit, Group, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Happening, NodeState
 from tgpu.domain.node import Capacity, Device, Node
+from tgpu.domain.series import Mode, Series
 from tgpu.domain.tenant import Tenant
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Started, Store
 
@@ -29,6 +31,13 @@ def a_job(
     request = Request(cpu_milli=500, memory_mib=64, disk_mib=8, gpu_milli=gpu_milli, user=user)
     group = Group(("python", "train.py"), request, cwd="/home", env={"LR": "0.1"})
     return JobSpec(user, (group,), name, tenant_id, **fields)  # type: ignore[arg-type]
+
+
+def an_array(tasks: int = 100_000, at_once: int | None = None, **fields: object) -> JobSpec:
+    mode = fields.pop("mode", Mode.ARRAY)
+    spec = a_job(**fields)  # type: ignore[arg-type]
+    group = replace(spec.groups[0], tasks=tasks)
+    return replace(spec, groups=(group,), series=Series(IndexSet.first(tasks), at_once, mode))  # type: ignore[arg-type]
 
 
 def a_node(name: str = "n1", state: NodeState = NodeState.READY) -> Node:

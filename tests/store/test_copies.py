@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.store.store_story import ROOT, a_job, assign, end, nth, running
-from tgpu.domain.lifecycle import Cause, Happening
+from tests.store.store_story import ROOT, a_job, an_array, assign, end, nth, running
+from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
+from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.store.access_port import AuditFilter
 from tgpu.store.cluster_port import ServerRow
-from tgpu.store.port import Batch, DeposedError, Store, StoreUnusableError
+from tgpu.store.port import Batch, DeposedError, Store, StoreUnusableError, TaskClosed
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.postgres_restoring import mark_restored
+from tgpu.store.series_port import Grown
 from tgpu.store.sql.restoring import ATTEMPTS, EPOCHS, JOB_IDS
 from tgpu.store.sqlite import SqliteStore
 from tgpu.store.sqlite_copies import Copied, CopyError, back_up, put_back
+from tgpu.store.task_paging import TaskPaging
 
 
 def names_in(folder: Path) -> list[str]:
@@ -135,6 +139,42 @@ async def test_a_copy_that_is_put_back_twice_gives_out_nothing_twice(database: P
         lives.append((restored.epoch, *await what_comes_next(await SqliteStore.open(database))))
     (epoch, job_id, seq, tried), later = lives
     assert later == (epoch + 10, job_id + 20_000, seq + 200_000, tried + 2)
+
+
+async def test_tasks_that_get_rows_later_have_names_of_their_own(database: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(database)
+    await a_series_without_all_rows(store)
+    await store.close()
+    back_up(database, tmp_path / "copy")
+    put_back(database, tmp_path / "copy", time.time_ns() // 1_000_000)
+    await check_names_of_later_rows(await SqliteStore.open(database))
+
+
+async def test_tasks_that_get_rows_later_have_names_of_their_own_in_a_database(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    await a_series_without_all_rows(store)
+    await asyncio.to_thread(mark_restored, postgres_url)
+    await check_names_of_later_rows(store)
+
+
+async def a_series_without_all_rows(store: Store) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    await store.submit([an_array(70)], now_ms)
+    await store.cancel_tasks(1, IndexSet.of([66]), "ann", now_ms)
+
+
+async def check_names_of_later_rows(store: Store) -> None:
+    """They may have run since the copy was made. The sum of the job's tasks is written in between."""
+    epoch = await store.claim()
+    closed = TaskClosed(TaskId(1, 0), Happening.CANCELLED, Cause.CANCELLED, "")
+    await store.commit(epoch, Batch(3, closed=[closed]))
+    (grown,) = (await store.commit(epoch, Batch(4, grown=[Grown(1, 10)]))).grown
+    tried = {task.task_id.task_index: task.attempts for task in grown.tasks}
+    assert list(tried) == [64, 65, 67, 68, 69]
+    assert min(tried.values()) >= ATTEMPTS.least
+    skipped = (await store.tasks(1, TaskPaging()))[66]
+    assert (skipped.status, skipped.attempts) == (Status.CANCELLED, 0)
+    await store.close()
 
 
 async def what_comes_next(store: Store) -> tuple[int, int, int]:

@@ -7,16 +7,19 @@ import pytest
 from tests.store.ledger_story import counts, gpu_job, gpus, limit, seen, tenant
 from tests.store.store_story import ROOT, a_job, assign, end, running
 from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.needs import SINGLETON, Need, NeedKind
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import JobLimits, Limits
+from tgpu.domain.series import Series
 from tgpu.domain.timing import Timing
 from tgpu.store.access_port import Token, TokenSpentError
 from tgpu.store.needs_port import ChangedMeanwhileError, NeedRow, NotWaitingError, UnknownNeedError
 from tgpu.store.port import Batch, Store, TaskClosed
 from tgpu.store.quota_port import QuotaExceededError
+from tgpu.store.series_port import Dropped
 
 OK, ANY = NeedKind.OK, NeedKind.ANY
 
@@ -243,6 +246,31 @@ async def test_the_hours_of_a_token_follow_an_edit(store: Store) -> None:
     assert await left() == [190_000]
 
 
+async def test_the_hours_of_a_token_follow_an_edit_for_tasks_that_have_no_rows_yet(store: Store) -> None:
+    epoch = await store.claim()
+    token = Token(0, "ann", "user", "digest", "", 1, None, gpu_ms_left=20_000_000)
+    token_id = (await store.create_token(token, ROOT, 1)).token_id
+    spec = a_job(time_limit_s=40, grace_s=0)
+    indices = IndexSet.first(100)
+    many = replace(spec, groups=(replace(spec.groups[0], tasks=100),), series=Series(indices))
+    await store.submit([many], 10, token_id=token_id)
+
+    async def left() -> list[int | None]:
+        return [token.gpu_ms_left for token in await store.tokens()]
+
+    assert await left() == [16_000_000]
+    before = await store.job(1)
+    assert before is not None
+    with pytest.raises(TokenSpentError, match="only jobs that were submitted with it"):
+        await store.edit(before, replace(many, time_limit_s=100), "ann", 20, {}, token_id + 1)
+    with pytest.raises(TokenSpentError, match=r"asks for 4\.5 more"):
+        await store.edit(before, replace(many, time_limit_s=202), "ann", 20, {}, token_id)
+    await store.edit(before, replace(many, time_limit_s=100), "ann", 20, {}, token_id)
+    assert await left() == [10_000_000]
+    await store.commit(epoch, Batch(30, dropped=[Dropped(1, Cause.CANCELLED, "")]))
+    assert await left() == [10_000_000 + 36 * 100_000]
+
+
 async def test_a_gang_is_edited_whole(store: Store) -> None:
     epoch = await store.claim()
     await tenant(store, limits=Limits(gpu_milli=4000))
@@ -271,3 +299,22 @@ async def test_index_by_index_it_is_told_which_tasks_of_the_other_are_over(store
     expected = [NeedRow(2, 1, NeedKind.CORR, Status.PENDING, ends)]
     assert (await store.changes(0)).needs == expected
     assert (await store.load()).needs == expected
+
+
+async def test_a_series_is_told_of_also_while_none_of_its_tasks_is_live(store: Store) -> None:
+    indices = IndexSet(((0, 3, 1),))
+    array = a_job(series=Series(indices), timing=None)
+    two = replace(array, groups=(replace(array.groups[0], tasks=4),))
+    epoch = await store.claim()
+    await store.submit([two], 10)
+    await store.submit([replace(two, series=Series(indices, 1), needs=(Need(NeedKind.CORR, 1),))], 20)
+    failed = TaskClosed(TaskId(2, 0), Happening.FAILED, Cause.DEPENDENCY_FAILED, "")
+    await store.commit(epoch, Batch(30, closed=[failed]))
+    world = await store.load()
+    assert {task.task_id.job_id for task in world.tasks} == {1}
+    assert [(row.job_id, row.on) for row in world.needs] == [(2, 1)]
+    for wish in (store.hold, store.release):
+        seq = (await store.load()).seq
+        await wish([2], "ann", 40)
+        changes = await store.changes(seq)
+        assert (changes.altered, [job.job_id for job in changes.series]) == ([], [2])

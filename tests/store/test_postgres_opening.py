@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
@@ -18,6 +19,7 @@ from tests.store.store_story import ROOT, a_job, running
 from tgpu.domain.tenant import Tenant
 from tgpu.store import postgres_schema, revision, tables
 from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.migrations.upgrade import configuration
 from tgpu.store.opening import open_store
 from tgpu.store.port import StoreUnavailableError, StoreUnusableError, Submitted
 from tgpu.store.postgres import PostgresStore
@@ -117,6 +119,7 @@ async def test_a_server_of_the_oldest_revision_that_may_works_on_the_new_tables(
     with sqlite3.connect(database) as connection:
         (oldest,) = connection.execute("SELECT oldest_server FROM compatibility").fetchone()
     connection.close()
+    assert oldest == revision.OLDEST_BESIDE
     monkeypatch.setattr(revision, "HEAD", f"{int(oldest) - 1:04}")
     for where in (postgres_url, database):
         with pytest.raises(StoreUnusableError, match="was written by a newer version of tgpu"):
@@ -128,6 +131,32 @@ async def test_a_server_of_the_oldest_revision_that_may_works_on_the_new_tables(
         await store.create_tenant(Tenant("lab"), ROOT, 1)
         assert (await store.load()).seq == 3
         await store.close()
+
+
+async def test_tables_are_not_taken_from_under_older_servers_that_would_do_harm(
+    postgres: PostgresServer, empty: str
+) -> None:
+    engine = create_engine(postgres.url(empty).replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        config = configuration()
+        config.attributes["connection"] = connection
+        command.upgrade(config, f"{int(revision.OLDEST_BESIDE) - 1:04}")
+    engine.dispose()
+    postgres.execute(
+        "INSERT INTO servers (server_id, url, version, config_digest, started_ms, seen_ms) VALUES"
+        " ('s1', 'https://gpu1:7480', '', '', 0, EXTRACT(EPOCH FROM now()) * 1000),"
+        " ('s2', 'https://gone:7480', '', '', 0, EXTRACT(EPOCH FROM now()) * 1000 - 60000)",
+        empty,
+    )
+    said = await refusal(postgres.url(empty), StoreUnavailableError)
+    assert "servers of an older version work on" in said
+    assert "(https://gpu1:7480), and this one cannot work beside them: stop all of them" in said
+    with pytest.raises(StoreUnavailableError, match="servers of an older version"):
+        postgres_schema.look(postgres.url(empty))
+    postgres.execute("DELETE FROM servers WHERE server_id = 's1'", empty)
+    assert postgres_schema.look(postgres.url(empty))[1] == f"{int(revision.OLDEST_BESIDE) - 1:04}"
+    await (await PostgresStore.open(postgres.url(empty))).close()
+    assert postgres.execute("SELECT version_num FROM alembic_version", empty) == [(revision.HEAD,)]
 
 
 async def test_a_newer_file_that_allows_it_is_used(database: Path) -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 from tests.postgres_server import PostgresServer
 from tests.store.store_story import ROOT, a_job, assign, end, nth, setting
-from tgpu.domain.lifecycle import Happening
+from tgpu.domain.lifecycle import Happening, Status
 from tgpu.domain.quota import Limits
 from tgpu.domain.tenant import Tenant
 from tgpu.store.job_filter import JobFilter, Paging
+from tgpu.store.needs_port import ChangedMeanwhileError, NotWaitingError
 from tgpu.store.port import Batch, Started, Store, TenantExistsError, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.quota_port import QuotaExceededError
@@ -26,6 +28,20 @@ async def submit_anywhere(store: Store, answers: Counter[str], taken: list[int])
             answers["unknown"] += 1
         except QuotaExceededError:
             answers["full"] += 1
+
+
+async def edit_what_waits(store: Store, edits: Counter[str]) -> None:
+    for number in range(60):
+        waiting = JobFilter(statuses=frozenset({Status.PENDING}))
+        for job in await store.jobs(waiting, Paging(5)):
+            group = job.spec.groups[0]
+            other = replace(group, request=replace(group.request, gpu_milli=1000 + 100 * (number % 3)))
+            try:
+                await store.edit(job, replace(job.spec, groups=(other,)), "ann", number, {})
+                edits["taken"] += 1
+            except (ChangedMeanwhileError, NotWaitingError, QuotaExceededError):
+                edits["refused"] += 1
+        await asyncio.sleep(0.005)
 
 
 async def move_about(store: Store) -> None:
@@ -68,11 +84,13 @@ async def test_tenants_are_moved_while_others_submit_into_them(
     for name in ("org", "other", "lab", "lab/ann"):
         await stores[0].create_tenant(Tenant(name), ROOT, 1)
     answers: Counter[str] = Counter()
+    edits: Counter[str] = Counter()
     taken: list[int] = []
     done = asyncio.Event()
     leading = asyncio.create_task(lead(stores[3], done))
     await asyncio.gather(
         *(submit_anywhere(stores[number % 3], answers, taken) for number in range(6)),
+        *(edit_what_waits(stores[number], edits) for number in range(2)),
         move_about(stores[1]),
         limit_again_and_again(stores[2]),
     )
@@ -81,6 +99,7 @@ async def test_tenants_are_moved_while_others_submit_into_them(
     assert answers.total() == 360
     assert answers["taken"] > 20
     assert answers["unknown"] > 20
+    assert edits["taken"] > 20
     names = {tenant.tenant_id for tenant in await stores[0].tenants()}
     assert names == {"default", "org", "other", "lab", "lab/ann"}
     jobs = await stores[0].jobs(JobFilter(), Paging(1000))

@@ -8,20 +8,27 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.store.store_story import ROOT, a_job, a_node, end, nth, running, setting
+from tests.store.store_story import ROOT, a_job, a_node, an_array, end, nth, running, setting
 from tgpu.domain.access import EVERYWHERE, Member, Role
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.index_set import IndexSet
+from tgpu.domain.job import Exit
 from tgpu.domain.label_rules import label_rules
-from tgpu.domain.lifecycle import Happening
+from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.domain.needs import SINGLETON, Need, NeedKind
 from tgpu.domain.quota import Limits
+from tgpu.domain.retries import Retries
 from tgpu.domain.tenant import Tenant
 from tgpu.store import promotion
 from tgpu.store.access_port import AuditFilter, Token
 from tgpu.store.cluster_port import JoinToken, WindowKind, WindowRow
 from tgpu.store.job_filter import JobFilter, Paging
-from tgpu.store.port import Batch, IdempotencyKey, Store, StoreUnusableError
+from tgpu.store.port import Assigned, AttemptEnded, Batch, IdempotencyKey, Store, StoreUnusableError
 from tgpu.store.postgres import PostgresStore
 from tgpu.store.promotion import PromotionError, promote
 from tgpu.store.sqlite import SqliteStore
+from tgpu.store.sqlite_copies import CopyError, back_up, put_back
+from tgpu.store.task_paging import TaskPaging
 
 
 async def a_life(path: Path) -> int:
@@ -44,8 +51,25 @@ async def a_life(path: Path) -> int:
     rules = label_rules("where", ["rack in (a, b)"])
     await store.create_window(WindowRow(0, WindowKind.MAINTENANCE, "w", ("n1",), rules, 1, 2, "ann", 1))
     await store.secret("ca", b"\x00\xff")
+    await kinds_of_jobs(store, epoch)
     await store.close()
     return epoch
+
+
+async def kinds_of_jobs(store: Store, epoch: int) -> None:
+    """A series of which few have rows, one that fails and is tried again, and who waits for them."""
+    await store.submit([an_array(1000, retries=Retries(per_index=2), ttl_after_finished_s=60)], 70)
+    await store.cancel_tasks(22, IndexSet.of([900]), "ann", 71)
+    placed = [Assigned(AttemptId(22, task, 1), "n1", ()) for task in (0, 1)]
+    await store.commit(epoch, Batch(72, assigned=placed))
+    how = Exit(Cause.EXITED, 1, ended_ms=73)
+    failed = AttemptEnded(placed[0].attempt_id, how, Happening.REQUEUED, counts=True, eligible_ms=99)
+    await store.commit(epoch, Batch(73, ended=[failed]))
+    await store.restart_tasks(22, [1], "ann", 74)
+    needs = (Need(NeedKind.ANY, 22), Need(NeedKind.OK, 1))
+    await store.submit([a_job(needs=needs), a_job(needs=(SINGLETON,))], 75)
+    await store.hold([23], "bob", 76)
+    await store.suspend(24, "ann", 77)
 
 
 async def everything(store: Store) -> list[object]:
@@ -66,6 +90,8 @@ async def everything(store: Store) -> list[object]:
         await store.windows(),
         await store.node_key_digest("n1"),
         await store.secret("ca", b"other"),
+        await store.needs_around([job.job_id for job in jobs]),
+        [await store.tasks(job.job_id, TaskPaging()) for job in jobs],
         store.cluster_id,
     ]
 
@@ -84,7 +110,8 @@ async def test_everything_is_in_the_database_afterwards(database: Path, empty_ur
     await file.close()
     promoted = await asyncio.to_thread(promote, database, empty_url)
     assert (promoted.cluster_id, promoted.epoch) == ("c", epoch + 1)
-    assert (promoted.rows["jobs"], promoted.rows["tasks"], promoted.rows["tokens"]) == (21, 21, 2)
+    assert (promoted.rows["jobs"], promoted.rows["tasks"], promoted.rows["tokens"]) == (24, 87, 2)
+    assert promoted.rows["needs"] == 3
     assert ":not-a-secret@" not in promoted.to
     store = await PostgresStore.open(empty_url)
     # PostgreSQL has no zero bytes in texts; what the job was asked with, in JSON, keeps it.
@@ -92,7 +119,7 @@ async def test_everything_is_in_the_database_afterwards(database: Path, empty_ur
     assert "\ufffdx" in after
     assert after.replace("\ufffdx", "\\x00x") == repr(before)
     assert await store.claim() > epoch
-    assert (await store.submit([a_job()], 70)).job_ids == [22]
+    assert (await store.submit([a_job()], 90)).job_ids == [25]
     assert (await store.submit([a_job(tenant_id="org")] * 20, 99, IdempotencyKey("ann", "k", "b"))).replayed
     assert (await store.create_token(Token(0, "bob", "user", "d3", "", 1, None), ROOT, 9)).token_id == 3
     assert (await store.audit_entries(AuditFilter()))[0].audit_id == 9
@@ -121,6 +148,20 @@ async def test_a_founded_and_empty_database_will_do_and_a_second_time_nothing_ha
         await SqliteStore.open(database)
     with pytest.raises(PromotionError, match=r"was moved to .* already: nothing is left to move"):
         await asyncio.to_thread(promote, database, postgres_url)
+
+
+async def test_no_backup_takes_the_place_of_a_file_that_was_moved(
+    database: Path, postgres_url: str, tmp_path: Path
+) -> None:
+    await a_life(database)
+    back_up(database, tmp_path / "copy")
+    await asyncio.to_thread(promote, database, postgres_url)
+    with pytest.raises(CopyError, match=r"was moved to .*: put that database back .* restore --database"):
+        put_back(database, tmp_path / "copy", 100)
+    with pytest.raises(StoreUnusableError, match="was promoted to"):
+        await SqliteStore.open(database)
+    await asyncio.to_thread(database.rename, tmp_path / "given-up")
+    assert put_back(database, tmp_path / "copy", 100).jobs == 24
 
 
 async def test_the_file_cannot_be_moved_to_two_places(
@@ -160,7 +201,7 @@ async def test_what_differs_after_the_copy_moves_nothing(
     assert (await store.load()).tasks == []
     await store.close()
     file = await SqliteStore.open(database)
-    assert len((await file.load()).tasks) == 21
+    assert len((await file.load()).tasks) == 87
     await file.close()
 
 
@@ -185,7 +226,7 @@ async def test_one_that_was_interrupted_before_its_last_step_is_done_again(
     with pytest.raises(StoreUnusableError, match="if the promotion was interrupted, run `tgpu promote --to"):
         await SqliteStore.open(database)
     promoted = await asyncio.to_thread(promote, database, postgres_url)
-    assert promoted.rows["jobs"] == 21
+    assert promoted.rows["jobs"] == 24
     store = await PostgresStore.open(postgres_url)
     assert (await store.attempt(nth(1))) is not None
     await store.close()

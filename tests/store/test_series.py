@@ -4,25 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from tests.store.store_story import ROOT, a_job, a_node, a_tenant, setting
+from tests.store.store_story import ROOT, a_job, a_node, a_tenant, an_array, setting
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, Status
-from tgpu.domain.quota import JobLimits, Limits
+from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota
 from tgpu.domain.retries import FailureAction, FailureRule, Retries
-from tgpu.domain.series import FIRST_BORN, Mode, Series
+from tgpu.domain.series import FIRST_BORN, Mode
+from tgpu.domain.tenant import Terms
+from tgpu.store import growth
 from tgpu.store.port import Assigned, AttemptEnded, Batch, DeposedError, Started, Store
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.series_port import Dropped, Grown, RestartAsked
 from tgpu.store.task_paging import TaskPaging
-
-
-def an_array(tasks: int = 100_000, at_once: int | None = None, **fields: object) -> JobSpec:
-    mode = fields.pop("mode", Mode.ARRAY)
-    spec = a_job(**fields)  # type: ignore[arg-type]
-    group = replace(spec.groups[0], tasks=tasks)
-    return replace(spec, groups=(group,), series=Series(IndexSet.first(tasks), at_once, mode))  # type: ignore[arg-type]
 
 
 def nth(task: int, number: int = 1, job_id: int = 1) -> AttemptId:
@@ -99,6 +94,39 @@ async def test_who_leaves_in_the_same_transaction_makes_room_in_the_quota(store:
     receipt = await store.commit(epoch, Batch(30, ended=[ended(0)], grown=[Grown(1, 8)]))
     assert [task.task_id.task_index for task in receipt.grown[0].tasks] == [2]
     assert await used(store) == (2000, 1)
+    assert await store.recount(epoch) == []
+
+
+async def test_a_series_keeps_no_job_out_that_is_submitted_with_it(store: Store) -> None:
+    await a_tenant(store, "lab", limits=Limits(gpu_milli=3000))
+    both = [an_array(tenant_id="lab"), a_job(tenant_id="lab", gpu_milli=2000)]
+    await store.submit(both, 10)
+    assert ((await the_job(store)).born, await used(store, "lab")) == (1, (3000, 2))
+    with pytest.raises(QuotaExceededError) as refused:
+        await store.submit(both, 11)
+    assert (refused.value.dimension, refused.value.asked, refused.value.tenant.used.gpu_milli) == (
+        "gpu_milli",
+        3000,
+        3000,
+    )
+
+
+async def test_where_jobs_are_held_a_series_needs_room_for_one_task_at_a_time(store: Store) -> None:
+    terms = Terms(over_quota=OverQuota.QUEUE)
+    limits, waiting = Limits(gpu_milli=2000), JobLimits(waiting=80)
+    await a_tenant(store, "lab", limits=limits, job_limits=waiting, terms=terms)
+    epoch = await submitted(store, an_array(tenant_id="lab"))
+    assert ((await the_job(store)).born, await used(store, "lab")) == (FIRST_BORN, (0, 64))
+    job = await the_job(store)
+    for gpus in (2000, 1000):
+        group = job.spec.groups[0]
+        larger = replace(group, request=replace(group.request, gpu_milli=gpus))
+        job = await store.edit(job, replace(job.spec, groups=(larger,)), "ann", 15, {})
+        assert job.spec.groups[0].request.gpu_milli == gpus
+    starts = [replace(each, admission=Admission.NOW) for each in placed(0, 1, 2)]
+    receipt = await store.commit(epoch, Batch(20, assigned=starts, grown=[Grown(1, 100)]))
+    assert receipt.refused == starts[2:]
+    assert ((await the_job(store)).born, await used(store, "lab")) == (82, (2000, 80))
     assert await store.recount(epoch) == []
 
 
@@ -181,6 +209,16 @@ async def test_some_tasks_can_be_cancelled_also_before_they_have_rows(store: Sto
     ]
     assert await used(store) == (4000, 4)
     assert await store.cancel_tasks(7, IndexSet.first(1), "bob", 20) is None
+
+
+def test_wishes_of_one_person_stay_short_however_many_they_are() -> None:
+    wishes = growth.NOBODY
+    for position in (7, *range(20, 400), 9):
+        wishes = wishes.and_these("bob", IndexSet.of([position]))
+    wishes = wishes.and_these("ann", IndexSet.of([8])).and_these("bob", IndexSet.of([7, 8]))
+    assert [(by, len(ranges)) for by, ranges in wishes.wishes] == [("bob", 3), ("ann", 1), ("bob", 1)]
+    found = growth.next_ones(wishes, 6, 1000, 3, 1000)
+    assert found == [None, "bob", "ann", "bob", None, None]
 
 
 async def test_tasks_that_have_a_node_can_be_asked_to_start_anew(store: Store) -> None:

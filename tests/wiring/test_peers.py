@@ -58,6 +58,9 @@ class Leader:
     async def never_fits(self, requests: list[Request]) -> list[str | None]:
         return [None if request == REQUEST else "never" for request in requests]
 
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        return f"never {tasks} for {tenant_id}" if request == REQUEST else None
+
     async def gang_never_fits(self, gang: Gang, members: list[tuple[Request, int]]) -> str | None:
         assert members == [(REQUEST, gang.size)]
         return "it needs 2 nodes; there is 1" if gang.nodes == 2 else None
@@ -93,6 +96,9 @@ class Leader:
 
     async def snapshot_piece(self, user: str, digest: str, offset: int) -> Piece:
         return Piece(data=f"{user} {digest} {offset}".encode(), total=99)
+
+    async def take_snapshot(self, user: str, digest: str) -> bool:
+        return (user, digest) == ("a", "d")
 
 
 class Door(asyncio.Protocol):
@@ -145,6 +151,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "queues",
             "nodes",
             "never_fits",
+            "why_never",
             "gang_never_fits",
             "order_nodes",
             "read_log",
@@ -155,6 +162,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "say_to_shell",
             "hear_shell",
             "snapshot_piece",
+            "take_snapshot",
         }
         assert await asking.ask("why", 7) == WHY
         assert await asking.ask("why", 8) is None
@@ -162,6 +170,7 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("alerts") == [ALERT]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
+        assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"
         gang = Gang(2, per_node=1, nodes=2)
         assert await asking.ask("gang_never_fits", gang, [(REQUEST, 2)]) == "it needs 2 nodes; there is 1"
         assert await asking.ask("giving_way") == [7]
@@ -169,6 +178,7 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("resolve_image", "a", True) == ImageMeaning("a@sha256:1", ("n1",))
         assert await asking.ask("starting_note", 7) == "job 7: its image is being fetched"
         assert await asking.ask("snapshot_piece", "a", "d", 5) == Piece(data=b"a d 5", total=99)
+        assert await asking.ask("take_snapshot", "a", "d") is True
         span = await asking.ask("read_log", "n1", "7.0.1", "stdout", -10, 100, 0.5)
         assert (span.offset, span.data, span.at_end) == (5, b"\x00\xff", True)
 

@@ -2,16 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from tgpu.observe.logs import logger
-from tgpu.runner import checkpoint_folder
+from tgpu.runner import checkpoint_folder, removing
 
 PATIENCE_S = 0.5
 """How long a heartbeat waits for a look at the folders: they may be on a network drive that hangs."""
@@ -109,15 +109,24 @@ def _sweep(folder: Path, running: set[str], before_s: float) -> int:
             if path.name in running:
                 os.utime(path, follow_symlinks=False)
             elif not _changed_since(path, before_s):
-                shutil.rmtree(path)
-                removed += 1
+                removed += removing.remove(str(path))
     return removed
 
 
 def _changed_since(path: Path, at_s: float) -> bool:
-    """It, or anything in it."""
+    """It, or anything in it; but its user may have nested it deeper than a path reaches."""
     if path.lstat().st_mtime >= at_s:
         return True
-    if path.is_symlink() or not path.is_dir():
-        return False
-    return any(_changed_since(each, at_s) for each in path.iterdir())
+    waiting = [str(path)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.stat(follow_symlinks=False).st_mtime >= at_s:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # in doubt it stays
+                return True
+    return False

@@ -8,7 +8,8 @@ from tgpu.agent.environment import launch_spec
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import GpuWatch
 from tgpu.agent.machine import DropPrepared, ForgetTask, LaunchTask, StopTask
-from tgpu.agent.slurm_variables import slurm_variables
+from tgpu.agent.manifest_variables import manifest_variables
+from tgpu.agent.slurm_variables import own_host, slurm_variables
 from tgpu.domain.job import Exit
 from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import Launch
@@ -67,6 +68,9 @@ class Hands:
         folder = self._checkpoints.folder_of(launch.attempt)
         spec = launch_spec(launch, self._log_cap_bytes, self._everybodys_env, folder)
         spec = self._gangs.joined(spec, launch, go)
-        hosts = () if go is None else [host.address for host in go.hosts]
-        slurm = slurm_variables(launch, spec.env, self._node, hosts)
-        return replace(spec, env={**spec.env, **slurm}) if slurm else spec
+        hosts = [own_host(self._node)] if go is None else [host.address for host in go.hosts]
+        of_dialect = {
+            **slurm_variables(launch, spec.env, self._node, hosts),
+            **manifest_variables(launch, self._node),
+        }
+        return replace(spec, env={**spec.env, **of_dialect}) if of_dialect else spec

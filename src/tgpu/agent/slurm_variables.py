@@ -1,7 +1,9 @@
 """What a task finds in its environment if its job came in Slurm's words: the `SLURM_*` family."""
 
+import os
 from collections.abc import Mapping, Sequence
 
+from tgpu.dialects.slurm.array_ids import own_id
 from tgpu.dialects.slurm.hosts import repeated
 from tgpu.domain.dialect import DialectName
 from tgpu.domain.ids import AttemptId
@@ -46,17 +48,19 @@ _COUNTING_TASKS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu")
 def slurm_variables(
     launch: Launch, own: Mapping[str, str], node: str, hosts: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Nothing for jobs in other words. `own`: what the task finds anyway. `hosts`: of a job on several nodes,
-    where these are reached."""
+    """Nothing for jobs in other words. `own`: what the task finds anyway. `hosts`: where its nodes are
+    reached."""
     if launch.dialect is None or launch.dialect.name is not DialectName.SLURM:
         return {}
     attempt, said = AttemptId.parse(launch.attempt), launch.dialect.annotations
+    index = own.get("TGPU_ARRAY_INDEX")
+    job_id = str(attempt.job_id if index is None else own_id(attempt.job_id, int(index)))
     found = {name: said[key] for key, name in _AS_SAID.items() if key in said}
     found |= {
         "ENVIRONMENT": "BATCH",
         "SLURM_CLUSTER_NAME": _CLUSTER,
-        "SLURM_JOB_ID": str(attempt.job_id),
-        "SLURM_JOBID": str(attempt.job_id),
+        "SLURM_JOB_ID": job_id,
+        "SLURM_JOBID": job_id,
         "SLURM_JOB_NAME": launch.job_name,
         "SLURM_JOB_USER": launch.user,
         "SLURM_JOB_PARTITION": said.get("partition", "default"),
@@ -75,10 +79,16 @@ def slurm_variables(
         found["SLURM_JOB_GPUS"] = ",".join(map(str, launch.devices))
     if "mem" in said:
         found["SLURM_MEM_PER_NODE"] = str(launch.memory_mib)
-    if "TGPU_ARRAY_INDEX" in own:
+    if index is not None:
         found |= {name: own[key] for key, name in _OF_ARRAYS.items() if key in own}
         found["SLURM_ARRAY_JOB_ID"] = str(attempt.job_id)
     return found
+
+
+def own_host(node: str) -> str:
+    """Where this machine is reached: by its name, for a node may be called anything."""
+    host = os.uname().nodename
+    return node if node == host.partition(".")[0] else host
 
 
 def _of_nodes(launch: Launch, said: Mapping[str, str], node: str, hosts: Sequence[str]) -> dict[str, str]:

@@ -6,8 +6,6 @@ there yet: whoever stops it stops the preparation.
 
 import asyncio
 import os
-import shutil
-import stat
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -19,7 +17,7 @@ from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
-from tgpu.runner import checkpoint_folder, task
+from tgpu.runner import checkpoint_folder, removing, task
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
     AttemptEnded,
@@ -197,13 +195,5 @@ def _remove_others(folder: Path, live: Collection[str]) -> None:
 
 
 def _removed(folder: Path) -> None:
-    """Also what its user has made unwritable; what cannot be removed is tried again when the agent starts."""
-
-    def once_more(remove: Callable[[str], object], path: str, _: object) -> None:
-        with suppress(OSError):
-            above = Path(path).parent
-            above.chmod(above.stat().st_mode | stat.S_IRWXU)
-            remove(path)
-
-    if folder.is_dir() and not folder.is_symlink():
-        shutil.rmtree(folder, onerror=once_more)
+    """What cannot be removed is tried again when the agent starts."""
+    removing.remove(str(folder))

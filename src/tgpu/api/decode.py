@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from litestar.types import Scope
 
+from tgpu.api.choices import choices
 from tgpu.api.endpoint import Call
 from tgpu.api.problems import ProblemError, bad_request, unprocessable
 
@@ -20,6 +21,7 @@ _KEY_AT = re.compile(r"^(?P<what>.*?) - at `key` in `(?P<path>[^`]*)`$", re.DOTA
 _MISMATCH = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]+)`")
+_NO_CHOICE = re.compile(r"Invalid enum value (?P<got>.*)", re.DOTALL)
 _WORDS = {
     "str": "a string",
     "int": "a whole number",
@@ -96,6 +98,8 @@ def _sentence(message: str, kind: object, at: str) -> ProblemError:
         if "int" in mismatch["expected"] and mismatch["got"] == "float":
             got = "one with a point or an exponent: write it in digits, such as 1000"
         return unprocessable(field, f"{field or 'the body'} must be {expected}; got {got}")
+    if (wrong := _NO_CHOICE.search(what)) and (known := choices(kind, path)):
+        return unprocessable(field, f"{field} must be one of {', '.join(known)}; got {wrong['got'][:80]}")
     return unprocessable(field, f"{field or 'the body'}: {what[:1].lower()}{what[1:]}")
 
 

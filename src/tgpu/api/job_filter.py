@@ -28,7 +28,7 @@ _RAN = (
 
 def job_filter(call: Call, seen: Seen | None = None) -> JobFilter:
     query, now_ms = call.query, call.services.now_ms()
-    submitted_ms = _span(call, "since", "until")
+    submitted_ms = span(call, "since", "until")
     users = (call.caller.user if user == "me" else user for user in query.many("user"))
     return JobFilter(
         statuses=_words("status", query.many("status"), Status),
@@ -49,7 +49,7 @@ def _ran(call: Call, now_ms: int) -> Ran:
     nodes = query.many("node")
     if len(nodes) > _MOST_NODES or any("|" in node for node in nodes):
         raise bad_request(f"node takes up to {_MOST_NODES} names of nodes")
-    started_ms, ended_ms = (_span(call, f"{when}_since", f"{when}_until") for when in ("started", "ended"))
+    started_ms, ended_ms = (span(call, f"{when}_since", f"{when}_until") for when in ("started", "ended"))
     return Ran(
         causes=_words("cause", query.many("cause"), Cause),
         node_ids=frozenset(nodes),
@@ -63,7 +63,8 @@ def _ran(call: Call, now_ms: int) -> Ran:
     )
 
 
-def _span(call: Call, since: str, until: str) -> tuple[int | None, int | None]:
+def span(call: Call, since: str, until: str) -> tuple[int | None, int | None]:
+    """Two moments of a query, by their names there. Raises ProblemError."""
     now_ms = call.services.now_ms()
     from_ms, until_ms = call.query.time_ms(since, now_ms), call.query.time_ms(until, now_ms)
     if from_ms is not None and until_ms is not None and from_ms > until_ms:

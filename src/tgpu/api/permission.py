@@ -164,3 +164,16 @@ def _not_yours(job: Job, needs: Needs) -> ProblemError:
         f"job {job.job_id} belongs to {owner}: only {owner}, those with the role {needs.others.word} in "
         f"{job.spec.tenant_id}, and administrators may {deed}"
     )
+
+
+def check_undoing(call: Call, by: str | None, done: str, undo: str) -> None:
+    """Who holds or suspends a job may undo that, and so may operators; its owner may not undo what these did.
+    `by`: who did it, if anybody. Raises ProblemError."""
+    job, caller = call.job, call.caller
+    tenant_id = job.spec.tenant_id
+    if by in (None, caller.user) or at_least(caller.rights.member_role_in(tenant_id), Role.OPERATOR):
+        return
+    raise forbidden(
+        f"job {job.job_id} is {done} by {by}: only {by}, and those with the role operator in {tenant_id}, "
+        f"may {undo} it"
+    )

@@ -50,6 +50,10 @@ class Live(Protocol):
         """For each request: why no node here could ever run it, or None if one could."""
         ...
 
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        """The same of one, in words for a tenant that would run so many of it together."""
+        ...
+
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         """Why the nodes here could never run these tasks together (how many ask for what), or None."""
         ...

@@ -19,7 +19,7 @@ def warn_of(asked: JobAsked, time_limit_s: int | None) -> Warn | None:
     name = signal_name("warn_signal", str(asked.warn_signal))
     if time_limit_s is None:
         raise BadQuantityError(
-            "warn_signal is sent before the time limit, and there is none: give it one (time_limit_s, --time)"
+            "warn_signal is sent before the time limit, and there is none: give it one (time_limit_s)"
         )
     before_s = WARN_S if asked.warn_s is None else whole("warn_s", asked.warn_s, MAX_SECONDS)
     if not 0 < before_s < time_limit_s:

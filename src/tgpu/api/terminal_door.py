@@ -84,24 +84,23 @@ class TerminalDoor:
 async def _running(call: Call) -> Attempt:
     """The one that was asked for. Raises ProblemError."""
     job = call.job
-    index = call.query.whole(TASK.name, 0, _MOST_TASKS) or 0
-    task = index if job.spec.series is None else position_of(job, index)
+    index = call.query.whole(TASK.name, 0, _MOST_TASKS)
+    task = (index or 0) if job.spec.series is None else position_of(job, index)
     number = call.query.whole(ATTEMPT.name, 1, _MOST_TASKS)
     if task >= job.spec.task_count:
         raise not_found(f"job {job.job_id} has no task {task}; its last is {job.spec.task_count - 1}")
+    name = f"{job.job_id}.{job.spec.index_at(task)}"
     attempts = [
         attempt
         for attempt in await call.services.store.attempts(job.job_id, task)
         if number in (None, attempt.attempt_id.number)
     ]
     if number is not None and not attempts:
-        raise not_found(
-            f"task {job.job_id}.{task} has no attempt {number}; `tgpu show {job.job_id}` lists them"
-        )
+        raise not_found(f"task {name} has no attempt {number}; `tgpu show {job.job_id}` lists them")
     for attempt in reversed(attempts):
         if attempt.state is AttemptState.RUNNING:
             return attempt
-    what = f"job {job.job_id}" if job.spec.task_count == 1 else f"task {job.job_id}.{task}"
+    what = f"job {job.job_id}" if job.spec.task_count == 1 else f"task {name}"
     if job.status.is_final or number is not None:
         why = f"{what} is over: only what runs can be entered; `tgpu logs {job.job_id}` has its output"
     else:

@@ -74,6 +74,14 @@ class TokenOut(msgspec.Struct, kw_only=True):
     """The token that it was made with: it ends with that."""
 
 
+class ListedToken(TokenOut, kw_only=True):
+    """A token that was made before."""
+
+    has_account: bool
+    """Whether its user has an account on the server that answers, and so has whoever made the tokens that it
+    was made with. Without, it is refused, until there is such an account again."""
+
+
 class NewToken(TokenOut, kw_only=True):
     """A token that was just made: `token` is never shown again."""
 
@@ -85,7 +93,7 @@ class NewToken(TokenOut, kw_only=True):
 class TokenList(msgspec.Struct, kw_only=True):
     """The caller's tokens; for an administrator everybody's."""
 
-    tokens: list[TokenOut]
+    tokens: list[ListedToken]
 
 
 asked_token = msgspec.json.Decoder(TokenAsked)

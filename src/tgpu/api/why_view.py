@@ -78,7 +78,12 @@ def jobs_named(reasons: Iterable[Reason]) -> set[int]:
 def reason_out(reason: Reason, known: Collection[int]) -> ReasonOut:
     if all(job_id in known for job_id in jobs_named([reason])):
         return ReasonOut(code=reason.code, text=reason.text, data=reason.data)
-    return ReasonOut(code=reason.code, text="others come first, or have what it needs", data={})
+    hidden = (
+        "needs other jobs to be over first"
+        if reason.code == "needs"
+        else "others come first, or have what it needs"
+    )
+    return ReasonOut(code=reason.code, text=hidden, data={})
 
 
 def why_out(why: Why, known: Collection[int]) -> WhyOut:

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tgpu.cli import command_words
+from tgpu.cli import command_words, selectors
 from tgpu.cli.exits import UsageError
 from tgpu.cli.fields import CLASSES, ON_RETURN, PULLS, field_of, job_fields, pairs
 from tgpu.cli.file_fields import FILE_FLAGS, OPEN_MODES
 from tgpu.cli.series_fields import SERIES_FLAGS, SERIES_SWITCHES
 from tgpu.cli.time_fields import TIME_FLAGS, TIME_REPEATED, TIME_SWITCHES
+from tgpu.client import Client
 from tgpu.client.surroundings import exported, here, host
 
 if TYPE_CHECKING:
@@ -143,7 +144,13 @@ def add_job_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-snapshot", dest="snapshot", action="store_false", help="run what is there when it starts"
     )
-    parser.add_argument("-f", "--file", metavar="FILE", help="jobs from a YAML file; flags override it")
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="jobs from a YAML file; flags override it; repeatable: all of them are submitted, or none",
+    )
     parser.add_argument("words", nargs="...", metavar="[--] COMMAND", help="a script, or -- and a command")
 
 
@@ -151,6 +158,9 @@ def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]
     """Every job described, ready for the API."""
     if after_dashes is not None and args.words:
         raise UsageError(f"{args.words[0]!r} before `--` is neither a flag nor a command")
+    for word in args.words[:1]:
+        if word.endswith((".yaml", ".yml")) and Path(word).is_file():
+            raise UsageError(f"{word} is a job file, and no script: say -f {word}")
     if args.words and args.file is None and (described := _from_slurm(args)):
         return [_complete(described, _given(args), args)]
     flags = _given(args)
@@ -178,7 +188,8 @@ def any_flag_for(field: str) -> str | None:
 
 
 def _flags_for(field: str) -> list[tuple[str, str]]:
-    return [(dest, flag) for flag, dest, *_ in (*_FLAGS, *_REPEATED) if field_of(dest) == field]
+    known = (*_FLAGS, *_REPEATED, *TIME_SWITCHES, *SERIES_SWITCHES)
+    return [(dest, flag) for flag, dest, *_ in known if field_of(dest) == field]
 
 
 def _given(args: Namespace) -> dict[str, Any]:
@@ -186,7 +197,16 @@ def _given(args: Namespace) -> dict[str, Any]:
     names += ["exclusive", "read_only", "requeue", "once", "pty", "on_return", "fail_together"]
     names += [dest for _, dest, _ in (*TIME_SWITCHES, *SERIES_SWITCHES)]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given |= {name: _by_number(given[name]) for _, name, _, _ in TIME_REPEATED if name in given}
     return job_fields(given, "--") if given else {}
+
+
+def _by_number(needs: list[str]) -> list[str]:
+    """Who says `last` means the last job there is now."""
+    if not selectors.names_last(needs):
+        return needs
+    with Client() as client:
+        return selectors.needs_by_number(client, needs)
 
 
 def _from_slurm(args: Namespace) -> dict[str, Any] | None:
@@ -196,25 +216,34 @@ def _from_slurm(args: Namespace) -> dict[str, Any] | None:
     return slurm_script.fields(args) if slurm_script.is_one(args.words) else None
 
 
-def _from_file(path: str | None) -> list[dict[str, Any]]:
-    if path is None:
+def _from_file(paths: list[str] | None) -> list[dict[str, Any]]:
+    if paths is None:
         return [{}]
     from tgpu.cli import jobfile  # noqa: PLC0415  PyYAML only for who uses it
 
-    return jobfile.read(path)
+    return jobfile.read(paths)
 
 
 def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> dict[str, Any]:
     whole = {**job, **flags}
-    if not whole.get("command") and not whole.get("image"):
+    each = whole.get("groups") or [whole]
+    if not whole.get("command") and not all(
+        group.get("command") or group.get("image", whole.get("image")) for group in each
+    ):
         raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
-    whole.setdefault("command", [])  # then the image says what runs
+    if whole.get("image"):
+        whole.setdefault("command", [])  # then the image says what runs
     # An image has an environment of its own, in which paths of this machine would be wrong.
     exports = args.export_env if args.export_env is not None else not whole.get("image")
     env = exported(os.environ) if exports else {}
     for name in whole.get("secret_env", {}):
         env.pop(name, None)  # that is why it is given as a secret
-    whole["env"] = {**env, **pairs("env", job.get("env", {})), **pairs("--env", args.env or {})}
+    typed = pairs("--env", args.env or {})
+    whole["env"] = {**env, **pairs("env", job.get("env", {})), **typed}
+    if typed and whole.get("annotations"):
+        from tgpu.dialects.kubernetes.itself import overridden  # noqa: PLC0415  only who has a manifest
+
+        whole["annotations"] = overridden(whole["annotations"], typed)
     if whole.get("pty"):
         whole["env"].setdefault("TERM", os.environ.get("TERM") or "xterm")
     whole["cwd"] = str(Path(_here(), str(whole.get("cwd", ""))))

@@ -19,7 +19,7 @@ _PAUSE_S = 0.3
 _NOT_NOW = 409
 
 
-def attach(client: Client, job_id: int, *, task: int, keys: bytes, must_run: bool) -> bool:
+def attach(client: Client, job_id: int, *, task: int | None, keys: bytes, must_run: bool) -> bool:
     """Whether the job is over; else its user has left it. `must_run`: if it does not run now, that is an
     error."""
     was_there, away = False, AwayNotes()

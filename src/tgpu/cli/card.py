@@ -6,6 +6,7 @@ import shlex
 import time
 
 from tgpu.cli import outcome, rows, words
+from tgpu.cli.index_words import Indices
 from tgpu.cli.screen import Screen, clean
 from tgpu.cli.table import Column, table
 from tgpu.cli.task_card import task_table
@@ -49,14 +50,20 @@ def card(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
     elif isinstance(attempts, list) and attempts:
         yield ""
         yield from table(screen, _ATTEMPTS, [_attempt(attempt, now) for attempt in attempts])
+    yield from _events(job)
+
+
+def _events(job: dict[str, Any]) -> Iterator[str]:
     events = (job.get("events") or [])[-_MOST_EVENTS:]
-    if events:
-        yield ""
-        for event in events:
-            task = event.get("task_index")
-            whose = f"  {'-' if task is None else task}" if job.get("task_list") else ""
-            kind = clean(event["kind"])
-            yield f"  {words.local_time(event['at'])}{whose}  {kind}{_data(event.get('data'))}"
+    indices = Indices(job) if events else None
+    if indices is None:
+        return
+    yield ""
+    for event in events:
+        task = event.get("task_index")
+        whose = f"  {'-' if task is None else indices.at(task)}" if job.get("task_list") else ""
+        data = _data(indices.in_words(event.get("data")))
+        yield f"  {words.local_time(event['at'])}{whose}  {clean(event['kind'])}{data}"
 
 
 def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
@@ -75,6 +82,7 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     )
     yield "asked", _asked(job)
     yield "tasks", _tasks(job)
+    yield "of these", _states(job)
     yield "priority", rows.priority(job)
     yield "quota", "held: nothing is charged until it starts" if job.get("held") else ""
     yield "limits", _limits(job)
@@ -144,7 +152,7 @@ def _asked(job: dict[str, Any]) -> str:
 def _tasks(job: dict[str, Any]) -> str:
     count = int(job.get("tasks") or 1)
     if count == 1 and not job.get("gang"):
-        return ""
+        return f"index {job['array']}" if job.get("array") else ""
     parts = [words.plural_number(count, "task")]
     if job.get("array"):
         parts.append(f"indices {job['array']}")
@@ -161,6 +169,12 @@ def _tasks(job: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def _states(job: dict[str, Any]) -> str:
+    """How many are in which state, if not all in one."""
+    counts = job.get("task_counts") or {}
+    return ", ".join(f"{number} {status}" for status, number in counts.items()) if len(counts) > 1 else ""
+
+
 def _limits(job: dict[str, Any]) -> str:
     parts = [
         f"{label} {words.duration(job[name])}"
@@ -173,6 +187,7 @@ def _limits(job: dict[str, Any]) -> str:
         before = words.duration(job.get("warn_s") or 0)
         parts.append(f"warned by SIG{job['warn_signal']}{whom} {before} before its end")
     parts += _most(job)
+    parts += ["waits again at its time limit"] if job.get("requeue_on_timeout") else []
     parts += ["never tried again"] if job.get("requeue") is False else []
     parts += ["lives at most once"] if job.get("once") else []
     return ", ".join(parts)

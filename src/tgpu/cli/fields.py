@@ -89,7 +89,7 @@ def pairs(name: str, value: object, form: str = "KEY=VALUE") -> dict[str, str]:
 
 
 def _pair_text(name: str, value: object) -> str:
-    """YAML reads `yes`, `1` and `true` as it likes: an environment gets back what was likely written."""
+    """YAML reads `1` and `true` as what they are not in an environment or a command, where all is text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else _text(name, value)
@@ -195,7 +195,7 @@ def _command(name: str, value: object) -> list[str] | str:
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, list) and value and all(isinstance(part, str | int | float) for part in value):
-        return [str(part) for part in value]
+        return [_pair_text(name, part) for part in value]
     raise UsageError(f"{name} must be a string (for the shell) or a list of words; got {value!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import lru_cache
 
 from tgpu.cli import rows, words
 from tgpu.cli.exits import UsageError
@@ -12,6 +13,8 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
+    from tgpu.domain.index_set import IndexSet
 
     Facts = dict[str, Any]
 
@@ -67,7 +70,9 @@ FIELDS = {
         Field("devices", "text", "which GPUs it had there"),
         Field("gpus", "gpus", "how many GPUs it asked for"),
         Field("gpu-type", "text", "which model it asked for", floor=6),
-        Field("gpu-hours", "hours", "GPUs times hours, of its last attempt"),
+        Field(
+            "gpu-hours", "hours", "GPUs times hours, of its last attempt (of several tasks: with --attempts)"
+        ),
         Field("gpu-busy", "duration", "how long its GPUs were busy, added up (with --attempts)"),
         Field("cpus", "number", "how many CPUs it asked for"),
         Field("cpu-time", "duration", "CPU time used (with --attempts)"),
@@ -133,7 +138,7 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
         "devices": ",".join(map(str, tried.get("devices") or ())),
         "gpus": 0,
         "gpu-type": job.get("gpu_type"),
-        "gpu-hours": (ran or 0) / 3600 * float(job.get("gpu_request") or 0),
+        "gpu-hours": _gpu_hours(job, ran) if attempt is not None or _tasks(job) == 1 else None,
         "cpus": job.get("cpu_request"),
         "mem": job.get("mem_request_mb"),
         "disk": job.get("disk_request_mb"),
@@ -142,14 +147,23 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
         "command": command if command is None or isinstance(command, str) else shlex.join(command),
         "cwd": job.get("cwd"),
     }
-    return facts if attempt is None else facts | _of_attempt(attempt)
+    return facts if attempt is None else facts | _of_attempt(job, attempt)
 
 
-def _of_attempt(attempt: dict[str, Any]) -> Facts:
+def _tasks(job: dict[str, Any]) -> int:
+    return int(job.get("tasks") or 1)
+
+
+def _gpu_hours(job: dict[str, Any], ran: float | None) -> float:
+    """Of one task."""
+    return (ran or 0) / 3600 * float(job.get("gpu_request") or 0)
+
+
+def _of_attempt(job: dict[str, Any], attempt: dict[str, Any]) -> Facts:
     use = attempt.get("use") or {}
     return {
         "attempt": attempt,
-        "id": attempt["attempt_id"],
+        "id": _name(job, attempt),
         "node": attempt.get("node_id"),
         "waited": attempt.get("wait_s"),
         "signal": attempt.get("signal"),
@@ -166,8 +180,29 @@ def _of_attempt(attempt: dict[str, Any]) -> Facts:
     }
 
 
+def _name(job: dict[str, Any], attempt: dict[str, Any]) -> str:
+    """`42.7.1`: of an array by its index, as everywhere."""
+    if not job.get("array"):
+        return str(attempt["attempt_id"])
+    index = _indices(str(job["array"])).at(int(attempt["task_index"]))
+    return f"{job['job_id']}.{index}.{attempt['number']}"
+
+
+@lru_cache(8)
+def _indices(array: str) -> IndexSet:
+    from tgpu.domain.index_set import parse_indices  # noqa: PLC0415  only of arrays
+
+    return parse_indices("array", array)
+
+
+def _of_one(facts: Facts) -> dict[str, Any]:
+    """The job; of an attempt as if that were all of it."""
+    job: dict[str, Any] = facts["job"]
+    return job | {"tasks": 1, "task_counts": None} if "attempt" in facts else job
+
+
 def _gpus(_: object, facts: Facts) -> str:
-    asked = rows.gpus({**facts["job"], "devices": None})
+    asked = rows.gpus({**_of_one(facts), "devices": None})
     return "0" if asked == "-" else asked
 
 
@@ -179,7 +214,7 @@ _SHOWN: dict[str, Callable[[Any, Facts], str | Cell]] = {
     "duration": lambda value, _: words.duration(value),
     "size": lambda value, _: words.size(value),
     "time": lambda value, _: words.local_time(value),
-    "status": lambda value, facts: rows.status(facts["job"] | {"status": value}),
+    "status": lambda value, facts: rows.status(_of_one(facts) | {"status": value}),
     "gpus": _gpus,
 }
 

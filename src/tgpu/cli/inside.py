@@ -28,11 +28,11 @@ def add_detach_keys(parser: ArgumentParser) -> None:
     )
 
 
-def target_of(client: Client, text: str) -> tuple[int, int, int | None]:
-    """Job, task and attempt: `42` is its first task, `42.3.1` one attempt of another."""
+def target_of(client: Client, text: str) -> tuple[int, int | None, int | None]:
+    """Job, task and attempt: `42` says no task, which is its first, `42.3.1` one attempt of another."""
     job, *rest = text.split(".")
     if len(rest) >= _PARTS or not all(part.isascii() and part.isdigit() for part in rest):
         raise UsageError(f"{text!r} names no task: use 42, 42.3, 42.3.1 or last")
     numbers = [int(part) for part in rest]
     job_id = resolve_one(client, job)
-    return job_id, numbers[0] if numbers else 0, numbers[1] if len(numbers) > 1 else None
+    return job_id, numbers[0] if numbers else None, numbers[1] if len(numbers) > 1 else None

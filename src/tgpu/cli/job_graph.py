@@ -66,17 +66,20 @@ class JobGraph:
         others = [_way(on, kind) for on, kind in self._ways[job_id] if on != parent]
         if others:
             parts.append(f"also after {', '.join(others)}")
-        if job_id in self._alone:
-            parts.append("singleton")
-        if job["held_by"]:
-            parts.append(f"held by {clean(job['held_by'])}")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self._apart(job_id)])
+
+    def _apart(self, job_id: int) -> list[str]:
+        """What it waits for that is no other job in the drawing."""
+        held_by = self._jobs[job_id]["held_by"]
+        singleton = ["singleton"] if job_id in self._alone else []
+        return [*singleton, f"held by {clean(held_by)}"] if held_by else singleton
 
     def dot(self) -> Iterator[str]:
         yield "digraph jobs {"
         for job_id, job in self._jobs.items():
-            label = f"{job_id} {clean(job['name'])}\\n{job['status']}".replace('"', "'")
-            yield f'  {job_id} [label="{label}"];'
+            name = clean(job["name"]).replace("\\", "\\\\").replace('"', "'")
+            about = "\\n".join([f"{job_id} {name}", job["status"], *self._apart(job_id)])
+            yield f'  {job_id} [label="{about}"];'
         for job_id, ways in self._ways.items():
             for on, kind in ways:
                 said = "" if kind == _USUAL else f' [label="{kind}"]'

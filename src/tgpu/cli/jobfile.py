@@ -1,4 +1,4 @@
-"""Jobs from a YAML file, one per document or several: in tgpu's own form, or as Kubernetes has them."""
+"""Jobs from YAML files, one per document or several: in tgpu's own form, or as Kubernetes has them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MOST_BYTES = 1 << 20
-_MOST_DOCUMENTS = 10_000
+_MOST_JOBS = 10_000
 
 
-def read(path: str) -> list[dict[str, Any]]:
-    """The API's fields of each job in the file; `-` is standard input."""
+def read(paths: list[str]) -> list[dict[str, Any]]:
+    """The API's fields of each job in the files; `-` is standard input."""
+    jobs = [job for path in paths for job in _of_file(path)]
+    if len(jobs) > _MOST_JOBS:
+        raise UsageError(f"{', '.join(paths)} hold {len(jobs)} jobs; {_MOST_JOBS} are possible at once")
+    return jobs
+
+
+def _of_file(path: str) -> list[dict[str, Any]]:
     text = _text(path)
     try:
         documents = strict_yaml.documents(text)
@@ -26,8 +33,8 @@ def read(path: str) -> list[dict[str, Any]]:
         raise UsageError(f"{path} is not a job file: {error}") from None
     given = [document for document in documents if document is not None]
     jobs = [job for document in given for job in jobs_in_one.unfolded(path, document)]
-    if not jobs or len(jobs) > _MOST_DOCUMENTS:
-        raise UsageError(f"{path} holds {len(jobs)} jobs; 1 to {_MOST_DOCUMENTS} are possible")
+    if not jobs or len(jobs) > _MOST_JOBS:
+        raise UsageError(f"{path} holds {len(jobs)} jobs; 1 to {_MOST_JOBS} are possible")
     return [_job(path, at, job, alone=len(jobs) == 1) for at, job in enumerate(jobs, start=1)]
 
 
@@ -59,6 +66,8 @@ def _text(path: str) -> str:
         if len(data) > _MOST_BYTES:
             raise UsageError(f"{path} is larger than {_MOST_BYTES >> 20} MiB, the most a job file may have")
         return data.decode("utf-8")
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder: name its files, each with -f") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

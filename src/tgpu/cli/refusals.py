@@ -36,7 +36,7 @@ def own_words(
             raise
         at = (len(recorded) + int(match["index"] or 0)) % len(described)
         said = flag_for(match["field"], args) or _as_written(match["field"], described[at])
-        where = f"job {at + 1} of {args.file}: " if match["index"] and len(described) > 1 else ""
+        where = f"job {at + 1} of {', '.join(args.file)}: " if match["index"] and len(described) > 1 else ""
         rest = error.detail[match.end() :]
         if args.file is None:
             rest = _OTHERS.sub(lambda other: any_flag_for(other[0]) or other[0], rest)

@@ -31,7 +31,7 @@ def to_its_end(
     with ProgressLine(sys.stderr, silent=quiet) as line:
         started = wait_for_start(client, job_id, line)
     if started and keys is not None:
-        if not attaching.attach(client, job_id, task=0, keys=keys, must_run=False):
+        if not attaching.attach(client, job_id, task=None, keys=keys, must_run=False):
             left_note(job_id)
             return None
     elif started and not streaming.never_began(job := client.job(job_id)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tgpu.cli.exits import NOT_FOUND, CommandError, UsageError
 from tgpu.cli.words import plural
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 LIVE = "pending,scheduled,running,preempted"
 _MOST = 100_000
+_LAST = re.compile(r"(?<![^:,\s])last(-[0-9]{1,9})?(?![^:,\s])")
 _PART = 1000  # the most jobs that the server lists at once
 
 
@@ -44,6 +47,10 @@ def resolve_indices(client: Client, texts: Iterable[str]) -> list[tuple[int, str
     found: list[tuple[int, str | None]] = []
     for part in _parts(texts):
         job, dot, indices = part.partition(".")
+        if dot and any(map(str.isdigit, indices)) and not (_is_number(indices) or indices.endswith("]")):
+            raise UsageError(
+                f"{part!r} names no indices of a job: one is {job}.7, several are '{job}.[3-9,12]'"
+            )
         inside = indices[1:-1] if indices.startswith("[") and indices.endswith("]") else indices
         if dot and (inside is not indices or _is_number(indices)):
             found.append((resolve_one(client, job), inside))
@@ -83,6 +90,15 @@ def resolve_one(client: Client, text: str) -> int:
     if len(ids) != 1:
         raise UsageError(f"one job is wanted here; {text!r} means {len(ids)}")
     return ids[0]
+
+
+def needs_by_number(client: Client, texts: Iterable[str]) -> list[str]:
+    """`afterok:last` → `afterok:41`."""
+    return [_LAST.sub(lambda found: str(resolve_one(client, found[0])), text) for text in texts]
+
+
+def names_last(texts: Iterable[str]) -> bool:
+    return any(_LAST.search(text) for text in texts)
 
 
 def _parts(texts: Iterable[str]) -> list[str]:

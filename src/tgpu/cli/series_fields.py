@@ -90,5 +90,6 @@ SERIES_FLAGS = (
     ("--backoff-limit-per-index", "backoff_limit_per_index", "N", "the same of each index"),
     ("--max-failures", "max_failures", "N", "stop the others once more than N tasks have failed"),
     ("--active-deadline", "active_deadline", "DURATION", "so long after its submission it must be over"),
+    ("--ttl-after-finished", "ttl_after_finished", "DURATION", "forget it so long after its end"),
 )
 SERIES_SWITCHES = (("--suspend", "suspend", "start nothing of it until `tgpu resume`"),)

@@ -14,8 +14,12 @@ _MOST_DEPTH = 64
 _TAG = "tag:yaml.org,2002:"
 _TEXT = f"{_TAG}str"
 _NUMBERS = frozenset({f"{_TAG}int", f"{_TAG}float"})
+_BOOL = f"{_TAG}bool"
+_PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)|-?(0|[1-9][0-9]*)\.(0|[0-9]{0,12}[1-9])")
+"""Written as it would be printed."""
+_PLAIN_BOOLS = frozenset({"true", "false"})
 _TEXT_HERE = frozenset({f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}yaml"})
-_PLAIN = frozenset({_TEXT, *_NUMBERS, f"{_TAG}bool", f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
+_PLAIN = frozenset({_TEXT, *_NUMBERS, _BOOL, f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
 _MERGE = f"{_TAG}merge"
 _LONGEST_SHOWN = 80
 _WHICH_TEXT = re.compile(r'\s+in "<[^>]*>", position \d+$')
@@ -41,7 +45,8 @@ def documents(text: str) -> list[Any]:
 class _StrictLoader(yaml.SafeLoader):
     """Plain data only, no aliases (a few lines of them can unfold to gigabytes), no key twice.
 
-    Dates and times of day stay the text that they are: `16:00` is not the number 960.
+    What YAML would read as something else than was written stays text: dates, times of day (`16:00` is not
+    the number 960), `010` (not 8), `3.10` (not 3.1) and `no` (not false).
     """
 
     def __init__(self, stream: str) -> None:
@@ -50,9 +55,10 @@ class _StrictLoader(yaml.SafeLoader):
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:  # noqa: ANN401  as PyYAML has it
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        if tag in _TEXT_HERE or (tag in _NUMBERS and ":" in value):
-            return _TEXT
-        return tag
+        reads_otherwise = (tag in _NUMBERS and _PLAIN_NUMBER.fullmatch(value) is None) or (
+            tag == _BOOL and value.lower() not in _PLAIN_BOOLS
+        )
+        return _TEXT if reads_otherwise or tag in _TEXT_HERE else tag
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tgpu.cli import words
+from tgpu.cli.index_words import Indices
 from tgpu.cli.screen import STATUS_STYLES, Screen, clean
 from tgpu.cli.table import Cell, Column, table
 
@@ -27,13 +28,20 @@ _MOST_TASKS = 40
 
 
 def task_table(screen: Screen, job: dict[str, Any]) -> Iterator[str]:
-    """The first ones; those that failed or run before those that need no look."""
+    """The first ones."""
     tasks, now = job.get("task_list") or [], time.time()
     total = int(job.get("tasks") or len(tasks))
     shown = tasks[:_MOST_TASKS]
     yield from table(screen, _TASKS, [_row(task, now) for task in shown])
     if total > len(shown):
-        yield f"… and {total - len(shown)} more; `tgpu show {job['job_id']}.{len(shown)}` shows one of them"
+        name = f"{job['job_id']}.{Indices(job).at(len(shown))}"
+        others = f"`tgpu show {job['job_id']} --status failed` lists those that failed"
+        yield f"… and {total - len(shown)} more; `tgpu show {name}` shows one of them, {others}"
+
+
+def tasks_of_status(screen: Screen, tasks: list[dict[str, Any]]) -> Iterator[str]:
+    now = time.time()
+    yield from table(screen, _TASKS, [_row(task, now) for task in tasks])
 
 
 def task_card(screen: Screen, job: dict[str, Any], task: dict[str, Any]) -> Iterator[str]:

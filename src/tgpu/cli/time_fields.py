@@ -68,7 +68,12 @@ TIME_FLAGS = (
     ("--deadline", "deadline", "MOMENT", "to be over by then: else it has failed"),
 )
 TIME_REPEATED = (
-    ("--after", "after", "JOBS", "start once job 41 has completed; or as --dependency; repeatable"),
+    (
+        "--after",
+        "after",
+        "JOBS",
+        "start once job 41 (or: last) has completed; or as --dependency; repeatable",
+    ),
     (
         "--dependency",
         "dependency",

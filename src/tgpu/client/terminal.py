@@ -56,19 +56,19 @@ class Terminal:
         job_id: int,
         command: Sequence[str] = (),
         *,
-        task: int = 0,
+        task: int | None = None,
         attempt: int | None = None,
         tty: bool = False,
         size: tuple[int, int] = (24, 80),
         term: str = "",
     ) -> None:
-        """Raises TgpuError."""
+        """`task`: by default the job's first. Raises TgpuError."""
         self._untaken = 0
         self._closed = False
         self._heard: deque[bytes | dict[str, Any]] = deque()
         """Messages that have come and were not asked for yet."""
         self._over: Over | None = None
-        query = {"task": task or None, "attempt": attempt}
+        query = {"task": task, "attempt": attempt}
         self._socket, headers, authority = session.raw_socket()
         try:
             self._shake_hands(authority, target(f"/jobs/{job_id}/terminal", query), headers)

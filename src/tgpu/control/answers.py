@@ -7,7 +7,8 @@ from dataclasses import replace
 from tgpu.control.alerts import STORE_RESTORED
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
-from tgpu.control.parked_reasons import why_parked
+from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
+from tgpu.control.to_come import to_come
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
@@ -56,11 +57,17 @@ class Answers:
 
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
-        parked = control.picture.parked.of_job(job_id)
-        if parked:
-            return why_parked(parked[0], control.needs.waits_for(job_id), control.picture.now_ms)
-        task_id = _asked_about(control.picture, job_id)
-        why = explain(control.picture, control.policy, task_id, control.engine)
+        picture, entry = control.picture, control.series.get(job_id)
+        task_id = _asked_about(picture, job_id, () if entry is None else sorted(entry.live))
+        waits, parked = picture.waiting.get(task_id), picture.parked.of_job(job_id)
+        why = explain(picture, control.policy, task_id, control.engine)
+        if parked and waits is None:
+            waits = parked[0]
+            why = why_parked(waits, control.needs.waits_for(job_id), picture.now_ms)
+        if why is not None and waits is not None:
+            why = with_its_end(why, waits, picture.now_ms)
+        elif why is not None and entry is not None:
+            why = with_the_rest(why, entry)
         held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
         return why if why is None or held is None else _held(why, held)
 
@@ -71,6 +78,9 @@ class Answers:
             return [never_fits(requests[0], picture)]
         verdicts = {request: never_fits(request, picture) for request in set(requests)}
         return [verdicts[request] for request in requests]
+
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        return never_fits(request, (await self._at_rest()).picture, tenant_id, tasks)
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return gang_never_fits(gang, members, (await self._at_rest()).picture)
@@ -127,22 +137,27 @@ class Answers:
         return list(self._control.alerts.now)
 
     async def queues(self) -> list[QueueView]:
-        views = queue_views((await self._at_rest()).picture)
+        control = await self._at_rest()
+        views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
 
     async def _with_reasons(self, view: QueueView) -> QueueView:
         """One at a time, so that others are served in between."""
-        why = None if view.head_job_id is None else await self.why(view.head_job_id)
+        if view.head_job_id is None or view.head_reasons:
+            return view
+        why = await self.why(view.head_job_id)
         await asyncio.sleep(0)
         return view if why is None else replace(view, head_reasons=why.reasons[:MOST_REASONS])
 
 
-def _asked_about(picture: Picture, job_id: int) -> TaskId:
-    """Of several tasks the first that waits, or that there is."""
+def _asked_about(picture: Picture, job_id: int, live: Sequence[TaskId]) -> TaskId:
+    """Of several tasks the first that waits, or that there is. `live`: if somebody keeps a book of them."""
     gang = picture.gangs.get(job_id)
     if gang is not None:
         return min(gang.waiting or gang.running)
     first = TaskId(job_id, 0)
+    if live:
+        return next((task_id for task_id in live if task_id in picture.waiting), live[0])
     if first in picture.waiting or first in picture.placed:
         return first
     theirs = (task_id for tasks in (picture.waiting, picture.placed) for task_id in tasks)

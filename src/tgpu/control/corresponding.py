@@ -6,6 +6,7 @@ from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
+from tgpu.store import timings
 from tgpu.store.needs_port import NeedRow
 from tgpu.store.port import TaskClosed
 
@@ -48,16 +49,20 @@ class Corresponding:
         self._over.add(on)
 
     def heard(self, on: int, task_index: int | None, status: Status) -> bool:
-        """A task is over: whether somebody may have waited for it."""
+        """A task is over: whether somebody may have waited for it. None: such as never had rows are; what is
+        behind them is decided once the whole job is over."""
         if on not in self._ends:
             return False
-        self._ends[on][task_index or 0] = status
+        if task_index is not None:
+            self._ends[on][task_index] = status
         return True
 
     def settle(self, job_id: int, picture: Picture, turn: Turn) -> list[TaskBrief]:
         """Returns those that need not wait any more; closes those that can never start."""
         freed: list[TaskBrief] = []
         for task in picture.parked.of_job(job_id):
+            if task.timing is None or not task.timing.unmet:
+                continue  # it was let go before, and something else keeps it
             others = {on: self._status(on, task.task_id.task_index) for on in sorted(self._on[job_id])}
             never = next(
                 (on for on, status in others.items() if status and status is not Status.COMPLETED), None
@@ -71,8 +76,7 @@ class Corresponding:
                     TaskClosed(task.task_id, Happening.FAILED, Cause.DEPENDENCY_FAILED, detail)
                 )
             elif all(others.values()):
-                assert task.timing is not None, "nobody is parked without a reason"
-                freed.append(replace(task, timing=replace(task.timing, unmet=False)))
+                freed.append(replace(task, timing=timings.met(task.timing, turn.batch.at_ms)))
         for task in freed:
             picture.parked.take(task.task_id)
             picture.add_waiting(task)

@@ -11,16 +11,17 @@ from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.core.placed import Placed
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import TaskBrief
+from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
 from tgpu.domain.quantities import time_in_words
-from tgpu.store.port import StopOrdered, TaskClosed
+from tgpu.domain.timing import Timing
+from tgpu.store.port import Receipt, StopOrdered, TaskClosed
 
 _PUT_BACK = (Happening.REQUEUED, Happening.PREEMPTED)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Due:
+class Due:
     at_ms: int
     cause: Cause
     detail: str
@@ -35,15 +36,22 @@ class Deadlines:
     def watch(self, task: TaskBrief) -> None:
         if task.max_wait_s is None and task.timing is None:
             return
-        due = min(_dues(task), default=None)
+        due = first_due(task)
         if due is not None:
             heapq.heappush(self._heap, (due.at_ms, task.task_id))
+
+    def heard(self, receipt: Receipt) -> None:
+        """Tasks of series that were born with a commit."""
+        for _, _, tasks in receipt.grown:
+            for task in tasks:
+                self.watch(task)
 
     def watch_again(self, picture: Picture, turn: Turn) -> None:
         """Those who wait again must still be over in time."""
         ended = (change.attempt_id for change in turn.batch.ended if change.happening in _PUT_BACK)
         for attempt_id in chain(ended, (change.attempt_id for change in turn.batch.lost)):
-            task = picture.waiting.get(attempt_id.task_id)
+            task_id = attempt_id.task_id
+            task = picture.waiting.get(task_id) or picture.parked.get(task_id)
             if task is not None:
                 self.watch(task)
 
@@ -55,7 +63,7 @@ class Deadlines:
                 self._look_at(picture, placed, turn)
                 continue
             task = picture.waiting.get(task_id) or picture.parked.get(task_id)
-            due = None if task is None else min(_dues(task), default=None)
+            due = None if task is None else first_due(task)
             if due is None:
                 continue
             if due.at_ms > picture.now_ms:
@@ -78,22 +86,37 @@ class Deadlines:
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
 
 
-def _dues(task: TaskBrief) -> Iterator[_Due]:
-    """Of a task that waits."""
+def first_due(task: TaskBrief) -> Due | None:
+    """Of a task that waits: when it fails unless it has started, and why."""
+    return min(_dues(task), default=None)
+
+
+def _dues(task: TaskBrief) -> Iterator[Due]:
     timing = task.timing
     parked = timing is not None and timing.is_parked
     # One that was placed and came back did not wait too long for its first place.
     if task.max_wait_s is not None and not parked and not task.attempts:
         since_ms = task.submitted_ms if timing is None else timing.waits_since(task.submitted_ms)
         detail = f"was not placed within {task.max_wait_s} s"
-        yield _Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)
-    if timing is not None and timing.deadline_ms is not None:
-        starts_by = timing.starts_by(task.time_limit_s)
-        assert starts_by is not None, "who has a deadline has a last moment to start"
-        detail = f"did not start in time to be over by its deadline, {_moment(timing.deadline_ms)}"
-        if task.time_limit_s is not None:
-            detail += f", with a time limit of {time_in_words(task.time_limit_s)}"
-        yield _Due(starts_by, Cause.DEADLINE, detail)
+        yield Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)
+    if timing is not None and (due := _deadline(timing, task.time_limit_s)) is not None:
+        yield due
+
+
+def too_late(job: Job, now_ms: int) -> Due | None:
+    """Whether nothing of a job that has yet to start could be over by its deadline."""
+    due = None if job.timing is None else _deadline(job.timing, job.spec.time_limit_s)
+    return due if due is not None and due.at_ms <= now_ms else None
+
+
+def _deadline(timing: Timing, time_limit_s: int | None) -> Due | None:
+    starts_by = timing.starts_by(time_limit_s)
+    if timing.deadline_ms is None or starts_by is None:
+        return None
+    detail = f"did not start in time to be over by its deadline, {_moment(timing.deadline_ms)}"
+    if time_limit_s is not None:
+        detail += f", with a time limit of {time_in_words(time_limit_s)}"
+    return Due(starts_by, Cause.DEADLINE, detail)
 
 
 def _moment(at_ms: int) -> str:

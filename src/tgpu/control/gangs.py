@@ -4,6 +4,7 @@ A gang that is repaired goes on without it. Any other stops: with it, if it fail
 once all of them have left their nodes.
 """
 
+from tgpu.control import wishes
 from tgpu.control.turn import Turn
 from tgpu.core.gang_book import GangState
 from tgpu.core.picture import Picture, Placed
@@ -33,18 +34,19 @@ def can_start_anew(picture: Picture, task: TaskBrief) -> bool:
 def left(picture: Picture, placed: Placed, happening: Happening, words: str, turn: Turn) -> None:
     """It is not placed any more; if it is not over, it waits."""
     task = placed.task
-    gang = None if task.gang is None else picture.gangs.get(task.task_id.job_id)
-    if gang is None or gang.gang.repairs:
+    if task.gang is None or task.gang.repairs:
         return
+    gang = picture.gangs.get(task.task_id.job_id)  # None: all that are left are parked, or over
     who = f"rank {task.task_id.task_index} on {placed.node_id}"
-    if happening in _AGAIN:
+    if happening in _AGAIN and gang is not None:
         stop(picture, gang, Cause.GANG_RESTARTED, f"{who} left first: {words}", turn)
     elif happening is Happening.FAILED:
         detail = f"{who} failed first: {words}"
-        stop(picture, gang, Cause.GANG_BROKEN, detail, turn)
-        _close_waiting(picture, gang, detail, turn)
-    elif happening is Happening.SUCCEEDED and gang.waiting:
-        _close_waiting(picture, gang, f"{who} has finished: {CANNOT_START_ANEW}", turn)
+        if gang is not None:
+            stop(picture, gang, Cause.GANG_BROKEN, detail, turn)
+        _close_waiting(picture, task, detail, turn)
+    elif happening is Happening.SUCCEEDED:
+        _close_waiting(picture, task, f"{who} has finished: {CANNOT_START_ANEW}", turn)
 
 
 def stop(picture: Picture, gang: GangState, cause: Cause, detail: str, turn: Turn) -> None:
@@ -56,11 +58,13 @@ def stop(picture: Picture, gang: GangState, cause: Cause, detail: str, turn: Tur
             turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, cause, detail))
 
 
-def _close_waiting(picture: Picture, gang: GangState, detail: str, turn: Turn) -> None:
-    for task_id in list(gang.waiting):
-        task = picture.remove_waiting(task_id)
-        picture.closed(task)
+def _close_waiting(picture: Picture, left: TaskBrief, detail: str, turn: Turn) -> None:
+    """The others of its gang that wait, also those that are suspended."""
+    gang = picture.gangs.get(left.task_id.job_id)
+    others = [] if gang is None else [picture.waiting[task_id] for task_id in gang.waiting]
+    for task in (*others, *picture.parked.of_job(left.task_id.job_id)):
+        wishes.take_out(picture, task.task_id)
         words = exit_words.in_words(Exit(Cause.GANG_BROKEN, detail=detail), None, None)
-        turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, Cause.GANG_BROKEN, words))
+        turn.batch.closed.append(TaskClosed(task.task_id, Happening.FAILED, Cause.GANG_BROKEN, words))
         since_s = max(0, picture.now_ms - task.submitted_ms) / 1000
         turn.completions.append((Happening.FAILED, since_s))

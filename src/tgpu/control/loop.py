@@ -203,6 +203,7 @@ class Control:
         if self._settling is not None:
             await self._settle_restore()
         self._deadlines.watch_again(self.picture, turn)
+        self._deadlines.take_in(self.picture, turn)  # also who came too late in this very turn
         self._windows.apply(self.picture, nodes_changed=bool(turn.batch.nodes))
         series.settle(self.picture, turn)
         # 4. Decide.
@@ -224,9 +225,7 @@ class Control:
         series.take_in(self.picture, changes, turn)
         self.needs.take_in(self.picture, changes)
         self._windows.take_in(changes.windows)
-        for task in changes.altered:
-            self._deadlines.watch(task)
-        for task in changes.submitted:
+        for task in (*changes.altered, *changes.submitted):
             self._deadlines.watch(task)
             self._newest_job_id = max(self._newest_job_id, task.task_id.job_id)
         if changes.more:
@@ -262,7 +261,6 @@ class Control:
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
         self._next_tick = now + TICK_S / 2  # well before the next tick: timers are not exact
-        self._deadlines.take_in(self.picture, turn)
         self._gangs.late(self.picture, now, turn)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
@@ -344,6 +342,7 @@ class Control:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
         measure(self._observer, turn)
+        self._deadlines.heard(receipt)
         if self.needs.heard(receipt) | series.heard(self.picture, self.series, receipt):
             self._inbox.go_on()
         self._publish(receipt.events)

@@ -45,9 +45,15 @@ class Needs:
         self._singletons = Singletons()
         self._corresponding = Corresponding()
 
-    def waits_for(self, job_id: int) -> list[int]:
-        """Jobs that this one still waits for; of a singleton, those before it are not named."""
-        return sorted(self._on.get(job_id, ()))
+    def waits_for(self, job_id: int) -> dict[int, NeedKind]:
+        """Jobs that this one still waits for, and how they have to end; of a singleton, those before it are
+        not named."""
+        return {
+            on: kind
+            for on in self._on.get(job_id, ())
+            for waiting, kind in self._behind.get(on, ((job_id, NeedKind.CORR),))
+            if waiting == job_id
+        }
 
     def begin(self, picture: Picture, rows: Iterable[NeedRow]) -> None:
         """`rows`: of jobs that are parked in the picture."""
@@ -75,6 +81,8 @@ class Needs:
     def take_in(self, picture: Picture, changes: Changes) -> None:
         for task in changes.submitted if self._singletons else ():
             self._singletons.submitted(task)
+        for job_id in self._singletons.renamed(changes.altered, picture) if self._singletons else ():
+            self._one_less(job_id)
         if changes.needs:
             self.begin(picture, changes.needs)
 
@@ -104,7 +112,7 @@ class Needs:
                 turn.batch.closed.append(
                     TaskClosed(task.task_id, Happening.FAILED, Cause.DEPENDENCY_FAILED, why)
                 )
-            if tasks:
+            if tasks or turn.series.get(job_id) is not None:
                 turn.series.end(job_id, End(Cause.DEPENDENCY_FAILED, why))
                 self._ended(job_id, Status.FAILED)
         met, self._met = self._met, []
@@ -153,18 +161,20 @@ def _said(status: Status) -> str:
 
 
 def _let_go(job_id: int, picture: Picture, turn: Turn) -> list[TaskBrief]:
-    """Those that somebody holds besides stay parked."""
-    tasks = picture.parked.of_job(job_id)
-    if not tasks:
+    """Those that somebody holds besides stay parked. Of a series, none may be left to let go: index by index,
+    all were before, or none is live just now; what comes later need not wait either."""
+    parked, entry = picture.parked.of_job(job_id), turn.series.get(job_id)
+    if not parked and (entry is None or entry.end is not None):
         return []  # it was cancelled meanwhile
     turn.batch.released.append(job_id)
     freed: list[TaskBrief] = []
-    for task in tasks:
-        assert task.timing is not None, "nobody is parked without a reason"
+    for task in parked:
+        if task.timing is None or not task.timing.unmet:
+            continue  # index by index, it was let go before
         freed.append(replace(task, timing=timings.met(task.timing, turn.batch.at_ms)))
         picture.parked.take(task.task_id)
         picture.add_waiting(freed[-1])
-    if (entry := turn.series.get(job_id)) is not None:
-        entry.job = replace(entry.job, timing=freed[0].timing)
+    if entry is not None and entry.job.timing is not None:
+        entry.job = replace(entry.job, timing=timings.met(entry.job.timing, turn.batch.at_ms))
         turn.series.touched.add(job_id)
     return freed

@@ -4,9 +4,8 @@ A series is given rows for as many tasks as can be used: between `FEW` and `MANY
 are live than may run at once. Who ends and who comes instead are in one transaction.
 """
 
-from dataclasses import replace
-
 from tgpu.control import wishes
+from tgpu.control.deadlines import too_late
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -49,10 +48,6 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
     book = turn.series
     for asked in changes.cancels:
         book.end(asked.job_id, End(Cause.CANCELLED, f"cancelled by {asked.by}"))
-    for task in changes.altered if book else ():
-        if (entry := book.get(task.task_id.job_id)) is not None and entry.job.timing != task.timing:
-            entry.job = replace(entry.job, timing=task.timing)
-            book.touched.add(entry.job.job_id)
     for some in changes.tasks_cancelled:
         for task_id in book.tasks_of(some.job_id, 0):
             if task_id.task_index in some.positions:
@@ -137,6 +132,8 @@ def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
         done = End(Cause.JOB_DONE, "another task has finished the work")
         _close_waiting(picture, entry, done, turn)
         _drop(entry, done, turn)
+    elif (due := too_late(entry.job, picture.now_ms)) is not None:
+        _drop(entry, End(due.cause, due.detail), turn)  # those that have rows are looked at one by one
     else:
         _grow(picture, entry, turn)
     if not entry.live and not entry.unborn:
@@ -174,6 +171,8 @@ def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
         return
     if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
         return
+    if len(entry.live) - len(picture.placed) > FEW:  # so many wait at least, and few turns look further
+        return
     waiting = len(entry.live) - sum(map(picture.placed.__contains__, entry.live))
     if waiting > FEW:
         return
@@ -208,4 +207,6 @@ def heard(picture: Picture, book: SeriesBook, receipt: Receipt) -> bool:
             entry.hungry_ms = picture.now_ms + HUNGRY_MS
             if passed_over:
                 book.touched.add(job_id)
+        elif not entry.unborn and not entry.live:
+            book.forget(job_id)
     return grew

@@ -79,11 +79,14 @@ class SeriesBook:
         return self._jobs.get(job_id)
 
     def begin(self, jobs: Iterable[Job], tasks: Iterable[TaskBrief]) -> None:
-        """`tasks`: live ones, of these jobs and of others."""
+        """`jobs`: new ones, and such as were held, released or edited, maybe while nothing of them was live.
+        `tasks`: live ones, of these jobs and of others."""
         for job in jobs:
-            if job.job_id not in self._jobs:
+            self.touched.add(job.job_id)
+            if job.job_id in self._jobs:
+                self._jobs[job.job_id].job = job
+            else:
                 self._jobs[job.job_id] = _entry(job)
-                self.touched.add(job.job_id)
         for task in tasks if self._jobs else ():
             entry = self._jobs.get(task.task_id.job_id)
             if entry is not None:

@@ -12,7 +12,8 @@ Key = tuple[str, str]
 
 
 class Singletons:
-    """Only names that such jobs have are looked after, from the first one on."""
+    """Only names that such jobs have are looked after, and only while one of them waits: who began or ended
+    at other times is not told here, so that what is known is forgotten with the last that waits."""
 
     def __init__(self) -> None:
         self._live: dict[Key, list[int]] = {}
@@ -35,7 +36,21 @@ class Singletons:
                 self.submitted(task)
         for job_id, key in fresh.items():
             self._enter(job_id, key)
-        return [job_id for key in set(fresh.values()) for job_id in self._first(key)]
+        free = [job_id for key in sorted(set(fresh.values())) for job_id in self._first(key)]
+        self._forget_if_idle()
+        return free
+
+    def renamed(self, tasks: Iterable[TaskBrief], picture: Picture) -> list[int]:
+        """Jobs may be called something else by now; returns who need not wait any more."""
+        if all(self._keys.get(task.task_id.job_id) == self._watched(task) for task in tasks):
+            return []
+        waiting = sorted(self._waiting)
+        self._forget()
+        return self.watch(waiting, picture)
+
+    def _watched(self, task: TaskBrief) -> Key | None:
+        key = _key(task)
+        return key if key in self._live else None
 
     def submitted(self, task: TaskBrief) -> None:
         key = _key(task)
@@ -51,7 +66,18 @@ class Singletons:
         """Returns who need not wait any more."""
         key = self._keys.pop(job_id, None)
         self._waiting.discard(job_id)
-        return [] if key is None else self._first(key)
+        free = [] if key is None else self._first(key)
+        self._forget_if_idle()
+        return free
+
+    def _forget_if_idle(self) -> None:
+        if not self._waiting:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._live.clear()
+        self._keys.clear()
+        self._waiting.clear()
 
     def _first(self, key: Key) -> list[int]:
         """The oldest live job of the name, if it waits for nothing but that."""

@@ -42,7 +42,7 @@ class SnapshotAnswers:
             logger("snapshots").warning("not read", digest=want.digest, error=str(error))
             return
         if found is None:
-            why = f"its snapshot {want.digest} is on no server any more: submit the job anew"
+            why = f"its snapshot {want.digest} is on no server that can be asked: submit the job anew"
             link.send(SnapshotPart(request=want.request, error=why))
         else:
             link.send(SnapshotPart(request=want.request, data=found[0], total=found[1]))

@@ -34,13 +34,19 @@ def alter(picture: Picture, task: TaskBrief) -> None:
     """Its job was held, released or edited. What runs goes on as it was begun, and is held once it waits."""
     placed = picture.placed.get(task.task_id)
     if placed is not None:
-        placed.task = replace(placed.task, timing=task.timing)
+        placed.task = replace(placed.task, timing=_as_met(task, placed.task).timing)
     elif task.task_id in picture.parked:
-        picture.parked.take(task.task_id)
-        picture.add_waiting(task)
+        picture.add_waiting(_as_met(task, picture.parked.take(task.task_id)))
     elif task.task_id in picture.waiting:
-        picture.remove_waiting(task.task_id)
-        picture.add_waiting(task)
+        picture.add_waiting(_as_met(task, picture.remove_waiting(task.task_id)))
+
+
+def _as_met(task: TaskBrief, before: TaskBrief) -> TaskBrief:
+    """Once met, a need stays met: index by index, the leader knows it of tasks, the store only of jobs."""
+    timing, was = task.timing, before.timing
+    if timing is None or not timing.unmet or (was is not None and was.unmet):
+        return task
+    return replace(task, timing=replace(timing, unmet=False))
 
 
 def take_out(picture: Picture, task_id: TaskId) -> bool:

@@ -1,5 +1,7 @@
 """Models of GPU that some tenant limits, so that they are given only by name: who could ask for them?"""
 
+from math import inf
+
 from tgpu.core.picture import Picture
 from tgpu.domain.job import Request
 from tgpu.domain.quota import GPU_MODEL
@@ -17,7 +19,7 @@ def limited_by(picture: Picture, tenant_id: str, model: str) -> tuple[str, int] 
 def could_be_named(picture: Picture, request: Request, needs: int, tenant_id: str | None) -> list[str]:
     """Of the models that it is kept off, those of which its quota could admit so many thousandths. Where
     nobody says whose it is: those of which some quota could."""
-    if request.gpu_type is not None:
+    if request.gpu_type is not None or (tenant_id is not None and needs > _most_gpus(picture, tenant_id)):
         return []
     found = []
     for model in request.gpu_types_barred:
@@ -30,6 +32,13 @@ def could_be_named(picture: Picture, request: Request, needs: int, tenant_id: st
         if needs <= most:
             found.append(model)
     return found
+
+
+def _most_gpus(picture: Picture, tenant_id: str) -> float:
+    """Of whatever model, in thousandths."""
+    tenants = [tenant for name in lineage(tenant_id) if (tenant := picture.tenants.get(name)) is not None]
+    limits = [tenant.limits.gpu_milli for tenant in tenants if tenant.limits.gpu_milli is not None]
+    return min(limits, default=inf)
 
 
 def _limit(picture: Picture, tenant_id: str, model: str) -> int | None:

@@ -135,7 +135,7 @@ def _never(picture: Picture, tasks: list[TaskBrief]) -> list[Reason]:
     if not picture.places:
         return [Reason("no-nodes", "no node has joined yet")]
     for request in dict.fromkeys(task.request for task in tasks):
-        never = never_fits(request, picture, tasks[0].tenant_id)
+        never = never_fits(request, picture, tasks[0].tenant_id, len(tasks))
         if never is not None:
             return [Reason("never-fits", f"can never run here: {never}")]
     return []

@@ -9,12 +9,13 @@ Name = TypeVar("Name", TaskId, AttemptId)
 
 
 class Moments:
-    """Two heaps by time. Whoever has gone meanwhile is still in there: whom it concerns looks again."""
+    """Heaps by time. Whoever has gone meanwhile is still in there: whom it concerns looks again."""
 
     def __init__(self, min_run_ms: int) -> None:
         self._min_run_ms = min_run_ms
         self._sleeping: list[tuple[int, TaskId]] = []
         self._protected: list[tuple[int, AttemptId]] = []
+        self._resting: list[tuple[int, TaskId]] = []
 
     @property
     def anybody_sleeps(self) -> bool:
@@ -23,10 +24,15 @@ class Moments:
     @property
     def next_ms(self) -> int | None:
         """The first of all these moments."""
-        return min((heap[0][0] for heap in (self._sleeping, self._protected) if heap), default=None)
+        heaps = (self._sleeping, self._protected, self._resting)
+        return min((heap[0][0] for heap in heaps if heap), default=None)
 
     def sleeps(self, task_id: TaskId, until_ms: int) -> None:
         heapq.heappush(self._sleeping, (until_ms, task_id))
+
+    def rests(self, task_id: TaskId, until_ms: int) -> None:
+        """It is parked, and joins its queue then."""
+        heapq.heappush(self._resting, (until_ms, task_id))
 
     def runs(self, attempt_id: AttemptId, since_ms: int) -> None:
         """It gives way to nobody until it has run for a while."""
@@ -35,6 +41,9 @@ class Moments:
 
     def woken(self, now_ms: int) -> list[TaskId]:
         return _due(self._sleeping, now_ms)
+
+    def rested(self, now_ms: int) -> list[TaskId]:
+        return _due(self._resting, now_ms)
 
     def unprotected(self, now_ms: int) -> list[AttemptId]:
         return _due(self._protected, now_ms)

@@ -21,9 +21,11 @@ _MOST_POOLS = 10
 _BASIC = ("too-many-cpus", "too-much-memory", "too-much-disk")
 
 
-def never_fits(request: Request, picture: Picture, tenant_id: str | None = None) -> str | None:
-    """Why no node that is known could ever run this; None if one could, or if none is known yet. Whose it is
-    matters only for what it is told to ask for instead."""
+def never_fits(
+    request: Request, picture: Picture, tenant_id: str | None = None, tasks: int = 1
+) -> str | None:
+    """Why no node that is known could ever run this; None if one could, or if none is known yet. Whose it is,
+    and how many are to run together, matters only for what it is told to ask for instead."""
     anywhere = _more_than_the_cluster_has(request, picture) or _no_such_pool(request, picture)
     if anywhere is not None:
         return anywhere
@@ -33,7 +35,10 @@ def never_fits(request: Request, picture: Picture, tenant_id: str | None = None)
         if reason is None:
             return None
         found.append(reason)
-    return _in_one_sentence(request, picture, found, tenant_id) if found else None
+    if not found:
+        return None
+    named = could_be_named(picture, request, tasks * charged_gpu_milli(request), tenant_id)
+    return _in_one_sentence(request, picture, found, named)
 
 
 def unsuitable(request: Request, node: Node, picture: Picture) -> Reason | None:
@@ -81,13 +86,13 @@ def _gpus_that_suit(request: Request, node: Node) -> int:
     return sum(0 < part <= WHOLE for part in thousandths(devices, request))
 
 
-def _in_one_sentence(request: Request, picture: Picture, found: list[Reason], tenant_id: str | None) -> str:
-    """However many nodes there are: sizes against the largest, the rest by what they say."""
+def _in_one_sentence(request: Request, picture: Picture, found: list[Reason], could_name: list[str]) -> str:
+    """However many nodes there are: sizes against the largest, the rest by what they say. `could_name`:
+    models that it is kept off, and could have by name."""
     nodes = [place.node for place in picture.places.values()]
     has = max(_gpus_that_suit(request, node) for node in nodes)
     if wants_gpu(request) and has < _gpus_wanted(request):
-        named = could_be_named(picture, request, charged_gpu_milli(request), tenant_id)
-        return _too_few_gpus(request, nodes, has, named)
+        return _too_few_gpus(request, nodes, has, could_name)
     codes, sentences = dict.fromkeys(reason.code for reason in found), []
     for code in codes:
         largest = (

@@ -1,9 +1,18 @@
-"""Tasks that nobody may start, wherever there is room: their jobs are held, or wait for others."""
+"""Tasks that nobody may start, wherever there is room: held, or waiting for other jobs or for a moment."""
 
 from collections.abc import Iterator
 
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import Status
+
+
+def rests_until(task: TaskBrief) -> int:
+    """The moment from which on it is in line: as it was asked for, or some time after it failed. Until then
+    nothing is kept for it; who gave way sleeps in its place in line instead."""
+    begin_ms = 0 if task.timing is None else task.timing.begin_ms or 0
+    failed = task.retries is not None and task.attempts > 0 and task.status is not Status.PREEMPTED
+    return max(begin_ms, task.eligible_ms) if failed else begin_ms
 
 
 class Parked:

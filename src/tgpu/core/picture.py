@@ -12,7 +12,7 @@ from tgpu.core.columns.table import Table
 from tgpu.core.gang_book import GangBook
 from tgpu.core.gpu_hours import GpuHours
 from tgpu.core.moments import Moments
-from tgpu.core.parked import Parked
+from tgpu.core.parked import Parked, rests_until
 from tgpu.core.placed import Place, Placed, Window
 from tgpu.core.plan import Claim, Plan, Preempt, Reservation
 from tgpu.core.policy import Left, Policy
@@ -72,6 +72,9 @@ class Picture:
             if task is not None and task.eligible_ms <= now_ms:
                 gang = None if task.gang is None else self.gangs.of(task_id.job_id)
                 self.table.wake(task_id if gang is None else min(gang.waiting))
+        for task_id in self.moments.rested(now_ms):
+            if task_id in self.parked:
+                self.add_waiting(self.parked.take(task_id))
         for attempt_id in self.moments.unprotected(now_ms):
             placed = self.live(attempt_id)
             if placed is not None:
@@ -159,9 +162,11 @@ class Picture:
     # Waiting tasks
 
     def add_waiting(self, task: TaskBrief) -> None:
-        """In its queue, or beside all of them if its job is held or waits for others."""
+        """In its queue, or beside all of them if its job is held, or waits for others or for a moment."""
         edge.check_task(task)
-        if task.timing is not None and task.timing.is_parked:
+        if (until_ms := rests_until(task)) > self._now_ms:
+            self.moments.rests(task.task_id, until_ms)
+        if until_ms > self._now_ms or (task.timing is not None and task.timing.is_parked):
             self.parked.add(task)
             return
         self.version += 1

@@ -1,31 +1,50 @@
 """How the queues stand: who waits for whom, and what each tenant has of its share."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from tgpu.core.engine import PLAIN
 from tgpu.core.picture import Picture
-from tgpu.domain.priority import TERMS
-from tgpu.domain.views import QueueView
+from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.views import QueueView, Reason
+
+Key = tuple[str, PriorityClass]
+"""A tenant and a class."""
 
 
-def queue_views(picture: Picture) -> list[QueueView]:
+class ToCome(NamedTuple):
+    """Tasks that wait, and are not in the picture yet."""
+
+    tasks: int
+    job_id: int
+    """The first that they are of."""
+    reason: Reason
+    """Why that one goes on with no more of them."""
+
+
+def queue_views(picture: Picture, to_come: Mapping[Key, ToCome]) -> list[QueueView]:
     """Every tenant and class with somebody waiting; the head is the first in its queue."""
     depth = Counter((task.tenant_id, task.priority_class) for task in picture.waiting.values())
+    depth.update({key: more.tasks for key, more in to_come.items()})
     heads, shares = _heads(picture), _weighted_shares(picture)
     views = []
     for (tenant_id, priority_class), count in sorted(depth.items()):
         weight = picture.tenants[tenant_id].weight
         share = shares[tenant_id]
+        head = heads.get((tenant_id, TERMS[priority_class].rank))
+        later = to_come.get((tenant_id, priority_class)) if head is None else None
         views.append(
             QueueView(
                 tenant_id,
                 priority_class,
                 count,
-                heads.get((tenant_id, TERMS[priority_class].rank)),
+                head if later is None else later.job_id,
                 weighted_share=round(share, 6),
                 dominant_share=round(share * weight, 6),
+                head_reasons=() if later is None else (later.reason,),
             )
         )
     return views

@@ -9,7 +9,7 @@ from tgpu.core.outlook import Ground, Outlook, gone_by_ms
 from tgpu.core.plan import Preempt
 from tgpu.core.quota_room import tenant_at
 from tgpu.core.streams import stream_of
-from tgpu.core.wording import are, clock, number, ordinal
+from tgpu.core.wording import are, number, ordinal
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Status
@@ -42,16 +42,13 @@ def claim(outlook: Outlook, task_id: TaskId, preempt: Preempt) -> tuple[Reason, 
 
 
 def backoff(outlook: Outlook, tasks: list[TaskBrief]) -> tuple[list[Reason], int]:
-    """As it was asked for, after a preemption, or when the store did not take its start; with the moment from
-    which on it may start (0: any)."""
+    """After a preemption, or when the store did not take its start; with the moment from which on it may
+    start (0: any). Who failed, or is to begin later, is parked instead."""
     now_ms = outlook.picture.now_ms
     eligible_ms = max(task.eligible_ms for task in tasks)
     if eligible_ms <= now_ms:
         return [], 0
     wait_s = -(-(eligible_ms - now_ms) // 1000)
-    if any(task.timing is not None and task.timing.begin_ms == eligible_ms for task in tasks):
-        text = f"is not to start before {clock(eligible_ms, now_ms)}"
-        return [Reason("begin", text, {"eligible_in_s": wait_s})], eligible_ms
     preempted = any(task.status is Status.PREEMPTED for task in tasks)
     text = f"was preempted; it may start again in {wait_s} s"
     if not preempted:

@@ -32,9 +32,9 @@ def in_words(ended: Exit, by: str | None, time_limit_s: int | None, *, burst: bo
     words, detail = _cause(ended, by, time_limit_s), ended.detail
     if ended.cause is Cause.PREEMPTED and (burst or detail.startswith(ON_BURST)):
         words, detail = f"gave way: {ON_BURST}", detail.removeprefix(ON_BURST).removeprefix("; ")
-    if detail and ended.cause is not Cause.TIME_LIMIT:  # the supervisor's words would only say it again
-        return f"{words}: {detail}"
-    return words
+    if ended.cause is Cause.TIME_LIMIT:  # the supervisor's first words would only say it again
+        detail = detail.partition("; ")[2]
+    return f"{words}: {detail}" if detail else words
 
 
 def _cause(ended: Exit, by: str | None, time_limit_s: int | None) -> str:

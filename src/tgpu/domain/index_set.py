@@ -17,6 +17,12 @@ Range = tuple[int, int, int]
 """The first, the last, and the step between them."""
 
 
+class NoSuchIndexError(LookupError):
+    def __init__(self, index: int) -> None:
+        super().__init__(f"there is no index {index}")
+        self.index = index
+
+
 @dataclass(frozen=True)
 class IndexSet:
     """Stretches that lie one after the other. Positions are counted from 0, in the order of indices."""
@@ -77,6 +83,31 @@ class IndexSet:
         if index > last or (index - first) % step:
             return None
         return self._starts[which] + (index - first) // step
+
+    def positions_of(self, wanted: "IndexSet") -> "IndexSet":
+        """By stretches, however long these are. Raises NoSuchIndexError for the first that is missing."""
+        found: list[Range] = []
+        for begin, end, by in wanted.ranges:
+            at = begin
+            while at <= end:
+                position = self.position_of(at)
+                if position is None:
+                    raise NoSuchIndexError(at)
+                _, last, step = self.ranges[bisect_right(self._starts, position) - 1]
+                more = (min(end, last) - at) // by
+                if more and by % step:
+                    raise NoSuchIndexError(at + by)
+                found.append((position, position + more * (by // step), max(1, by // step)))
+                at += (more + 1) * by
+        return IndexSet(tuple(found))
+
+    def next_from(self, index: int) -> int | None:
+        """The first that is not before this."""
+        which = max(0, bisect_right(self.ranges, (index, MAX_INDEX + 1, 0)) - 1)
+        for first, last, step in self.ranges[which : which + 2]:
+            if index <= last:
+                return max(first, index + (first - index) % step)
+        return None
 
     def __contains__(self, index: int) -> bool:
         return self.position_of(index) is not None

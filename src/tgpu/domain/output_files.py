@@ -65,7 +65,8 @@ def expanded(pattern: str, values: dict[str, str]) -> str:
     parts, at = [], 0
     while (found := pattern.find("%", at)) >= 0:
         parts.append(pattern[at:found])
-        parts.append(values[pattern[found + 1]].replace("/", "_"))
+        value = values[pattern[found + 1]].replace("/", "_")
+        parts.append("_" * len(value) if value in {".", ".."} else value)
         at = found + 2
     return "".join(parts) + pattern[at:]
 

@@ -63,6 +63,12 @@ class Retries:
             return self.limit is None
         return failures > self.per_index
 
+    @property
+    def tries_again(self) -> bool:
+        """Whether there may be a second try of what failed by itself."""
+        ignores = any(rule.action is FailureAction.IGNORE for rule in self.rules)
+        return bool(self.limit) or bool(self.per_index) or ignores
+
     def exhausts_job(self, failures: int) -> bool:
         return self.limit is not None and failures > self.limit
 

@@ -29,6 +29,8 @@ class Series:
     at_once: int | None = None
     """At most so many of its tasks wait or run at any moment; None: as many as there is room for."""
     mode: Mode = Mode.ARRAY
+    of: IndexSet | None = None
+    """Of one that does some indices of another again: all that there were. Its tasks may reckon with them."""
 
     @property
     def first_born(self) -> int:
@@ -36,17 +38,17 @@ class Series:
         return min(self.indices.count, self.at_once or FIRST_BORN, FIRST_BORN)
 
     def only(self, indices: IndexSet) -> "Series":
-        """The same, of some of its indices."""
-        return replace(self, indices=indices)
+        """The same, of some of its indices; its tasks find what they found before."""
+        return replace(self, indices=indices, of=self.of or self.indices)
 
     def variables(self, position: int) -> dict[str, str]:
         """What the task at this position finds in its environment."""
-        index = str(self.indices.at(position))
+        index, whole = str(self.indices.at(position)), self.of or self.indices
         known = {
             "TGPU_ARRAY_INDEX": index,
-            "TGPU_ARRAY_COUNT": str(self.indices.count),
-            "TGPU_ARRAY_MIN": str(self.indices.lowest),
-            "TGPU_ARRAY_MAX": str(self.indices.highest),
-            "TGPU_ARRAY_STEP": str(self.indices.step),
+            "TGPU_ARRAY_COUNT": str(whole.count),
+            "TGPU_ARRAY_MIN": str(whole.lowest),
+            "TGPU_ARRAY_MAX": str(whole.highest),
+            "TGPU_ARRAY_STEP": str(whole.step),
         }
         return known | {"JOB_COMPLETION_INDEX": index} if self.mode is Mode.INDEXED else known

@@ -66,6 +66,7 @@ METHODS = {
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),
     "never_fits": Method(tuple[list[Request]], list[str | None]),
+    "why_never": Method(tuple[Request, int, str], str | None),
     "gang_never_fits": Method(tuple[Gang, list[tuple[Request, int]]], str | None),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
@@ -73,6 +74,7 @@ METHODS = {
     "say_to_shell": Method(tuple[ToShell], None),
     "hear_shell": Method(tuple[int, float], list[FromShell]),
     "snapshot_piece": Method(tuple[str, str, int], Piece),
+    "take_snapshot": Method(tuple[str, str], bool),
 }
 
 ToPeer = Introduction | Question

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -10,7 +9,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from tgpu.domain.ids import AttemptId
-from tgpu.runner import private_tmp, records
+from tgpu.runner import private_tmp, records, removing
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
@@ -76,13 +75,13 @@ class Folders:
 
     def drop_tmp(self, attempts: Iterable[str]) -> None:
         for attempt in attempts:
-            shutil.rmtree(self._tmp / attempt, ignore_errors=True)
+            removing.remove(str(self._tmp / attempt))
 
     def clear_tmp(self, keep: Container[str]) -> None:
         """Removes what tasks left in a /tmp of their own, if their supervisors could not."""
         for path in self._tmp.iterdir() if self._tmp.is_dir() else ():
             if path.name not in keep:
-                shutil.rmtree(path, ignore_errors=True)
+                removing.remove(str(path))
 
     def drop(self, attempts: Iterable[str]) -> None:
         """From now on they could be run again."""

@@ -14,6 +14,8 @@ import ctypes
 import os
 import select
 
+from tgpu.runner import removing
+
 FOLDER = "tmp"
 SHARED = ("/tmp", "/dev/shm")  # noqa: S108  these are what it is about
 LIKE_TMP = 0o1777
@@ -25,7 +27,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def is_for(*named: str) -> bool:
     """Not for who stands in the machine's own, or wants its output there."""
-    return not any(where == path or where.startswith(f"{path}/") for path in SHARED for where in named)
+    places = [os.path.normpath(where) for where in named]
+    return not any(where == path or where.startswith(f"{path}/") for path in SHARED for where in places)
 
 
 def explained(refusal: str, *, own: bool) -> str:
@@ -71,9 +74,7 @@ class PrivateTmp:
         return _is_removed(f"{FOLDER}/{self._attempt}")
 
     def clear(self) -> None:
-        import shutil  # noqa: PLC0415  heavy, and only for who leaves something
-
-        shutil.rmtree(f"{FOLDER}/{self._attempt}", ignore_errors=True)
+        removing.remove(f"{FOLDER}/{self._attempt}")
 
     def close(self) -> None:
         """No other task will come."""

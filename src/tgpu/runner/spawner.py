@@ -10,6 +10,7 @@ import gc
 import os
 import resource  # noqa: F401  `os.wait4` would load it, once in each supervisor
 import select
+import sys
 from _socket import socketpair
 
 from tgpu.runner import records, supervisor
@@ -27,6 +28,9 @@ CROWD = 8 * len(os.sched_getaffinity(0))
 Whoever becomes free is waited for, instead of forking another,"""
 CROWD_FOR_S = 0.02
 """but never for longer: they may all be held up, by a drive that does not answer, say."""
+NEVER_S = 3600.0
+"""A supervisor's thread that writes files gets the interpreter whenever the other one waits for something,
+and never asks for it: who is forked while it does would go on asking, with nobody there to take it."""
 
 
 def main(pipe: int, lock: int) -> None:
@@ -38,6 +42,7 @@ def main(pipe: int, lock: int) -> None:
     _quiet_signals()
     _sign(lock)
     gc.disable()
+    sys.setswitchinterval(NEVER_S)
     Spawner(pipe, lock).run()
 
 

@@ -176,7 +176,9 @@ class Supervisor:
     def _open_streams(self, folder: str) -> tuple[int, int]:
         """The task's ends of stdout and stderr: of a terminal, both are the same."""
         order, ends = self.order, []
-        self.files = UserFiles(*order.files) if order.files is not None else None
+        if order.files is not None:
+            self.desk.leave()  # a thread writes them, beside which no other task could be given its view
+            self.files = UserFiles(*order.files, own_tmp=self.tmp is not None)
         if order.pty:
             order.env.setdefault("TERM", TERM)
             self.terminal = Terminal(folder, order.log_cap_bytes, self.files)
@@ -205,10 +207,8 @@ class Supervisor:
             os.dup2(out_end, 1)
             os.dup2(err_end, 2)
             account.complete(order.env)
-            secrets, files = order.secret_env, self.files
-            task.become(
-                order.argv, order.env, order.cwd, account, self.pid, secrets, files, terminal=order.pty
-            )
+            become = (account, self.pid, order.secret_env, self.files)
+            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])

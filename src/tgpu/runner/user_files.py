@@ -2,34 +2,40 @@
 """Files of the user's own that a task's output is written to as well.
 
 They are opened by the task's own process once it has become its user, and only then: whatever its user may
-not write, nobody writes for them, and a link leads nowhere that they could not go themselves. What was opened
-is handed to the supervisor, which keeps the task's output anyway and writes it twice.
+not write, nobody writes for them, and a link leads nowhere that they could not go themselves. Nor does one
+that somebody else has put there: it would have them overwrite a file of their own. What was opened is handed
+to the supervisor, which keeps the task's output anyway and has it written twice.
 """
 
+import errno
 import os
 import stat
 import sys
-from _socket import AF_UNIX, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET
+from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET
 from _socket import socketpair as raw_socketpair  # `socket` loads three times as much
 
-from tgpu.runner import task
+from tgpu.runner import private_tmp, task
+from tgpu.runner.writer import Writer
 
 _INT = 4
-_OPEN = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_OPEN = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
+_PERHAPS_LINK = (errno.ELOOP, errno.EACCES)
+"""What the kernel says of a link that it is not to follow; the other in a folder like /tmp."""
+_LINKS_MAX = 40
 _NULL = os.makedev(1, 3)
 
 
 class UserFiles:
     """Of one attempt: its output's, and its errors', which may be the same."""
 
-    def __init__(self, output: str, error: str, append: int) -> None:
+    def __init__(self, output: str, error: str, append: int, *, own_tmp: bool = False) -> None:
+        """`own_tmp`: what the task has in /tmp is gone with it, and so no place for them."""
         self._paths = (output, error)
         self._append = bool(append)
+        self._own_tmp = own_tmp
         self._here, self._there = raw_socketpair(AF_UNIX, SOCK_SEQPACKET)
-        self._files: list[int] | None = None
-        self._why = ""
-        self.lost = 0
-        """How many bytes could not be written."""
+        self._files: list[int] = []
+        self._writer = Writer()
 
     # In the task's process
 
@@ -43,58 +49,93 @@ class UserFiles:
     def _opened(self, path: str) -> int:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = os.open(path, _OPEN, 0o666)
+            file = _followed(path)
         except (OSError, ValueError) as error:
             raise task.Refusal(f"cannot write its output to {path}: {task.why(error, '/')}") from None
         about = os.fstat(file)
         if stat.S_ISREG(about.st_mode):
+            self._check_lasting(path, file)
             if not self._append:
                 os.ftruncate(file, 0)
         elif about.st_rdev != _NULL:
             raise task.Refusal(f"cannot write its output to {path}: it is not a file")
         return file
 
+    def _check_lasting(self, path: str, file: int) -> None:
+        """Names that begin with /tmp were seen before the task got its own; others may lead there, too."""
+        place = os.readlink(f"/proc/self/fd/{file}")  # noqa: PTH115  pathlib is too heavy here
+        if self._own_tmp and not private_tmp.is_for(place):
+            raise task.Refusal(
+                f"cannot write its output to {path}: that is {place}, and the job has a /tmp and a /dev/shm "
+                f"of its own; name it so (--output {place}), and it has the machine's"
+            )
+
     # In the supervisor
 
     def copy(self, data: bytes, *, is_error: bool) -> None:
-        """The task must not suffer from a full disk of its user's: what cannot be written is counted."""
-        if self._files is None:
-            self._files = self._taken()
-        output, error = self._paths
-        if not self._files or not (error if is_error else output):
-            return
-        file = self._files[-1] if is_error else self._files[0]
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(file, rest) :]
-            except OSError as failure:
-                self.lost += len(rest)
-                self._why = str(failure.strerror)
-                return
+        """The task must not suffer from its user's drive, full or away: what cannot be written is counted."""
+        files, (output, error) = self._taken(), self._paths
+        if files and (error if is_error else output):
+            self._writer.write(files[-1] if is_error else files[0], data)
 
     def _taken(self) -> list[int]:
-        """Whoever prints has opened them before; of one that never became a program there are none."""
+        """Of one that has not become a program yet there are none, though its terminal may show what somebody
+        types."""
+        if self._files:
+            return self._files
         try:
-            _, ancillary, _, _ = self._here.recvmsg(1, 4096, MSG_DONTWAIT)
+            _, ancillary, _, _ = self._here.recvmsg(1, 4096, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
         except OSError:
             return []
         packed = b"".join(
             data for level, kind, data in ancillary if (level, kind) == (SOL_SOCKET, SCM_RIGHTS)
         )
         whole = range(0, len(packed) - len(packed) % _INT, _INT)
-        return [int.from_bytes(packed[at : at + _INT], sys.byteorder) for at in whole]
+        self._files = [int.from_bytes(packed[at : at + _INT], sys.byteorder) for at in whole]
+        return self._files
 
     def last_words(self) -> str:
-        """What its user should know; empty: nothing."""
-        if not self.lost:
+        """What its user should know, once they are closed; empty: nothing."""
+        if not self._writer.lost:
             return ""
         path = self._paths[0] or self._paths[1]
-        return f"{self.lost} bytes of output could not be written to {path}: {self._why}"
+        return f"{self._writer.lost} bytes of output could not be written to {path}: {self._writer.why}"
 
     def close(self) -> None:
-        for file in self._taken() if self._files is None else self._files:
-            os.close(file)
-        self._files = []
+        if self._writer.close():  # else these are not ours to close
+            for file in self._taken():
+                os.close(file)
         self._here.close()
         self._there.close()
+
+
+def _followed(path: str) -> int:
+    """Opens it, through links of its user's own and of root's alone. Raises OSError."""
+    for _ in range(_LINKS_MAX):
+        try:
+            return os.open(path, _OPEN, 0o666)
+        except OSError as error:
+            if error.errno not in _PERHAPS_LINK:
+                raise
+            target = _target(path)
+            if target is None:
+                raise
+        path = os.path.join(os.path.dirname(path), target)  # noqa: PTH118  pathlib is too heavy here
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _target(path: str) -> str | None:
+    """Where that link leads; None: it is none."""
+    try:
+        link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(link)
+        if not stat.S_ISLNK(about.st_mode):
+            return None
+        if about.st_uid not in (os.geteuid(), task.ROOT):
+            raise PermissionError(errno.EPERM, "somebody else has put a link there")
+        return os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)

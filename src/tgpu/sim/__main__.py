@@ -12,6 +12,8 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this one")
     which.add_argument("--seeds", help="run all of a range, such as 0-999")
+    parser.add_argument("--series", action="store_true", help="with jobs of many tasks among the others")
+    parser.add_argument("--waiting", action="store_true", help="with jobs that wait for others")
     parser.add_argument("--verbose", action="store_true", help="print the whole trace")
     parser.add_argument("--digest", action="store_true", help="print one number that stands for the trace")
     options = parser.parse_args()
@@ -19,7 +21,7 @@ def main() -> int:
     began = time.monotonic()
     seeds = _seeds(options.seeds) if options.seeds else range(options.seed, options.seed + 1)
     for seed in seeds:
-        result = simulate(seed)
+        result = simulate(seed, series=options.series, waiting=options.waiting)
         failed += bool(result.violations)
         if options.verbose:
             _say("\n".join(result.trace.lines()))

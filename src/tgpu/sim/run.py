@@ -38,6 +38,8 @@ class Result:
     runs: int
     steps: int
     seconds: float
+    series: bool = False
+    waiting: bool = False
 
     def summary(self) -> str:
         if not self.violations:
@@ -45,12 +47,14 @@ class Result:
                 f"seed {self.seed}: {self.jobs} jobs, {self.runs} processes, {self.seconds:.0f} s simulated"
             )
         found = "\n".join(f"  {checker}: {text}" for checker, text in self.violations)
-        again = f"python -m tgpu.sim --seed {self.seed} --verbose"
+        kinds = " --series" * self.series + " --waiting" * self.waiting
+        again = f"python -m tgpu.sim --seed {self.seed}{kinds} --verbose"
         return f"seed {self.seed} breaks a promise; repeat it with: {again}\n{found}"
 
 
-def simulate(seed: int, *, series: bool = False) -> Result:
-    """`series`: among the jobs are some of many tasks, which users meddle with."""
+def simulate(seed: int, *, series: bool = False, waiting: bool = False) -> Result:
+    """`series`: among the jobs are some of many tasks, which users meddle with. `waiting`: some wait for
+    others, for a moment or for somebody, and users hold and edit them."""
     random = Random(seed)  # noqa: S311  a seed, not a secret
     loop = SimLoop(random, BEGINS_S)
     trace = Trace(lambda: loop.time() - BEGINS_S)
@@ -59,7 +63,7 @@ def simulate(seed: int, *, series: bool = False) -> Result:
         try:
             world = World(loop, random, trace)
             world.facts.watchers = everyone(world)
-            loop.run_until_complete(_story(world, random, series=series))
+            loop.run_until_complete(_story(world, random, series=series, waiting=waiting))
         except StuckError as error:
             world.facts.found.append(("Loop", str(error)))
         finally:
@@ -73,10 +77,12 @@ def simulate(seed: int, *, series: bool = False) -> Result:
         runs=sum(map(len, world.facts.runs.values())),
         steps=loop.steps,
         seconds=loop.time() - BEGINS_S,
+        series=series,
+        waiting=waiting,
     )
 
 
-async def _story(world: World, random: Random, *, series: bool) -> None:
+async def _story(world: World, random: Random, *, series: bool, waiting: bool) -> None:
     cuts = happens(random, 0.4)
     busy_s = 100.0 if cuts else random.choice((15.0, 30.0, 60.0))
     capacities = [machine.capacity for machine in world.machines]
@@ -90,6 +96,7 @@ async def _story(world: World, random: Random, *, series: bool) -> None:
             trace=world.trace,
             capacities=capacities,
             series=series,
+            waiting=waiting,
         )
         for name in ("ada", "bob", "cyd")[: random.randint(1, 3)]
     ]
@@ -121,11 +128,24 @@ async def _come_to_rest(world: World, living: "Sequence[asyncio.Future[None]]", 
     deadline = world.loop.time() + PATIENCE_S
     quiet_since = world.loop.time()
     while world.loop.time() < deadline:
+        await _let_go_on(world)
         if not _is_at_rest(world):
             quiet_since = world.loop.time() + LOOK_S
         elif world.loop.time() - quiet_since >= REST_S:
             return
         await asyncio.sleep(LOOK_S)
+
+
+async def _let_go_on(world: World) -> None:
+    """What is held, or still suspended: somebody who gave up waiting for an answer asked again, took it back,
+    and then the first wish arrived."""
+    for job in list(world.store.state.jobs.values()):
+        if job.status.is_final or job.timing is None:
+            continue
+        if job.timing.suspended_by is not None:
+            await world.store.resume(job.job_id, "nobody", world.now_ms())
+        if job.timing.held_by is not None:
+            await world.store.release([job.job_id], "nobody", world.now_ms())
 
 
 def _is_at_rest(world: World) -> bool:

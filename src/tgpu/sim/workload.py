@@ -15,6 +15,7 @@ from tgpu.sim.facts import Facts
 from tgpu.sim.series import Meddler, as_series
 from tgpu.sim.tenants import MOVED, TENANTS
 from tgpu.sim.trace import Trace
+from tgpu.sim.waiting import Waverer
 from tgpu.store.port import IdempotencyKey, Submitted, UnknownTenantError
 from tgpu.store.quota_port import QuotaExceededError
 
@@ -30,8 +31,10 @@ class User:
         trace: Trace,
         capacities: Sequence[Capacity],
         series: bool = False,
+        waiting: bool = False,
     ) -> None:
-        """`series`: some of its jobs are of many tasks."""
+        """`series`: some of its jobs are of many tasks. `waiting`: some wait for others, or for a moment."""
+        self._waverer = Waverer(name, random, door, trace) if waiting else None
         self._meddler = Meddler(random, door, trace) if series else None
         self._name = name
         self._random = random
@@ -54,6 +57,8 @@ class User:
         specs = [job_spec(self._random, self._name, self._capacities) for _ in range(count)]
         if self._meddler is not None:
             specs = [as_series(self._random, it) if happens(self._random, 0.5) else it for it in specs]
+        if self._waverer is not None:
+            specs = self._waverer.with_reasons(specs, self._mine)
         try:
             submitted = await self._sent(specs, key)
         except QuotaExceededError as error:
@@ -68,6 +73,8 @@ class User:
             if self._meddler is not None and self._meddler.wants_to():
                 await asyncio.sleep(self._random.choice((0, 0.1, 1.0)))
                 await self._meddler.meddle(job_id, spec)
+            if self._waverer is not None:
+                await self._waverer.waver(job_id, spec)
         if happens(self._random, 0.2):  # some change their mind at once
             await asyncio.sleep(self._random.choice((0, 0.01, 0.5)))
             await self._cancel(submitted.job_ids)

@@ -13,7 +13,7 @@ from tgpu.domain.quota import Standing
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store.account import Account
 from tgpu.store.book import WAITING, Book, Charged, Lineage, NoRoomError
-from tgpu.store.demand import Demand, charge_of_all, demands, longest_of, whole_run_gpu_ms
+from tgpu.store.demand import Demand, charge_of_all, demands
 from tgpu.store.growth import as_many, first_demands
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.refusals import StoreError
@@ -52,8 +52,9 @@ def accept(
         for spec in specs:
             tenants = book.of(spec.tenant_id)
             _check_hours(tenants, spec, tenant_of)
-            tasks, standing = _charged(tenants, spec)
+            standing = tenants.accept(first_demands(spec), spec.priority_class)
             kept = tuple(tenants.kept(group.request) for group in spec.groups)
+            tasks = spec.task_count if spec.series is None else 1
             taken.append((tenants, Accepted(spec, kept, standing, tasks)))
         if cap is not None:
             cap.spend(specs)
@@ -63,14 +64,18 @@ def accept(
         if isinstance(refusal, StoreError):
             raise
         raise _exceeded(refusal, specs, tenant_of(refusal.account)) from None
-    return [job for _, job in taken]
+    return [_begun(tenants, job) for tenants, job in taken]
 
 
-def _charged(tenants: Lineage, spec: JobSpec) -> tuple[int, Standing]:
-    """A job whole; of a series as many of its first tasks as there is room for."""
-    if spec.series is None:
-        return spec.task_count, tenants.accept(demands(spec), spec.priority_class)
-    return as_many(tenants, spec.groups[0].request, spec.first_born, spec.priority_class)
+def _begun(tenants: Lineage, job: Accepted) -> Accepted:
+    """Of a series, that was accepted with one task, as many of the first ones as there is room for: none of
+    them keeps another job of the same submission out."""
+    spec = job.spec
+    if spec.series is None or spec.first_born == 1:
+        return job
+    tenants.withdraw(job.demands, job.standing)
+    tasks, standing = as_many(tenants, spec.groups[0].request, spec.first_born, spec.priority_class)
+    return job._replace(tasks=tasks, standing=standing)
 
 
 class Recharged(NamedTuple):
@@ -96,12 +101,10 @@ def recharge(  # noqa: PLR0917  who pays for what instead of what
     asked = [(group.request, numbers[at]) for at, group in enumerate(spec.groups)]
     _check_hours(tenants, spec, tenant_of)
     if cap is not None:
-        had = sum(whole_run_gpu_ms(task.request, longest_of(before)) or 0 for _, task in waiting)
-        each = [(whole_run_gpu_ms(request, longest_of(spec)), number) for request, number in asked]
-        total = None if any(a is None for a, _ in each) else sum((a or 0) * number for a, number in each)
-        cap.spend_more(total, had)
+        cap.spend_more(before, spec)
     try:
-        standing = tenants.recharge([task for _, task in waiting], asked, spec.priority_class)
+        apart = spec.series is not None
+        standing = tenants.recharge([task for _, task in waiting], asked, spec.priority_class, apart=apart)
     except NoRoomError as refusal:
         raise _exceeded(refusal, [spec], tenant_of(refusal.account)) from None
     return Recharged(tuple(tenants.kept(request) for request, _ in asked), standing)

@@ -73,10 +73,16 @@ class Lineage:
         return within_limits(request, self.names) if self.names else request
 
     def accept(
-        self, asked: Sequence[Demand], priority_class: PriorityClass, *, known: bool = False
+        self,
+        asked: Sequence[Demand],
+        priority_class: PriorityClass,
+        *,
+        known: bool = False,
+        apart: bool = False,
     ) -> Standing:
         """The tasks of a job that is submitted, all of them alike. Raises NoRoomError or ArchivedTenantError,
-        and changes nothing then. `known`: others of it were accepted before, and an archive is no matter."""
+        and changes nothing then. `known`: others of it were accepted before, and an archive is no matter.
+        `apart`: each starts by itself, so that those that are held need no room for all of them at once."""
         tasks = sum(number for _, number in asked)
         if self._is_open:
             for account in self.levels:
@@ -85,12 +91,14 @@ class Lineage:
                     add_request(account, request, number)
             return Standing.CHARGED
         charges = [(account, charge_of_all(asked, account.names)) for account in self.levels]
-        for account, charge in charges:
+        at_once = self._at_once(asked, apart=apart)
+        for account in self.levels:
             if account.terms.archived and not known:
                 raise ArchivedTenantError(
                     f"tenant {account.tenant_id!r} is archived and takes no new jobs: submit to another one, "
                     f"or have it taken out of the archive"
                 )
+            charge = charge_of_all(at_once, account.names)
             if (dimension := account.beyond_limit(charge)) is not None:
                 raise NoRoomError(account, dimension, charge[dimension])
             if not account.may_wait(tasks):
@@ -104,6 +112,10 @@ class Lineage:
                 account.guards.amounts = True
         return standing
 
+    def _at_once(self, asked: Sequence[Demand], *, apart: bool) -> Sequence[Demand]:
+        """What there must be room for at one time, if ever they are to start."""
+        return [(request, 1) for request, _ in asked] if apart and self._queues else asked
+
     def _standing(self, charges: list[tuple[Account, Charge]], priority_class: PriorityClass) -> Standing:
         if self._queues:
             return Standing.HELD
@@ -116,11 +128,16 @@ class Lineage:
         return Standing.CHARGED
 
     def recharge(
-        self, before: Sequence[Charged], asked: Sequence[Demand], priority_class: PriorityClass
+        self,
+        before: Sequence[Charged],
+        asked: Sequence[Demand],
+        priority_class: PriorityClass,
+        *,
+        apart: bool = False,
     ) -> Standing | None:
         """The tasks of a job that waits ask for something else from now on: how all of them stand then. None:
         each as it did, for they ask for no more of anything; no limit is asked then. Raises NoRoomError, and
-        changes nothing then."""
+        changes nothing then. `apart`: as `accept` has it."""
         for task in before:
             self._release(task.request, task.standing)
         charges = [(account, charge_of_all(asked, account.names)) for account in self.levels]
@@ -128,7 +145,8 @@ class Lineage:
             self._charge_as_before(before, asked)
             return None
         try:
-            standing = self._standing_alone(charges, priority_class)
+            self._check_alone(self._at_once(asked, apart=apart))
+            standing = Standing.CHARGED if self._is_open else self._standing(charges, priority_class)
         except NoRoomError:
             for task in before:
                 self._charge(task.request, task.standing)
@@ -138,14 +156,12 @@ class Lineage:
             account.guards.amounts = True
         return standing
 
-    def _standing_alone(
-        self, charges: list[tuple[Account, Charge]], priority_class: PriorityClass
-    ) -> Standing:
-        """Of a job, wherever else it was charged for. Raises NoRoomError."""
-        for account, charge in charges:
+    def _check_alone(self, at_once: Sequence[Demand]) -> None:
+        """Whether it could ever start. Raises NoRoomError."""
+        for account in self.levels:
+            charge = charge_of_all(at_once, account.names)
             if (dimension := account.beyond_limit(charge)) is not None:
                 raise NoRoomError(account, dimension, charge[dimension])
-        return Standing.CHARGED if self._is_open else self._standing(charges, priority_class)
 
     def _charge_as_before(self, before: Sequence[Charged], asked: Sequence[Demand]) -> None:
         """Group by group, in the order of the tasks."""

@@ -16,20 +16,20 @@ def as_many(
     """Charges for as many of `most` tasks as there is room for; raises NoRoomError if not even one has any.
     `known`: their job was accepted before."""
     try:
-        return most, tenants.accept([(request, most)], priority_class, known=known)
+        return most, tenants.accept([(request, most)], priority_class, known=known, apart=True)
     except NoRoomError:
         if most == 1:
             raise
     low, high = 1, most - 1
-    standing = tenants.accept([(request, 1)], priority_class, known=known)
+    standing = tenants.accept([(request, 1)], priority_class, known=known, apart=True)
     while low < high:
         middle = (low + high + 1) // 2
         tenants.withdraw([(request, low)], standing)
         try:
-            standing = tenants.accept([(request, middle)], priority_class, known=known)
+            standing = tenants.accept([(request, middle)], priority_class, known=known, apart=True)
             low = middle
         except NoRoomError:
-            standing = tenants.accept([(request, low)], priority_class, known=known)
+            standing = tenants.accept([(request, low)], priority_class, known=known, apart=True)
             high = middle - 1
     return low, standing
 
@@ -47,7 +47,25 @@ class Skipped(msgspec.Struct, frozen=True):
     wishes: tuple[tuple[str, tuple[Range, ...]], ...] = ()
 
     def and_these(self, by: str, positions: IndexSet) -> "Skipped":
+        """What somebody asks for piece by piece becomes one wish, so that it stays short."""
+        for at, (who, ranges) in enumerate(self.wishes):
+            if who == by and (both := _joined(ranges, positions.ranges)) is not None:
+                return Skipped((*self.wishes[:at], (by, both), *self.wishes[at + 1 :]))
         return Skipped((*self.wishes, (by, positions.ranges)))
+
+
+def _joined(some: tuple[Range, ...], more: tuple[Range, ...]) -> tuple[Range, ...] | None:
+    """None: they overlap."""
+    found: list[Range] = []
+    for first, last, step in sorted((*some, *more)):
+        before = found[-1] if found else None
+        if before is not None and first <= before[1]:
+            return None
+        if before is not None and first == before[1] + 1 and step == before[2] == 1:
+            found[-1] = (before[0], last, 1)
+        else:
+            found.append((first, last, step))
+    return tuple(found)
 
 
 NOBODY = Skipped()

@@ -41,6 +41,8 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many attempts failed and count."""
     work_queue: bool = False
     """It has done its work once one of its tasks has, whatever became of the others."""
+    tried: int = 0
+    """Of a series in a store that was put back: how often each of those without rows may have been tried."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -131,8 +133,9 @@ class JobSum:
         self.ended(Status.CANCELLED, how, how.detail, at_ms)
 
     def _keep(self, ending: Ending | None, last_ms: int) -> None:
-        now = self.tally
-        self.tally = Tally(dict(self._counts), ending, last_ms, now.dropped, now.failures, now.work_queue)
+        self.tally = msgspec.structs.replace(
+            self.tally, counts=dict(self._counts), ending=ending, last_ms=last_ms
+        )
 
 
 def new_tally(tasks: int, status: Status, *, work_queue: bool = False) -> Tally:

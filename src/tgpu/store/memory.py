@@ -152,6 +152,7 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
     async def load(self) -> World:
         def everything() -> World:
             tasks = [self._state.brief(task_id) for task_id in sorted(self._state.live)]
+            followed = self._state.followed(self._state.jobs)
             return World(
                 seq=self._state.last_seq,
                 nodes=self._nodes(),
@@ -160,8 +161,8 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
                 tenants=self._state.terms(),
                 windows=[window for window in self._state.windows.values() if not window.cancelled],
                 restored=self._state.restored,
-                needs=self._state.unmet_needs(tasks),
-                series=self._state.followed(self._state.jobs),
+                needs=self._state.unmet_needs(tasks, followed),
+                series=followed,
                 restarts=self._state.restarts(),
             )
 

@@ -11,6 +11,7 @@ from tgpu.store import event_data, timings
 from tgpu.store.acceptance import recharge
 from tgpu.store.memory_state import State
 from tgpu.store.needs_port import ChangedMeanwhileError, NeedRow, NotWaitingError
+from tgpu.store.token_cap import check_editor
 
 T = TypeVar("T")
 
@@ -40,9 +41,17 @@ class MemoryNeeds(ABC):
             lambda: alter(self._state, job_ids, then, (at_ms, event_data.RELEASED, by)), wakes=True
         )
 
-    async def edit(self, before: Job, spec: JobSpec, by: str, at_ms: int, told: Mapping[str, object]) -> Job:
+    async def edit(  # noqa: PLR0917  as the port has it
+        self,
+        before: Job,
+        spec: JobSpec,
+        by: str,
+        at_ms: int,
+        told: Mapping[str, object],
+        token_id: int | None = None,
+    ) -> Job:
         return await self._once(
-            lambda: _edit(self._state, before, spec, at_ms, {"by": by, **told}), wakes=True
+            lambda: _edit(self._state, before, spec, at_ms, {"by": by, **told}, token_id), wakes=True
         )
 
     async def needs_around(self, job_ids: Sequence[int]) -> list[NeedRow]:
@@ -80,7 +89,9 @@ def alter(
     return before
 
 
-def _edit(state: State, before: Job, spec: JobSpec, at_ms: int, told: event_data.Data) -> Job:
+def _edit(  # noqa: PLR0917  what becomes of what
+    state: State, before: Job, spec: JobSpec, at_ms: int, told: event_data.Data, editor_id: int | None
+) -> Job:
     job = state.jobs.get(before.job_id)
     if job is None or job.spec != before.spec:
         raise ChangedMeanwhileError(f"job {before.job_id} was changed meanwhile: look at it again")
@@ -90,6 +101,7 @@ def _edit(state: State, before: Job, spec: JobSpec, at_ms: int, told: event_data
     groups = {task_id: spec.group_index_of(task_id.task_index) for task_id in tasks}
     ledger = state.ledger()
     token_id = next(iter(tasks.values())).token_id
+    check_editor(editor_id, token_id)
     waiting = [(groups[task_id], task.charged) for task_id, task in tasks.items()]
     anew = recharge(ledger.book, job.spec, spec, waiting, ledger.cap(token_id), ledger.shown)
     ledger.write()

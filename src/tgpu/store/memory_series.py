@@ -69,7 +69,7 @@ def _cancel(state: State, job_id: int, positions: IndexSet, how: tuple[str, int,
     for task_id, task in state.tasks_of(job_id):
         if task_id.task_index in positions and not task.status.is_final:
             state.tasks[task_id] = replace(task, cancel_by=task.cancel_by or by)
-    if before.born is not None:
+    if before.born is not None and positions.highest >= before.born:
         state.skipped[job_id] = state.skipped.get(job_id, NOBODY).and_these(by, positions)
     data = event_data.on_tasks_cancel_requested(by, positions, now=now)
     state.record(at_ms, event_data.CANCEL_REQUESTED, before, None, data)

@@ -127,9 +127,11 @@ class State:
             for need in sorted(job.spec.needs, key=lambda need: (need.on, need.kind))
         ]
 
-    def unmet_needs(self, tasks: Iterable[TaskBrief]) -> list[NeedRow]:
-        """Of the jobs, of these tasks, that wait for others."""
-        rows = self.needs_of(task.task_id.job_id for task in tasks if task.timing and task.timing.unmet)
+    def unmet_needs(self, tasks: Iterable[TaskBrief], series: Iterable[Job] = ()) -> list[NeedRow]:
+        """Of these jobs, and those of these tasks, that wait for others."""
+        waiting = {task.task_id.job_id for task in tasks if task.timing and task.timing.unmet}
+        waiting |= {job.job_id for job in series if job.timing and job.timing.unmet}
+        rows = self.needs_of(sorted(waiting))
         return [row._replace(ends=self._ends(row.on)) if row.kind is NeedKind.CORR else row for row in rows]
 
     def _ends(self, job_id: int) -> tuple[tuple[int, Status], ...]:
@@ -263,7 +265,7 @@ class State:
                 for event in scanned
                 if event.kind == event_data.CANCEL_REQUESTED and "positions" not in event.data
             ],
-            series=self.followed({task_id.job_id for task_id in fresh}),
+            series=self.followed({task_id.job_id for task_id in fresh} | altered.keys()),
             tasks_cancelled=[
                 asked
                 for event in scanned

@@ -53,11 +53,20 @@ class NeedsStore(Protocol):
         """Takes `hold` back, likewise."""
         ...
 
-    async def edit(self, before: Job, spec: JobSpec, by: str, at_ms: int, told: Mapping[str, object]) -> Job:
+    async def edit(  # noqa: PLR0917  what becomes of what, by whom and by what right
+        self,
+        before: Job,
+        spec: JobSpec,
+        by: str,
+        at_ms: int,
+        told: Mapping[str, object],
+        token_id: int | None = None,
+    ) -> Job:
         """Gives a job that waits whole another specification, with as many tasks in as many groups, and
         returns it. Its tenant and its token are charged for the new one instead of the old one in the same
         transaction, or it stays as it was: raises NotWaitingError, ChangedMeanwhileError if it is not as in
-        `before` any more, and what `submit` raises. `told` is what the event says."""
+        `before` any more, and what `submit` raises. `told` is what the event says.
+        `token_id`: the token with a cap that is used, which is good only for jobs submitted with it."""
         ...
 
     async def needs_around(self, job_ids: Sequence[int]) -> list[NeedRow]:

@@ -143,7 +143,7 @@ class Changes:
     rearranged: bool = False
     """A tenant was moved or removed: only a fresh `load` tells how things stand."""
     series: list[Job] = field(default_factory=list)
-    """Submitted jobs of which whoever schedules keeps a book."""
+    """Jobs of which whoever schedules keeps a book, and that were submitted, held, released or edited."""
     tasks_cancelled: list[TasksCancelled] = field(default_factory=list)
     restarts: list[RestartAsked] = field(default_factory=list)
     suspended: list[int] = field(default_factory=list)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
-from tgpu.store.port import StoreUnusableError
+from tgpu.store.port import StoreUnavailableError, StoreUnusableError
 from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import MIGRATING, BoundedConnection, connect
 from tgpu.store.postgres_errors import cannot_open
 from tgpu.store.postgres_session import PostgresSession
-from tgpu.store.revision import must_be_upgraded
-from tgpu.store.sql import founding
+from tgpu.store.revision import OLDEST_BESIDE, must_be_upgraded
+from tgpu.store.sql import founding, servers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -21,6 +21,9 @@ OLDEST_SERVER = 14
 _OURS = {"alembic_version", "meta", "counters"}
 OPENING_LOCK = 0x7467_7075
 """By which servers that start at the same time migrate one after the other."""
+
+_SEEN_MS = 15_000
+"""A server that was heard of within this time runs; each says every 3 s that it is there."""
 
 _MIGRATING = Patience(idle_in_transaction_s=0, lock_s=600, statement_s=600, answer_s=610)
 """A large table may take minutes, and the others wait for whoever migrates it."""
@@ -33,7 +36,8 @@ def look(url: str) -> tuple[str, str | None]:
     try:
         with connect(address, Patience(), {}, name="tgpu doctor") as connection:
             _check_server(connection, address)
-            _is_behind(connection, address)
+            if _is_behind(connection, address):
+                _check_nobody_older(connection, address)
             there = connection.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
             assert there is not None
             found = (
@@ -114,8 +118,25 @@ def _bring_up_to_date(address: PostgresAddress, cluster_id: str) -> str:
         raw = _driver_connection(connection)
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (OPENING_LOCK,))
         if _is_behind(raw, address):  # or somebody else has done it while this one waited
+            _check_nobody_older(raw, address)
             upgrade(connection)
         return founding.found(PostgresSession(raw), cluster_id)
+
+
+def _check_nobody_older(connection: BoundedConnection, address: PostgresAddress) -> None:
+    """A server that runs does not look again whether it still may: it would go on, and start what is held, or
+    not keep the new counts. Raises StoreUnavailableError, for it passes when they are stopped."""
+    there = connection.execute("SELECT to_regclass('servers') IS NOT NULL").fetchone()
+    assert there is not None
+    version = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there[0] else None
+    if version is None or str(version[0]) >= OLDEST_BESIDE:
+        return
+    older = [row.url or row.server_id for row in servers.seen(PostgresSession(connection), _SEEN_MS)]
+    if older:
+        raise StoreUnavailableError(
+            f"servers of an older version work on {address.shown} ({', '.join(older)}), and this one cannot"
+            " work beside them: stop all of them, then its tables are brought up to date"
+        )
 
 
 def _driver_connection(connection: "Connection") -> BoundedConnection:

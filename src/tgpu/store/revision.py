@@ -11,6 +11,10 @@ HEAD = "0012"
 """The newest revision below `migrations/versions`: a database that is there is opened without Alembic."""
 
 
+OLDEST_BESIDE = "0012"
+"""What migrations leave as `oldest_server`: a server of an older revision must not work beside this one."""
+
+
 def must_be_upgraded(revision: str | None, oldest_server: str | None, shown: str) -> bool:
     """`revision` is None for an empty database. Raises StoreUnusableError if it is too new."""
     if revision is None or revision < HEAD:

@@ -81,7 +81,7 @@ class Shelf:
             raise NotThereYetError(here)
         if offset + len(data) > total:
             raise ShelfRefusedError(f"this is more than the {total:,} bytes that were announced")
-        self._check_room(path.parent, total)
+        self._check_room(half, total)
         with half.open("ab") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(data)
@@ -125,8 +125,12 @@ class Shelf:
                 if half.stat().st_mtime < self._now_s() - _ABANDONED_S:
                     half.unlink()
 
-    def _check_room(self, folder: Path, total: int) -> None:
-        used = sum(path.stat().st_size for path in folder.glob("*.tar.gz"))
+    def _check_room(self, half: Path, total: int) -> None:
+        """Beside all others that are here, also those that are not whole."""
+        used = 0
+        for other in half.parent.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                used += other.stat().st_size if other != half else 0
         if used + total > self._most_of_user:
             raise ShelfRefusedError(
                 f"your snapshots have {used >> 20} MiB here already, of {self._most_of_user >> 20} that they "

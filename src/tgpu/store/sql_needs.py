@@ -25,9 +25,17 @@ class SqlNeeds(ABC):
     async def release(self, job_ids: Sequence[int], by: str, at_ms: int) -> list[Job | None]:
         return await self._write(lambda session: altering.release(session, job_ids, by, at_ms), wakes=True)
 
-    async def edit(self, before: Job, spec: JobSpec, by: str, at_ms: int, told: Mapping[str, object]) -> Job:
+    async def edit(  # noqa: PLR0917  as the port has it
+        self,
+        before: Job,
+        spec: JobSpec,
+        by: str,
+        at_ms: int,
+        told: Mapping[str, object],
+        token_id: int | None = None,
+    ) -> Job:
         return await self._write(
-            lambda session: altering.edit(session, before, spec, by, at_ms, told), wakes=True
+            lambda session: altering.edit(session, before, spec, by, at_ms, told, token_id), wakes=True
         )
 
     async def needs_around(self, job_ids: Sequence[int]) -> list[NeedRow]:

@@ -118,18 +118,23 @@ def put_back(file: Path, copy: Path, at_ms: int, *, of_another: bool = False) ->
 
 
 def _before(file: Path) -> tuple[str, GivenOut] | None:
-    """What the file that is replaced has given out; None if that cannot be told any more."""
+    """What the file that is replaced has given out; None if it cannot be told any more. Raises CopyError."""
     if not file.exists() or not file.stat().st_size:
         return None
     try:
         with contextlib.closing(connect_to_write(file)) as connection:
             session = SqliteSession(connection)
-            (cluster_id,) = connection.execute("SELECT cluster_id FROM meta").fetchone()
+            cluster_id, moved_to = connection.execute("SELECT cluster_id, moved_to FROM meta").fetchone()
             found = restoring.given_out(session)
             session.close()
-            return cluster_id, found
     except (sqlite3.Error, StoreUnusableError):
         return None
+    if moved_to is not None:  # a copy in its place would be a second store of the same cluster
+        raise CopyError(
+            f"this installation was moved to {moved_to}: put that database back with pg_restore, then say"
+            f" `tgpu restore --database`; or, if that database is given up for good, move {file} away first"
+        )
+    return cluster_id, found
 
 
 def _prepare(

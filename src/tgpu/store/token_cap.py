@@ -9,6 +9,11 @@ from tgpu.store.demand import Run, demands, longest_of, whole_run_gpu_ms
 
 _GPU_HOUR = 3_600_000
 _NO_LIMIT = "the token is good for a number of GPU-hours only: give every job that uses GPUs a time limit"
+_AGAIN = (
+    "the token is good for a number of GPU-hours only, and nobody knows how many a job takes that is tried "
+    "again by itself: submit it without retries (retries 0, backoff_limit 0, no rule that ignores failures) "
+    "and without requeue_on_timeout, or get another token"
+)
 
 
 @dataclass(slots=True)
@@ -43,20 +48,28 @@ class TokenCap:
         self.jobs += len(specs)
         self.gpu_ms += asked
 
-    def spend_more(self, asked: int | None, instead_of: int) -> None:
-        """A job that waits is changed: GPU-hours by its new limit; None: it has none. Raises
+    def spend_more(self, before: JobSpec, spec: JobSpec) -> None:
+        """A job that waits is changed, with those of its tasks that have no rows yet. Raises
         TokenSpentError."""
         if self.gpu_ms_left is None:
             return
-        if asked is None:
-            raise TokenSpentError(_NO_LIMIT)
-        more = asked - instead_of
+        more = _asked(spec) - _asked(before)
         if more > 0 and self.gpu_ms + more > self.gpu_ms_left:
             raise TokenSpentError(
                 f"the token that it was submitted with is good for {_hours(self.gpu_ms_left - self.gpu_ms)} "
                 f"more GPU-hours, and this asks for {_hours(more)} more: ask for less"
             )
         self.gpu_ms += more
+
+
+def check_editor(editor_id: int | None, token_id: int | None) -> None:
+    """`editor_id`: the token with a cap by which a job is changed, if it is one; `token_id`: that by which it
+    was submitted. Raises TokenSpentError."""
+    if editor_id is not None and editor_id != token_id:
+        raise TokenSpentError(
+            "this token has a cap, so it changes only jobs that were submitted with it: use the socket, or a "
+            "token without"
+        )
 
 
 def _asked(spec: JobSpec) -> int:
@@ -66,7 +79,15 @@ def _asked(spec: JobSpec) -> int:
         if asked is None:
             raise TokenSpentError(_NO_LIMIT)
         total += tasks * asked
+    if total and _is_tried_again(spec):
+        raise TokenSpentError(_AGAIN)
     return total
+
+
+def _is_tried_again(spec: JobSpec) -> bool:
+    return (spec.retries is not None and spec.retries.tries_again) or (
+        spec.timing is not None and spec.timing.again_on_timeout
+    )
 
 
 def unused(request: Request, longest_s: int | None, run: Run) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 import uuid
 from pathlib import Path
@@ -44,9 +45,12 @@ class TgpuExecutor(core.Executor):
 
     @classmethod
     def affinity(cls) -> int:
-        """Whether there is a server: one that is named, or one on this machine."""
+        """Whether there is a server: one that is named, or one on this machine. As much as submitit's own for
+        Slurm, which comes first then; more than that if what it takes for Slurm is tgpu."""
         known = locate.candidates(os.environ)
-        return 2 if any(one.scheme != "unix" or Path(one.path).exists() for one in known) else -1
+        if not any(one.scheme != "unix" or Path(one.path).exists() for one in known):
+            return -1
+        return 3 if _srun_is_tgpu() else 2
 
     @classmethod
     def _valid_parameters(cls) -> set[str]:
@@ -124,6 +128,15 @@ class TgpuExecutor(core.Executor):
             env.pop(name, None)
         fields["env"] = {**env, **fields.get("env", {}), "SUBMITIT_EXECUTOR": self.name()}
         return fields
+
+
+def _srun_is_tgpu() -> bool:
+    """Whether `tgpu slurm install` has written it."""
+    path = shutil.which("srun")
+    try:
+        return path is not None and b"tgpu.cli.slurm" in Path(path).read_bytes()[:1000]
+    except OSError:
+        return False
 
 
 def _output(folder: Path, *, array: bool, joined: bool) -> dict[str, str]:

@@ -51,6 +51,9 @@ class OwnDesk:
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
 
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        return await _or_unanswered(self._answers.why_never(request, tasks, tenant_id))
+
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return await _or_unanswered(self._answers.gang_never_fits(gang, members))
 
@@ -86,6 +89,9 @@ class OwnDesk:
 
     async def snapshot_piece(self, user: str, digest: str, offset: int) -> Piece:
         return await self._snapshots.own_piece(user, digest, offset)
+
+    async def take_snapshot(self, user: str, digest: str) -> bool:
+        return await self._snapshots.bring(user, digest)
 
 
 async def _or_unanswered(answer: Awaitable[T]) -> T:
@@ -158,6 +164,10 @@ class LiveAnswers:
             }
         )
         return verdicts
+
+    async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
+        sentence: str | None = await self._answer("why_never", request, tasks, tenant_id)
+        return sentence
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         verdict: str | None = await self._answer("gang_never_fits", gang, list(members))

@@ -69,6 +69,6 @@ async def _open(settings: Settings) -> Store:
             return await open_store(settings.store or settings.database)
         except StoreUnavailableError as error:
             if str(error) != said:
-                logger("server").error("the store is away: trying again until it is there", why=str(error))
+                logger("server").error("waits for its store, and tries again", why=str(error))
             said = str(error)
             await asyncio.sleep(STORE_RETRY_S)

@@ -1,8 +1,12 @@
-"""Snapshots as all servers of a cluster have them: on this one's shelf, or brought over from another's."""
+"""Snapshots as all servers of a cluster have them: on this one's shelf, or brought over from another's.
+
+What a job is submitted with is on two of them: one may be gone when the job starts.
+"""
 
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypedDict
 
 from tgpu.config.settings import Settings
@@ -16,6 +20,8 @@ from tgpu.store.snapshot_shelf import NotThereYetError, Shelf, ShelfRefusedError
 from tgpu.wiring.peers import Asking, UnansweredError
 
 SWEEP_EVERY_S = 3600.0
+SHARE_S = 10.0
+"""Whoever submits waits no longer than this for the second copy."""
 _MIB = 1 << 20
 _SHARE = 50  # how many of the largest size one user may have
 _PAGE = 500
@@ -60,11 +66,19 @@ class ServerSnapshots:
         """`others`: ways to ask each of the other servers."""
         self._shelf, self._others = shelf, others
         self._bringing: dict[tuple[str, str], asyncio.Lock] = {}
+        self._shared: set[tuple[str, str]] = set()
 
     async def has(self, user: str, digest: str) -> bool:
-        if await asyncio.to_thread(self._shelf.has, user, digest):
-            return True
-        return await self._brought(user, digest)
+        """Whether a job may be submitted with it; then another server has it, too, if any can be asked."""
+        if not await asyncio.to_thread(self._shelf.has, user, digest):
+            return await self._brought(user, digest)
+        if (user, digest) not in self._shared:
+            await self._share(user, digest)
+        return True
+
+    async def bring(self, user: str, digest: str) -> bool:
+        """For another server, which may be gone soon: whether it is here now."""
+        return await asyncio.to_thread(self._shelf.has, user, digest) or await self._brought(user, digest)
 
     async def put(self, user: str, digest: str, offset: int, total: int, data: bytes) -> int:
         return await asyncio.to_thread(self._shelf.put, user, digest, offset, total, data)
@@ -79,6 +93,17 @@ class ServerSnapshots:
         """For another server: of this one's shelf alone."""
         found = await asyncio.to_thread(self._shelf.read, user, digest, offset, PIECE)
         return Piece() if found is None else Piece(data=found[0], total=found[1])
+
+    async def _share(self, user: str, digest: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHARE_S):
+                for other in self._others():
+                    try:
+                        if await other.ask("take_snapshot", user, digest, patience_s=SHARE_S):
+                            self._shared.add((user, digest))
+                            return
+                    except UnansweredError as error:
+                        logger("snapshots").warning("not given to another", digest=digest, error=str(error))
 
     async def _brought(self, user: str, digest: str) -> bool:
         """Whether another server had it; then it is here from now on."""

@@ -33,6 +33,7 @@ FIELDS = {
             tty""",
         "EnvVar": "name value valueFrom",
         "EnvVarSource": "fieldRef resourceFieldRef configMapKeyRef secretKeyRef fileKeyRef",
+        "ObjectFieldSelector": "apiVersion fieldPath",
         "SecretKeySelector": "name key optional",
         "ResourceRequirements": "limits requests claims",
         "SecurityContext": """

@@ -7,6 +7,7 @@ from tgpu.dialects.kubernetes import ManifestError, job_fields
 
 C = "spec.template.spec.containers[0]"
 P = "spec.template.spec"
+INDEX_PATH = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def test_all_that_is_refused_is_told_at_once() -> None:
@@ -92,11 +93,23 @@ def test_all_that_is_refused_is_told_at_once() -> None:
         ({"c__env": [{"value": "5"}]}, f"{C}.env[0].name is missing"),
         (
             {"c__env": [{"name": "A", "valueFrom": {}}]},
-            f"{C}.env[0].valueFrom says nothing: say secretKeyRef",
+            f"{C}.env[0].valueFrom must say one thing: either secretKeyRef or fieldRef",
         ),
         (
-            {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
-            f"{C}.env[0].valueFrom.fieldRef is not supported: TGPU_JOB_ID",
+            {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]},
+            f"{C}.env[0].valueFrom.fieldRef.fieldPath cannot be 'status.podIP' here: metadata.name, ",
+        ),
+        (
+            {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]},
+            f"{C}.env[0].valueFrom.fieldRef.fieldPath is not known: say metadata.namespace",
+        ),
+        (
+            {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]},
+            f"{C}.env[0].valueFrom.fieldRef.fieldPath is not known: say spec.template.metadata.labels[a]",
+        ),
+        (
+            {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": INDEX_PATH}}}]},
+            f"{C}.env[0].valueFrom.fieldRef.fieldPath names an index: that needs spec.completionMode to be",
         ),
         ({"c__image": None}, f"{C}.command is missing: without an image nothing else says what to run"),
         ({"c__image": None, "c__args": ["a"]}, f"{C}.command is missing"),

@@ -13,6 +13,7 @@ from tgpu.dialects.kubernetes.tables import TABLES
 RULE = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
 DISRUPTED = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 SECRET = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
+ITSELF = {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 PLACES = {
     "Job": "",
     "ObjectMeta": "metadata",
@@ -28,17 +29,19 @@ PLACES = {
     "Container": "spec.template.spec.containers.0",
     "EnvVar": "spec.template.spec.containers.0.env.0",
     "EnvVarSource": "spec.template.spec.containers.0.env.1.valueFrom",
+    "ObjectFieldSelector": "spec.template.spec.containers.0.env.2.valueFrom.fieldRef",
     "SecretKeySelector": "spec.template.spec.containers.0.env.1.valueFrom.secretKeyRef",
     "ResourceRequirements": "spec.template.spec.containers.0.resources",
     "SecurityContext": "spec.template.spec.containers.0.securityContext",
     "Capabilities": "spec.template.spec.containers.0.securityContext.capabilities",
 }
+ASKS = {"spec.template.spec.containers[0].env[WHO].valueFrom.fieldRef": "metadata.name"}
 # What a field is given, and what the API is then told otherwise than without it.
 SAMPLES: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {
     ("ObjectMeta", "name"): ("tau", {"name": "tau"}),
     ("ObjectMeta", "namespace"): ("lab", {"tenant_id": "lab"}),
-    ("ObjectMeta", "labels"): ({"a/b": "c"}, {"annotations": {"metadata.labels[a/b]": "c"}}),
-    ("ObjectMeta", "annotations"): ({"a": "c"}, {"annotations": {"metadata.annotations[a]": "c"}}),
+    ("ObjectMeta", "labels"): ({"a/b": "c"}, {"annotations": {"metadata.labels[a/b]": "c"} | ASKS}),
+    ("ObjectMeta", "annotations"): ({"a": "c"}, {"annotations": {"metadata.annotations[a]": "c"} | ASKS}),
     ("JobSpec", "parallelism"): (3, {"parallelism": 3}),
     ("JobSpec", "completions"): (3, {"completions": 3}),
     ("JobSpec", "activeDeadlineSeconds"): (60, {"active_deadline_s": 60}),
@@ -48,9 +51,11 @@ SAMPLES: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {
     ("JobSpec", "ttlSecondsAfterFinished"): (0, {"ttl_after_finished_s": 0}),
     ("JobSpec", "completionMode"): ("NonIndexed", {"completion_mode": "NonIndexed"}),
     ("JobSpec", "suspend"): (True, {"suspend": True}),
-    ("PodMeta", "name"): ("tau", {"annotations": {"spec.template.metadata.name": "tau"}}),
-    ("PodMeta", "labels"): ({"a": "b"}, {"annotations": {"spec.template.metadata.labels[a]": "b"}}),
-    ("PodMeta", "annotations"): ({"a": "b"}, {"annotations": {"spec.template.metadata.annotations[a]": "b"}}),
+    ("PodMeta", "name"): ("tau", {"annotations": {"spec.template.metadata.name": "tau"} | ASKS}),
+    ("PodMeta", "labels"): ({"a": "b"}, {"annotations": {"spec.template.metadata.labels[a]": "b"} | ASKS}),
+    ("PodMeta", "annotations"): (
+        {"a": "b"}, {"annotations": {"spec.template.metadata.annotations[a]": "b"} | ASKS}
+    ),
     ("PodSpec", "terminationGracePeriodSeconds"): (0, {"grace_s": 0}),
     ("PodSpec", "activeDeadlineSeconds"): (60, {"time_limit_s": 60}),
     ("PodSpec", "nodeSelector"): ({"zone": "a"}, {"node_selector": {"zone": "a"}}),
@@ -67,6 +72,10 @@ SAMPLES: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {
     ("Container", "tty"): (True, {"pty": True}),
     ("EnvVar", "name"): ("B", {"env": {"B": "1"}}),
     ("EnvVar", "value"): ("2", {"env": {"A": "2"}}),
+    ("ObjectFieldSelector", "fieldPath"): (
+        "spec.nodeName",
+        {"annotations": {"spec.template.spec.containers[0].env[WHO].valueFrom.fieldRef": "spec.nodeName"}},
+    ),
     ("SecretKeySelector", "name"): ("wb", {"secret_env": {"KEY": "store:wb.token"}}),
     ("SecretKeySelector", "key"): ("other", {"secret_env": {"KEY": "store:hf.other"}}),
     ("ResourceRequirements", "limits"): ({"cpu": 2}, {"cpu_request": 2, "cpu_limit": 2}),
@@ -117,7 +126,7 @@ def full(*, restarted: bool = False) -> dict[str, Any]:
         spec__template__metadata={},
         p__tolerations=[{"key": "spot", "value": "vision"}],
         c__args=["x"],
-        c__env=[{"name": "A", "value": "1"}, SECRET],
+        c__env=[{"name": "A", "value": "1"}, SECRET, ITSELF],
         c__resources={},
         c__securityContext={"capabilities": {}},
     )

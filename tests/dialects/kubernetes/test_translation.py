@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.dialects.kubernetes.manifest_story import fields, refusal
+from tgpu.dialects.kubernetes.itself import overridden, told
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.retries import FailureAction, FailureRule, Retries
 
@@ -124,6 +126,41 @@ def test_variables_and_secrets() -> None:
         "secret_env": {"KEY": "store:hf.token"},
         "command": ["2", "$(date)", "$(unclosed", "cost: 5$", "."],
     }
+
+
+def test_what_a_task_is_told_of_itself() -> None:
+    """At submission as far as it is known then, and else by its node."""
+    paths = {
+        "TEAM": "metadata.labels['team']",
+        "NOTE": "metadata.annotations['note']",
+        "JOB": "metadata.labels['batch.kubernetes.io/job-name']",
+        "SPACE": "metadata.namespace",
+        "POD": "metadata.name",
+        "NODE": "spec.nodeName",
+        "INDEX": "metadata.annotations['batch.kubernetes.io/job-completion-index']",
+        "LABEL": "metadata.labels['batch.kubernetes.io/job-completion-index']",
+    }
+    found = fields(
+        metadata={"name": "pi", "namespace": "lab"},
+        spec__completions=9,
+        spec__completionMode="Indexed",
+        spec__template__metadata={"labels": {"team": "vision"}, "annotations": {"note": "x"}},
+        c__env=[
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()
+        ],
+        c__args=["$(TEAM)"],
+    )
+    assert found["env"] == {"TEAM": "vision", "NOTE": "x", "JOB": "pi", "SPACE": "lab"}
+    assert found["command"] == ["vision"]
+    assert told(found["annotations"], AttemptId.parse("42.7.2"), "pi", "n1") == {
+        "POD": "pi-42-7-2",
+        "NODE": "n1",
+        "INDEX": "7",
+        "LABEL": "7",
+    }
+    assert "POD" not in told(overridden(found["annotations"], ["POD"]), AttemptId.parse("42.7.2"), "pi", "n1")
+    strange = {"spec.template.spec.containers[0].env[A=B].valueFrom.fieldRef": "metadata.name", "B": "x"}
+    assert told(strange, AttemptId.parse("42.7.2"), "pi", "n1") == {}
 
 
 @pytest.mark.parametrize(

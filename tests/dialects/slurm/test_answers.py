@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from tests.client.fake_tgpu import a_job, an_attempt
-from tgpu.dialects.slurm import account_columns, columns, job_columns, node_columns, pages, states
+from tgpu.dialects.slurm import (
+    account_columns,
+    columns,
+    job_columns,
+    json_shapes,
+    launching,
+    node_columns,
+    pages,
+    states,
+)
 from tgpu.dialects.slurm.account_columns import Line, Sheet
 from tgpu.dialects.slurm.node_columns import Part
 from tgpu.dialects.slurm.record import Record
@@ -88,10 +97,17 @@ def test_an_array_s_indices() -> None:
     task = {"task_index": 3, "array_index": 3, "status": "running", "node_id": "n2",
             "started_at": "2026-01-31T12:09:00.000Z"}  # fmt: skip
     one, rest = Record(job, NOW, task=task), Record(job, NOW, indices="4-9%2", reason="JobArrayTaskLimit")
-    assert printed("%i %F %K %t %R", one, rest, header=False) == [
-        "42_3 42 3 R n2",
-        "42_[4-9%2] 42 4-9%2 PD (JobArrayTaskLimit)",
+    assert printed("%i %A %F %K %t %R", one, rest, header=False) == [
+        "42_3 1000042003 42 3 R n2",
+        "42_[4-9%2] 42 42 4-9%2 PD (JobArrayTaskLimit)",
     ]
+    assert json_shapes.in_queue(one)["array_task_id"] == 3
+    page = pages.job_page(one, one_line=True)
+    assert page.startswith("JobId=1000042003 ArrayJobId=42 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=")
+
+
+def test_a_command_line_has_no_script() -> None:
+    assert running(command=launching.command("#!/bin/sh\ntrue\n", []), annotations={}).command == "(null)"
 
 
 @pytest.mark.parametrize(
@@ -158,11 +174,11 @@ def test_accounts_as_scripts_read_them() -> None:
     assert list(sheet.separated(lines, "|", header=True, last=False)) == [
         "JobID|State|ExitCode|Elapsed|MaxRSS|TotalCPU|ReqMem|AllocTRES|Start|End|TimelimitRaw",
         (
-            "42|FAILED|3:0|00:01:05||01:05.250|16G|cpu=4,mem=16G,node=1,billing=4,gres/gpu=2|"
+            "42|FAILED|3:0|00:01:05||01:05.250|16G|billing=4,cpu=4,gres/gpu=2,mem=16G,node=1|"
             "2026-01-31T12:08:30|2026-01-31T12:09:35|60"
         ),
         (
-            "42.batch|FAILED|3:0|00:01:05|307200K|01:05.250||cpu=4,mem=16G,node=1,billing=4,gres/gpu=2|"
+            "42.batch|FAILED|3:0|00:01:05|307200K|01:05.250||billing=4,cpu=4,gres/gpu=2,mem=16G,node=1|"
             "2026-01-31T12:08:30|2026-01-31T12:09:35|"
         ),
     ]
@@ -179,6 +195,18 @@ def test_what_is_too_long_ends_with_a_plus() -> None:
 
 def test_one_that_a_signal_ended() -> None:
     assert running(status="failed", cause="signalled", attempts=[an_attempt(signal=9)]).exit_code == "0:9"
+
+
+def test_jobs_as_json() -> None:
+    one, over = json_shapes.in_queue(running()), json_shapes.accounted(ended())
+    kept = ("job_id", "array_job_id", "job_state", "nodes", "time_limit", "submit_time", "user_id")
+    assert [one[name] for name in kept] == [42, 0, "RUNNING", "n1", 60, 1769860800, 0]
+    assert (over["state"], over["exit_code"], over["time"]["elapsed"], over["array"]["job_id"]) == (
+        {"current": "FAILED", "reason": "None"},
+        {"status": "ERROR", "return_code": 3},
+        65,
+        0,
+    )
 
 
 def test_a_job_s_page() -> None:

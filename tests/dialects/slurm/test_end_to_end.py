@@ -116,24 +116,56 @@ def test_what_a_job_gets_of_its_surroundings(slurm: Slurm) -> None:
     assert slurm(f"squeue -h -t all -j {job_id} -o %k") == "nightly run\n"
 
 
-def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both() -> None:
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Slurm]:
+    """On two nodes, n1 and n2, of 4 CPUs and 4 GPUs each."""
     with a_gang_cluster() as cluster:
         work = cluster.folder / "work"
         work.mkdir()
-        slurm = Slurm(cluster.server, work)
-        job_id = slurm.sbatch("two_nodes.sh")
-        assert slurm.ended(job_id) == "COMPLETED"
-        first, *rest = slurm.output(f"slurm-{job_id}.out").splitlines()
-        assert first == "script on n1, 2 nodes, head known"
-        assert sorted(line for line in rest if line.startswith("node")) == [
-            f"node {rank} is n{rank + 1}: rank {rank} of 2, port 29500, gpus 0,1" for rank in (0, 1)
-        ]
-        assert "the second rank failed with 1" in rest
-        assert slurm(f"sacct -j {job_id} -X -n -P -o nnodes,nodelist") == "2|n[1-2]\n"
-        assert sorted(slurm("srun -N2 sh -c 'echo $SLURMD_NODENAME'").split()) == ["n1", "n2"]
-        named = int(slurm("sbatch --parsable -w n2 --wrap 'echo $SLURMD_NODENAME'"))
-        assert slurm.ended(named) == "COMPLETED"
-        assert slurm(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
+        yield Slurm(cluster.server, work)
+
+
+def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both(pair: Slurm) -> None:
+    job_id = pair.sbatch("two_nodes.sh")
+    assert pair.ended(job_id) == "COMPLETED"
+    first, *rest = pair.output(f"slurm-{job_id}.out").splitlines()
+    assert first == "script on n1, 2 nodes, head known"
+    assert sorted(line for line in rest if line.startswith("node")) == [
+        f"node {rank} is n{rank + 1}: rank {rank} of 2, port 29500, gpus 0,1" for rank in (0, 1)
+    ]
+    assert "the second rank failed with 1" in rest
+    assert pair(f"sacct -j {job_id} -X -n -P -o nnodes,nodelist") == "2|n[1-2]\n"
+    assert sorted(pair("srun -N2 sh -c 'echo $SLURMD_NODENAME'").split()) == ["n1", "n2"]
+    named = int(pair("sbatch --parsable -w n2 --wrap 'getent hosts $SLURM_JOB_NODELIST'"))
+    assert pair.ended(named) == "COMPLETED"
+    assert pair(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
+
+
+def test_tasks_that_no_node_can_hold_are_spread(pair: Slurm) -> None:
+    assert sorted(pair("srun -n 6 sh -c 'echo $SLURMD_NODENAME'").split()) == ["n1"] * 3 + ["n2"] * 3
+    assert len(set(pair("srun -n 4 sh -c 'echo $SLURMD_NODENAME'").split())) == 1
+    assert "it asks for 9 CPUs" in pair.typed("sbatch -n 9 --wrap true").stderr
+
+
+_SAVES = """#!/bin/bash
+#SBATCH -N2 -n2 -t 5
+srun bash -c 'trap "sleep 0.5; echo $SLURM_PROCID has saved; exit 0" TERM
+echo $SLURM_PROCID begins ${SLURM_RESTART_COUNT:-0}; [ "$SLURM_RESTART_COUNT" ] && exit; sleep 60 & wait'
+"""
+
+
+def test_ranks_on_two_nodes_save_before_they_are_requeued_together(pair: Slurm) -> None:
+    job_id = int(pair("sbatch --parsable", stdin=_SAVES))
+    output = pair.folder / f"slurm-{job_id}.out"
+    pair.tgpu.wait_until(lambda: output.exists() and output.read_text().count("begins") == 2, "both run", 20)
+    pair(f"scontrol requeue {job_id}")
+    assert pair.ended(job_id) == "COMPLETED"
+    lines = output.read_text().splitlines()
+    assert [sorted(lines[:2]), sorted(lines[2:4]), sorted(lines[4:])] == [
+        ["0 begins 0", "1 begins 0"],
+        ["0 has saved", "1 has saved"],
+        ["0 begins 1", "1 begins 1"],
+    ]
 
 
 def test_tgpu_submits_the_same_script(slurm: Slurm) -> None:
@@ -168,8 +200,11 @@ def test_the_queue_as_scripts_read_it(slurm: Slurm) -> None:
     assert json.loads(slurm(f"squeue --json -j {job_id}"))["jobs"][0]["job_state"] == "RUNNING"
     assert slurm(f"scontrol -o show job {job_id}").startswith(f"JobId={job_id} JobName=napper UserId=")
     assert "mix" in slurm("sinfo -h -o '%P %t'")
-    held = int(slurm("sbatch --parsable --hold -J later --wrap true"))
-    assert slurm(f"squeue -h -j {held} -o '%t %r'") == "PD JobHeldUser\n"
+    held = int(slurm("sbatch --parsable -Q -p elsewhere --hold -J later --wrap true"))
+    assert slurm(f"squeue -h -j {held} -o '%t %r %o'") == "PD JobHeldUser (null)\n"
+    assert slurm("squeue -h -p elsewhere -o %i") == f"{held}\n"
+    assert slurm("sinfo -h -p elsewhere -o %D") == "1\n"
+    assert "MaxArraySize            = 1000001\n" in slurm("scontrol show config")
     slurm(f"scontrol update JobId={held} TimeLimit=5:00 JobName=renamed")
     assert slurm(f"squeue -h -j {held} -o '%j %l'") == "renamed 5:00\n"
     slurm(f"scontrol release {held}")
@@ -181,16 +216,37 @@ def test_the_queue_as_scripts_read_it(slurm: Slurm) -> None:
 
 
 def test_indices_of_an_array_are_told_apart_and_cancelled(slurm: Slurm) -> None:
-    job_id = int(slurm("sbatch --parsable -a 0-9%2 --wrap 'sleep 60'"))
+    job_id = int(slurm("sbatch --parsable -a 0-9%2 -o %j.txt --wrap 'echo $SLURM_JOB_ID; sleep 60'"))
     slurm.tgpu.wait_until(lambda: slurm("squeue -h -t R -o %i").count(f"{job_id}_") == 2, "two run")
     assert slurm(f"squeue -h -t PD -j {job_id} -o '%i %r'") == f"{job_id}_[2-9%2] JobArrayTaskLimit\n"
     assert len(slurm(f"squeue -h -r -j {job_id}").splitlines()) == 10
+    assert slurm(f"squeue -h -j {job_id}_7 -o '%i %t'") == f"{job_id}_7 PD\n"
+    own = slurm(f"squeue -h -j {job_id}_1 -o %A").strip()
+    assert slurm(f"squeue -h -j {own} -o %i") == f"{job_id}_1\n"
+    for verb in ("hold", "suspend", "release"):
+        done = slurm.typed(f"scontrol {verb} {job_id}_7")
+        assert (done.returncode, f"say {job_id}" in done.stderr) == (1, True)
+    assert slurm(f"squeue -h -t PD -j {job_id} -o %r") == "JobArrayTaskLimit\n"
+    slurm.tgpu.wait_until(lambda: slurm.output(f"{job_id}_1.txt") == f"{own}\n", "its own number", 10)
     slurm(f"scancel {job_id}_[2-5] {job_id}_0")
     slurm.tgpu.wait_until(
         lambda: slurm(f"squeue -h -r -t R -j {job_id} -o %K").split() == ["1", "6"], "0 is over, 6 runs", 30
     )
     slurm(f"scancel {job_id}")
     slurm.tgpu.wait_status(job_id, "cancelled")
+
+
+def test_code_is_copied_if_that_is_the_setting(slurm: Slurm) -> None:
+    work = slurm.folder / "project"
+    work.mkdir()
+    (work / "code").write_text("as it was\n")
+    said = slurm(
+        "cd project && sbatch --parsable -H -o ../copied.txt --wrap 'cat code'", TGPU_SNAPSHOTS="always"
+    )
+    (work / "code").write_text("edited since\n")
+    slurm(f"scontrol release {said}")
+    assert slurm.ended(int(said)) == "COMPLETED"
+    assert slurm.output("copied.txt") == "as it was\n"
 
 
 def test_srun_outside_of_a_job(slurm: Slurm) -> None:
@@ -200,8 +256,11 @@ def test_srun_outside_of_a_job(slurm: Slurm) -> None:
 
 def test_sbatch_waits_if_it_is_asked_to(slurm: Slurm) -> None:
     slurm("sbatch -W --wrap 'exit 5'", code=5)
-    job_id = int(slurm("sbatch --parsable", stdin="#!/bin/sh\n#SBATCH -J piped\necho $SLURM_JOB_NAME\n"))
+    said = "$SLURM_JOB_NAME $SLURM_JOB_UID $SLURM_MEM_PER_CPU"
+    script = f"#!/bin/sh\n#SBATCH -J piped --mem-per-cpu=9M\necho {said}\n"
+    job_id = int(slurm("sbatch --parsable", stdin=script))
     assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output(f"slurm-{job_id}.out") == f"piped {os.getuid()} 9\n"
 
 
 @pytest.mark.parametrize(
@@ -235,6 +294,8 @@ def test_jobs_that_are_not_there(slurm: Slurm) -> None:
     assert done.stderr == "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
     assert slurm("sacct -n -j 99999") == ""
     assert slurm.typed("scontrol show job x").returncode == 1
+    for line in ("scancel ''", "scontrol requeue ''", "scontrol hold ''"):
+        assert slurm.typed(line).returncode == 1
 
 
 def test_launchers_are_not_written_over_something_else(slurm: Slurm, tmp_path: Path) -> None:

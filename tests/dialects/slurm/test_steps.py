@@ -55,6 +55,7 @@ def test_what_a_task_of_a_step_finds() -> None:
         "SLURM_STEP_ID": "5",
         "SLURM_STEPID": "5", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
         "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_CPUS_PER_TASK": "2",
+        "SLURM_LAUNCH_NODE_IPADDR": "n1",
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tgpu.dialects.slurm import durations, exporting, file_names, gres, hosts, moments, sizes
+from tgpu.dialects.slurm import array_ids, durations, exporting, file_names, gres, hosts, moments, sizes
 from tgpu.dialects.slurm.constraints import label_rules, node_rules
 from tgpu.dialects.slurm.dependencies import needs
 from tgpu.dialects.slurm.flag_table import KNOWN
@@ -197,6 +197,23 @@ def test_names_of_output_files_that_cannot_be_had(text: str) -> None:
         file_names.pattern("--output", text)
 
 
+def test_each_index_of_an_array_has_a_file_of_its_own() -> None:
+    assert file_names.pattern("-o", "%%j-%x-%j.out", array=True) == "%%j-%x-%A_%a.out"
+    assert file_names.pattern("-o", "%j-%a.out", array=True) == "%j-%a.out"
+
+
+@pytest.mark.parametrize("index", [0, 999, 1000, 2**31 - 2])
+@pytest.mark.parametrize("job_id", [1, 42, 1_147_482, 1_147_483, 2**31])
+def test_each_index_of_an_array_has_a_number_of_its_own(job_id: int, index: int) -> None:
+    assert array_ids.parted(array_ids.own_id(job_id, index)) == (job_id, index)
+    assert array_ids.parted(job_id)[1] is None or job_id >= 10**9
+
+
+def test_such_a_number_is_small_where_that_can_be() -> None:
+    assert array_ids.own_id(42, 7) == 1000042007
+    assert array_ids.own_id(1_147_482, 999) < 2**31 <= array_ids.own_id(1_147_483, 999)
+
+
 def test_dependencies() -> None:
     assert needs("-d", "afterok:41:42,afterany:43") == ["afterok:41:42", "afterany:43"]
     assert needs("-d", "singleton") == ["singleton"]
@@ -207,6 +224,7 @@ def test_dependencies() -> None:
         "afterok",
         "afterok:x",
         "afterok:41_3",
+        "afterok:1000041003",
         "expand:4",
         "singleton:4",
     ):

@@ -19,6 +19,11 @@ from tgpu.store.postgres import PostgresStore
 
 FINAL = {"succeeded", "failed", "cancelled"}
 LEAVES = FINAL | {"requeued", "preempted", "lost", "gone"}
+MOST_ATTEMPTS = 1000
+
+
+def _task(event: Event) -> TaskId:
+    return TaskId(event.job_id, event.task_index or 0)
 
 
 class Story:
@@ -45,9 +50,9 @@ class Story:
         finally:
             await store.close()
 
-    def ends(self) -> Counter[int]:
-        """How often each job came to a final state."""
-        return Counter(event.job_id for event in self.events if event.kind in FINAL)
+    def ends(self) -> Counter[TaskId]:
+        """How often each task came to a final state."""
+        return Counter(_task(event) for event in self.events if event.kind in FINAL)
 
     def broken_promises(self) -> list[str]:
         """Capacity, at every step; each attempt counts for itself, whatever became of its task."""
@@ -59,7 +64,8 @@ class Story:
             number = event.data.get("attempt")
             if not isinstance(number, int):
                 continue
-            alone = TaskId(event.job_id, number)  # as if each attempt were a task of its own
+            # As if each attempt were a task of its own.
+            alone = TaskId(event.job_id, MOST_ATTEMPTS * _task(event).task_index + number)
             if event.kind in {"assigned", "returned"}:
                 picture.restore(self._placed(event, alone))
                 found += violations(picture, [str(event.data["node_id"])])
@@ -68,21 +74,23 @@ class Story:
         return found + [f"{task_id} still holds something" for task_id in picture.placed]
 
     def broken_quotas(self) -> list[str]:
-        """Limits, at every step. What may burst is left out: events do not say whether it was charged."""
+        """Limits, at every step. What may burst is left out: events do not say whether it was charged; nor do
+        they say when a task of a series got its row: such a one counts from its first node on."""
         found: list[str] = []
-        living: dict[int, Charged] = {}
+        living: dict[TaskId, Charged] = {}
         for event in self.events:
             spec = self.jobs[event.job_id].spec
             if TERMS[spec.priority_class].may_burst:
                 continue
-            if event.kind == "submitted":
+            task_id, takes_node = _task(event), event.kind in {"assigned", "returned"}
+            starts = takes_node if spec.series is not None else event.kind == "submitted"
+            if starts and task_id not in living:
                 request = spec.groups[0].request
-                living[event.job_id] = Charged(spec.tenant_id, request, Standing.CHARGED, has_node=False)
+                living[task_id] = Charged(spec.tenant_id, request, Standing.CHARGED, has_node=takes_node)
             elif event.kind in FINAL:
-                living.pop(event.job_id, None)
-            elif event.kind in {"assigned", "returned", *LEAVES} and event.job_id in living:
-                has_node = event.kind in {"assigned", "returned"}
-                living[event.job_id] = replace(living[event.job_id], has_node=has_node)
+                living.pop(task_id, None)
+            elif (takes_node or event.kind in LEAVES) and task_id in living:
+                living[task_id] = replace(living[task_id], has_node=takes_node)
             found += [
                 f"after {event.seq}: {over}" for over in overcharges(self.tenants, list(living.values()))
             ]

@@ -1,4 +1,4 @@
-"""Outages as long as real ones, with the timers that users get. Nine minutes: `make test-outages`."""
+"""Outages as long as real ones, with the timers that users get. Twelve minutes: `make test-outages`."""
 
 import signal
 import tempfile
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.cluster.submitting import Submitting
+from tests.end_to_end.cluster.test_chaos import storm
 from tests.end_to_end.cluster.whole_cluster import Cluster
 from tests.postgres_server import PostgresServer
 
@@ -101,3 +102,10 @@ def test_the_database_is_gone_for_five_minutes(cluster: Cluster, postgres: Postg
     shown = cluster.show(lasting)
     assert (shown["status"], len(shown["attempts"])) == ("running", 1)
     cluster.wait_status(cluster.submit("--", "true"), "completed")
+
+
+@pytest.mark.timeout(900)
+def test_a_thousand_tasks_in_a_storm(
+    own_cluster: Cluster, postgres: PostgresServer, postgres_url: str
+) -> None:
+    storm(own_cluster, postgres, postgres_url, jobs=400, indices=400, once=200)

@@ -1,4 +1,4 @@
-"""Hundreds of jobs while everything fails that can: each ends once, none is lost, nothing overdrawn."""
+"""Hundreds of tasks while everything fails that can: each ends once, none is lost, nothing overdrawn."""
 
 import signal
 import time
@@ -7,42 +7,58 @@ from tests.end_to_end.cluster.event_log import Story
 from tests.end_to_end.cluster.whole_cluster import SILENT_S, Cluster
 from tests.postgres_server import PostgresServer
 from tgpu.client import TgpuError
+from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Status
 
-JOBS, ONCE = 400, 100
 SCRIPT = """
-exec 9> {files}/lock.$TGPU_JOB_ID
-flock --nonblock 9 || echo $TGPU_JOB_ID.$TGPU_ATTEMPT >> {files}/together
-echo $TGPU_ATTEMPT >> {files}/ran.$TGPU_JOB_ID
+task=$TGPU_JOB_ID.$TGPU_TASK_INDEX
+exec 9> {files}/lock.$task
+flock --nonblock 9 || echo $task.$TGPU_ATTEMPT >> {files}/together
+echo $TGPU_ATTEMPT >> {files}/ran.$task
 sleep 0.8
 """
 
 
-def test_hundreds_of_jobs_in_a_storm(
+def test_hundreds_of_tasks_in_a_storm(
     own_cluster: Cluster, postgres: PostgresServer, postgres_url: str
 ) -> None:
-    cluster = own_cluster
+    storm(own_cluster, postgres, postgres_url, jobs=200, indices=200, once=100)
+
+
+def storm(
+    cluster: Cluster, postgres: PostgresServer, url: str, *, jobs: int, indices: int, once: int
+) -> None:
+    """Single jobs, an array that grows all the while and a job that waits for it, and jobs that live at most
+    once."""
     script = SCRIPT.format(files=cluster.files)
     submit = ("submit", "--quiet", "--cpus", "1", "--memory", "16M")
-    cluster.tgpu(*submit, "--count", str(JOBS), "--", "sh", "-c", script)
-    cluster.tgpu(*submit, "--once", "--count", str(ONCE), "--", "sh", "-c", script, at=1)
+    array = int(cluster.tgpu(*submit, "--array", f"0-{indices - 1}", "--", "sh", "-c", script).stdout)
+    cluster.tgpu(*submit, "--count", str(jobs), "--", "sh", "-c", script)
+    cluster.tgpu(*submit, "--once", "--count", str(once), "--", "sh", "-c", script, at=1)
+    last = int(cluster.tgpu(*submit, "--after", str(array), "--", "sh", "-c", script, at=2).stdout)
     for trouble in (kill_leader, stop_leader, kill_agent, cut_off, shake, lambda _: restart(postgres)):
         trouble(cluster)
         time.sleep(1)
-    cluster.wait_until(lambda: all_have_ended(cluster), "all have ended", 150)
+    cluster.wait_until(lambda: all_have_ended(cluster), "all have ended", 300)
     cluster.wait_until(lambda: cluster.ready(at=1) == 3, "all nodes are back", 60)
-    story = Story(postgres_url)
+    story = Story(url)
     assert {job.status for job in story.jobs.values()} == {Status.COMPLETED}
-    assert story.ends() == dict.fromkeys(range(1, JOBS + ONCE + 1), 1)
+    assert len(story.jobs) == 1 + jobs + once + 1
+    tasks = [TaskId(job.job_id, task) for job in story.jobs.values() for task in range(job.spec.task_count)]
+    assert story.ends() == dict.fromkeys(tasks, 1)
+    array_end, last_start = story.jobs[array].ended_ms, story.jobs[last].started_ms
+    assert array_end is not None
+    assert last_start is not None
+    assert last_start >= array_end
     assert story.broken_promises() == []
     assert story.broken_quotas() == []
     assert all(used == type(used)() for used in story.used.values()), "all quota was given back, once"
     overlapped = (cluster.files / "together").read_text().split() if together(cluster) else []
-    once = {job_id for job_id, job in story.jobs.items() if job.spec.once}
-    assert len(once) == ONCE
-    assert [attempt for attempt in overlapped if int(attempt.split(".")[0]) in once] == []
-    for job_id in story.jobs:
-        assert (cluster.files / f"ran.{job_id}").exists(), f"{job_id} is said to have run and never did"
+    at_most_once = {job_id for job_id, job in story.jobs.items() if job.spec.once}
+    assert len(at_most_once) == once
+    assert [attempt for attempt in overlapped if int(attempt.split(".")[0]) in at_most_once] == []
+    for job_id, task in tasks:
+        assert (cluster.files / f"ran.{job_id}.{task}").exists(), f"{job_id}.{task} never ran"
 
 
 def together(cluster: Cluster) -> bool:

@@ -31,6 +31,8 @@ class Answers:
     sent: Counter[str] = field(default_factory=Counter)
     taken: list[int] = field(default_factory=list)
     """The jobs."""
+    arrays: list[int] = field(default_factory=list)
+    """Those of them that are arrays."""
     submitted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     """By tenant and resource."""
@@ -72,7 +74,9 @@ class Submitter:
         status, said = await self._connection.post("/jobs", {"jobs": jobs} if len(jobs) > 1 else jobs[0])
         if status == 201:
             self._answers.submitted += 1
-            self._answers.taken += said.get("job_ids") or [said["job_id"]]
+            ids = said.get("job_ids") or [said["job_id"]]
+            self._answers.taken += ids
+            self._answers.arrays += [job_id for job_id, job in zip(ids, jobs, strict=True) if "array" in job]
         elif status == 409 and said.keys() >= NUMBERS and said["used"] + said["asked"] > said["limit"]:
             self._answers.refused[f"{said['tenant_id']} {said['resource']}"] += 1
         else:
@@ -81,6 +85,7 @@ class Submitter:
     def _job(self) -> dict[str, Any]:
         chance = self._chance
         lasts = chance.random() < 0.4
+        array = "" if lasts or chance.random() < 0.7 else chance.choice(("0-9", "0-29%4", "0-69"))
         gpus = chance.choice((0, 0, 0.25, 0.5, 1, 2, 3))
         return {
             "command": ["sleep", "600"] if lasts else ["true"],
@@ -91,6 +96,7 @@ class Submitter:
             "mem_request_mb": chance.choice((16, 48, 100)),
             "time_limit_s": 600,
             **({"gpu_request": gpus, "gpu_type": MODEL} if gpus else {}),
+            **({"array": array} if array else {}),
         }
 
     async def cancel(self) -> None:
@@ -106,9 +112,21 @@ class Submitter:
         else:
             self._answers.odd.append(f"{status} to cancel {wanted}: {said}")
 
+    async def cancel_some(self) -> None:
+        """Tasks of an array, of which some are over and some have no rows yet."""
+        if not (recent := self._answers.arrays[-RECENT:]):
+            return
+        job_id, first = self._chance.choice(recent), self._chance.randint(0, 8)
+        body = {"indices": f"{first}-{self._chance.randint(first, 9)}"}
+        self._answers.sent["cancels of some"] += 1
+        status, said = await self._connection.post(f"/jobs/{job_id}/cancel", body)
+        if status != 202 and not (status == 409 and said["type"].endswith("already-ended")):
+            self._answers.odd.append(f"{status} to cancel {body} of {job_id}: {said}")
+
     async def go_on(self, until: float) -> None:
+        deeds = (self.submit, self.cancel, self.cancel_some)
         while asyncio.get_running_loop().time() < until:
-            await (self.submit() if self._chance.random() < 0.7 else self.cancel())
+            await self._chance.choices(deeds, (14, 5, 1))[0]()
             await asyncio.sleep(self._chance.random() ** 3 * 0.2)
 
 

@@ -21,6 +21,13 @@ WHERE: Sequence[tuple[Where, int]] = ((three_servers, 64), (one_server, 16))
 """With how many submitters."""
 
 
+GREW = """
+SELECT count(*) FROM tasks JOIN jobs ON jobs.job_id = tasks.job_id
+WHERE jobs.born IS NOT NULL AND tasks.waiting_since_ms > jobs.submitted_ms AND tasks.attempts < 2
+"""
+"""Tasks that had no rows when their job was submitted."""
+
+
 def prove(where: Where, submitters: int, seed: int, seconds: float) -> str:
     """Raises AssertionError; what was seen, in words."""
     with where() as place:
@@ -85,6 +92,7 @@ def _something_was_proved(place: Place, onlooker: Onlooker, answers: Answers) ->
     assert onlooker.looks > 50, onlooker.looks
     assert {"lab", "lab/ann", "lab/dan"} <= {what.split()[0] for what in answers.refused}, answers.refused
     assert {"charged", "held", "burst", "full gpu_milli"} <= onlooker.seen.keys(), onlooker.seen
+    assert place.database.query(GREW)[0][0] > 10, "arrays are given rows as there is room for them"
     ends = {status for (status,) in place.database.query("SELECT DISTINCT status FROM jobs")}
     assert {"completed", "cancelled", "running"} <= ends, ends
 

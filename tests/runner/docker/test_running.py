@@ -74,9 +74,13 @@ def test_root_in_a_container_is_without_rights_too(node: ContainerNode) -> None:
 
 
 def test_its_environment_is_the_images_and_what_the_job_says(node: ContainerNode) -> None:
-    attempt = node.launch("env", env={"EPOCHS": "3"}, gpus=("GPU-simulated-4", "GPU-simulated-6"))
+    env = {"EPOCHS": "3", "TGPU_ATTEMPT_KEY": "somebody else"}
+    attempt = node.launch("env", env=env, gpus=("GPU-simulated-4", "GPU-simulated-6"))
     node.end_of(attempt)
-    found = dict(line.split("=", 1) for line in node.output(attempt).decode().splitlines())
+    lines = node.output(attempt).decode().splitlines()
+    found = dict(line.split("=", 1) for line in lines)
+    keys = [line for line in lines if line.startswith("TGPU_ATTEMPT_KEY=")]
+    assert keys == [f"TGPU_ATTEMPT_KEY={node.cluster}:{attempt}"]
     assert found["EPOCHS"] == "3"
     assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert found["NVIDIA_VISIBLE_DEVICES"] == "GPU-simulated-4,GPU-simulated-6"

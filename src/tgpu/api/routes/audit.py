@@ -8,6 +8,7 @@ from litestar import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
+from tgpu.api.job_filter import span
 from tgpu.api.needs import OVERSEE
 from tgpu.api.reply import json_reply
 from tgpu.domain.access import AuditEntry
@@ -56,13 +57,14 @@ def _out(entry: AuditEntry) -> AuditOut:
 
 
 async def list_audit(call: Call) -> Response[Any]:
-    query, now_ms = call.query, call.services.now_ms()
+    query = call.query
+    from_ms, until_ms = span(call, "since", "until")
     where = AuditFilter(
         user=query.one("user"),
         action=query.one("action"),
         target=query.one("target"),
-        from_ms=query.time_ms("since", now_ms),
-        until_ms=query.time_ms("until", now_ms),
+        from_ms=from_ms,
+        until_ms=until_ms,
     )
     limit = query.whole("limit", 1, _MAX_PAGE) or _DEFAULT_PAGE
     before_id = query.whole("cursor", 0, MAX_JOB_ID)

@@ -1,11 +1,12 @@
 """Jobs that wait: held, released, and changed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import sight_of
+from tgpu.api.access import Sight, sight_of
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edit_form import EditAsked
@@ -15,14 +16,15 @@ from tgpu.api.job_rules import Defaults
 from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CHANGE_JOB
+from tgpu.api.never_words import for_tenant
+from tgpu.api.permission import check_undoing
 from tgpu.api.ports import NoLeaderError
-from tgpu.api.problems import ProblemError, forbidden
+from tgpu.api.problems import ProblemError
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
-from tgpu.api.roles import at_least
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
+from tgpu.api.routes.submit import capped_token
 from tgpu.api.timing_rules import check_in_time
-from tgpu.domain.access import Role
 from tgpu.domain.job import Job, JobSpec
 from tgpu.store import timings
 from tgpu.store.demand import within_limits
@@ -42,12 +44,7 @@ async def hold(call: Call) -> Response[Any]:
 
 async def release(call: Call) -> Response[Any]:
     job, by = call.job, call.caller.user
-    holder = None if job.timing is None else job.timing.held_by
-    if holder not in (None, by) and not _is_operator(call, job):
-        raise forbidden(
-            f"job {job.job_id} is held by {holder}: only {holder}, and those with the role operator in "
-            f"{job.spec.tenant_id}, may release it"
-        )
+    check_undoing(call, None if job.timing is None else job.timing.held_by, "held", "release")
     before = (await call.services.store.release([job.job_id], by, call.services.now_ms()))[0] or job
     if not timings.is_held(before):
         raise ProblemError(
@@ -55,10 +52,6 @@ async def release(call: Call) -> Response[Any]:
         )
     await _note(call, "job.release", {})
     return _reply(call, await _now(call, before))
-
-
-def _is_operator(call: Call, job: Job) -> bool:
-    return at_least(call.caller.rights.member_role_in(job.spec.tenant_id), Role.OPERATOR)
 
 
 async def edit(call: Call) -> Response[Any]:
@@ -74,10 +67,12 @@ async def edit(call: Call) -> Response[Any]:
     await _check_fit(call, spec, terms.named_limits)
     told = msgspec.to_builtins(said)
     try:
-        after = await services.store.edit(job, spec, call.caller.user, services.now_ms(), told)
+        after = await services.store.edit(
+            job, spec, call.caller.user, services.now_ms(), told, capped_token(call)
+        )
     except NotWaitingError as refusal:
         raise _does_not_wait(refusal.job, "changed") from None
-    await _note(call, "job.edit", told)
+    await _note(call, "job.edit", _shown(after, told), _shown(job, told))
     return _reply(call, after)
 
 
@@ -85,7 +80,10 @@ async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) ->
     requests = [within_limits(group.request, named_limits) for group in spec.groups]
     live = call.services.live
     try:
-        verdicts = [*await live.never_fits(requests)]
+        verdicts = [
+            why_not if why_not is None else await for_tenant(live, why_not, request, spec)
+            for request, why_not in zip(requests, await live.never_fits(requests), strict=True)
+        ]
         if spec.gang is not None:
             members = [(each, group.tasks) for each, group in zip(requests, spec.groups, strict=True)]
             verdicts.append(await live.gang_never_fits(spec.gang, members))
@@ -115,11 +113,18 @@ async def _now(call: Call, before: Job) -> Job:
     return await call.services.store.job(before.job_id) or before
 
 
-async def _note(call: Call, action: str, after: dict[str, Any]) -> None:
+def _shown(job: Job, names: Iterable[str]) -> dict[str, Any]:
+    """Some of its fields."""
+    shown = job_out(job, Sight.WHOLE)
+    return {name: getattr(shown, name) for name in names}
+
+
+async def _note(call: Call, action: str, after: dict[str, Any], before: dict[str, Any] | None = None) -> None:
     """What one does with one's own jobs is told by their events."""
     owner = call.job.spec.user
     if owner != call.caller.user:
-        await note(call, action, f"job/{call.job.job_id}", after={"user": owner, **after})
+        was = None if before is None else {"user": owner, **before}
+        await note(call, action, f"job/{call.job.job_id}", before=was, after={"user": owner, **after})
 
 
 def _reply(call: Call, job: Job) -> Response[Any]:

@@ -1,6 +1,5 @@
 """POST /jobs/{job_id}/rerun: the same job once more."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,17 +11,14 @@ from tgpu.api.edit_form import EditAsked
 from tgpu.api.edit_rules import edited
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_rules import Defaults
-from tgpu.api.job_terms import terms_for, under_terms
+from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut
 from tgpu.api.needs import RERUN_JOB
-from tgpu.api.problems import unprocessable
-from tgpu.api.roles import Rights
+from tgpu.api.once_more import as_it_was, terms_now
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.api.routes.submit import Submitter
 from tgpu.api.services import Services
 from tgpu.api.timing_rules import check_in_time
-from tgpu.domain.job import JobSpec
-from tgpu.domain.timing import Timing
 
 _edit = msgspec.json.Decoder(EditAsked)
 
@@ -38,30 +34,13 @@ class Rerunner:
         job, raw = call.job, await read_body(call, MIB)
         asked = decode(_edit, raw) if raw.strip() else EditAsked()
         said = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
-        owner = call.caller.rights
-        if job.spec.user != call.caller.account.name:
-            owner = await self._rights_of(call, job.spec.user)
-        _, terms = await terms_for(call, job.spec.tenant_id, owner)
-        spec = _as_it_was(job.spec)
+        terms = await terms_now(call, job.spec)
+        spec = as_it_was(job.spec)
         if said:
             spec = edited(spec, said, self._defaults)
         spec = under_terms(spec, terms, call.caller.token)
         check_in_time(spec, self._services.now_ms())
         return await self._submitter.again(call, spec, raw + f" {job.job_id}".encode())
-
-    async def _rights_of(self, call: Call, user: str) -> Rights:
-        account = await self._services.accounts.by_name(user)
-        if account is None:
-            raise unprocessable("user_id", f"user_id: there is no account {user!r} on this machine any more")
-        return await call.identity.rights_of(account)
-
-
-def _as_it_was(spec: JobSpec) -> JobSpec:
-    """Without other jobs, moments and holds, which are of that time."""
-    again = (
-        Timing(again_on_timeout=True) if spec.timing is not None and spec.timing.again_on_timeout else None
-    )
-    return replace(spec, needs=(), timing=again)
 
 
 def endpoints(services: Services) -> tuple[Endpoint, ...]:

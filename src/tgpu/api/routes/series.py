@@ -7,25 +7,23 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
+from tgpu.api import chosen_tasks as chosen
 from tgpu.api.access import sight_of
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
+from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CANCEL_JOB, CHANGE_JOB
-from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.once_more import as_it_was, terms_now
+from tgpu.api.permission import check_undoing
+from tgpu.api.problems import ProblemError, forbidden, unprocessable
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
-from tgpu.api.routes.submit import capped_token
-from tgpu.domain.index_set import IndexSet, parse_indices
-from tgpu.domain.job import Job, JobSpec
-from tgpu.domain.lifecycle import Status
-from tgpu.domain.quantities import BadQuantityError
-from tgpu.store.task_paging import TaskPaging
-
-_PAGE = 1000
-_MOST_AGAIN = 100_000
+from tgpu.api.routes.submit import Submitter, capped_token
+from tgpu.domain.index_set import IndexSet
+from tgpu.domain.job import JobSpec
 
 
 class Some(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -54,7 +52,7 @@ _some = msgspec.json.Decoder(Some)
 async def cancel_some(call: Call) -> Response[Any]:
     job, caller, services = call.job, call.caller, call.services
     asked = decode(_some, await read_body(call, MIB) or b"{}")
-    positions, store, at_ms = _positions(job, asked.indices), services.store, services.now_ms()
+    positions, store, at_ms = chosen.positions(job, asked.indices), services.store, services.now_ms()
     if positions is None:
         before = (await store.request_cancel([job.job_id], caller.user, at_ms, now=asked.now))[0]
     else:
@@ -67,7 +65,8 @@ async def cancel_some(call: Call) -> Response[Any]:
             f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
             extras={"job_status": before.status, "cause": before.cause},
         )
-    await _note(call, "job.cancel", {"indices": asked.indices} if asked.indices else {})
+    some = {"indices": asked.indices} if asked.indices else {}
+    await _note(call, "job.cancel", {**some, **({"now": True} if asked.now else {})})
     return await _reply(call, 202)
 
 
@@ -75,32 +74,42 @@ async def retry(call: Call) -> Response[Any]:
     """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
     job, caller, services = call.job, call.caller, call.services
     asked = decode(_some, await read_body(call, MIB) or b"{}")
-    if job.spec.gang is not None:
-        raise unprocessable("job_id", f"job {job.job_id} is a gang, which starts whole: submit it again")
-    wanted = _positions(job, asked.indices)
-    running, over = await _standing(call, job, wanted, named=asked.indices is not None)
+    if job.spec.gang is not None and asked.indices is not None:
+        raise unprocessable("indices", f"job {job.job_id} is a gang, which starts whole: leave them out")
+    wanted = chosen.positions(job, asked.indices)
+    running, over = await chosen.standing(call, job, wanted, named=asked.indices is not None)
+    if job.spec.gang is not None and running and len(running) < job.spec.task_count:
+        raise ProblemError(
+            409,
+            "nothing-to-retry",
+            f"job {job.job_id} is a gang, which starts whole, and not all of it runs: submit it again",
+        )
+    if running:
+        _check_hours(call, "starts nothing anew that runs")
+    new_id, indices = None, None
+    if over:  # first, for it may be refused: then nothing is done
+        spec = under_terms(_again(job.spec, over), await terms_now(call, job.spec), caller.token)
+        await Submitter(services).check_again(call, spec)
+        submitted = await services.store.submit([spec], services.now_ms(), None, capped_token(call))
+        new_id, indices = submitted.job_ids[0], _written(job.spec, over)
     restarted = (
         await services.store.restart_tasks(job.job_id, running, caller.user, services.now_ms())
         if running
         else []
     )
-    new_id, indices = None, None
-    if over:
-        spec = _again(job.spec, over)
-        submitted = await services.store.submit([spec], services.now_ms(), None, capped_token(call))
-        new_id, indices = submitted.job_ids[0], _written(job.spec, over)
     if not restarted and new_id is None:
         raise ProblemError(
             409,
             "nothing-to-retry",
             f"job {job.job_id} has no such task that runs, has failed or was cancelled",
         )
-    await _note(call, "job.retry", {"job_id": new_id})
     shown = [job.spec.index_at(position) for position in restarted]
+    await _note(call, "job.retry", {"job_id": new_id, **({"restarted": shown} if shown else {})})
     return json_reply(Retried(restarted=shown, job_id=new_id, indices=indices), 202)
 
 
 async def suspend(call: Call) -> Response[Any]:
+    _check_hours(call, "suspends nothing")
     before = await call.services.store.suspend(call.job.job_id, call.caller.user, call.services.now_ms())
     if before is not None and before.status.is_final:
         raise ProblemError(
@@ -111,6 +120,8 @@ async def suspend(call: Call) -> Response[Any]:
 
 
 async def resume(call: Call) -> Response[Any]:
+    timing = call.job.timing
+    check_undoing(call, None if timing is None else timing.suspended_by, "suspended", "resume")
     before = await call.services.store.resume(call.job.job_id, call.caller.user, call.services.now_ms())
     if before is None or before.timing is None or before.timing.suspended_by is None:
         raise ProblemError(
@@ -122,62 +133,19 @@ async def resume(call: Call) -> Response[Any]:
     return await _reply(call)
 
 
-def _positions(job: Job, text: str | None) -> IndexSet | None:
-    """None: all of the job. Raises ProblemError."""
-    if text is None:
-        return None
-    try:
-        indices = parse_indices("indices", text)
-    except BadQuantityError as error:
-        raise unprocessable("indices", str(error)) from None
-    series = job.spec.series
-    if series is None:
-        if list(indices) == [0] and job.spec.task_count == 1:
-            return None
-        raise unprocessable(
-            "indices", f"indices: job {job.job_id} is no array, so it is cancelled or tried again whole"
+def _check_hours(call: Call, deed: str) -> None:
+    """Of a token's GPU-hours a job takes those of its last try; what is stopped and begins again would be
+    free. Raises ProblemError."""
+    token = call.caller.token
+    if token is not None and token.gpu_ms_left is not None:
+        raise forbidden(
+            f"this token is good for a number of GPU-hours only, so it {deed}: cancel and submit instead, or "
+            "use the socket"
         )
-    found = [series.indices.position_of(index) for index in indices]
-    missing = next((index for index, at in zip(indices, found, strict=True) if at is None), None)
-    if missing is not None:
-        raise unprocessable(
-            "indices", f"indices: job {job.job_id} has no index {missing}; it has {series.indices.text[:200]}"
-        )
-    return IndexSet.of(at for at in found if at is not None)
-
-
-async def _standing(
-    call: Call, job: Job, wanted: IndexSet | None, *, named: bool
-) -> tuple[list[int], list[int]]:
-    """Which of these have a node, and which failed or were cancelled. Who completed is done again only if it
-    is named."""
-    running: list[int] = []
-    over: list[int] = []
-    after = -1
-    again = (Status.FAILED, Status.CANCELLED, *((Status.COMPLETED,) if named else ()))
-    while True:
-        page = await call.services.store.tasks(job.job_id, TaskPaging(limit=_PAGE, after=after))
-        for task in page:
-            position = task.task_id.task_index
-            if wanted is not None and position not in wanted:
-                continue
-            if task.status.holds_resources and (named or job.spec.task_count == 1):
-                running.append(position)
-            elif task.status in again:
-                over.append(position)
-        if len(page) < _PAGE:
-            break
-        after = page[-1].task_id.task_index
-    if job.dropped and job.born is not None:
-        unborn = range(job.born, job.spec.task_count)
-        over += [position for position in unborn if wanted is None or position in wanted]
-    if len(over) > _MOST_AGAIN:
-        raise unprocessable("indices", f"indices: at most {_MOST_AGAIN:,} can be tried again at once")
-    return running, over
 
 
 def _again(spec: JobSpec, positions: list[int]) -> JobSpec:
-    spec = replace(spec, needs=(), timing=None)
+    spec = as_it_was(spec)
     if spec.series is None:
         return spec
     series = spec.series.only(IndexSet.of(spec.index_at(position) for position in positions))

@@ -23,6 +23,7 @@ from tgpu.api.job_rules import Defaults, spec_of
 from tgpu.api.job_terms import default_class, terms_for, under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
+from tgpu.api.never_words import for_tenant
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
@@ -81,13 +82,17 @@ class Submitter:
 
     async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
         """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
+        await self.check_again(call, spec)
+        return await self._recorded(call, [spec], raw, many=False)
+
+    async def check_again(self, call: Call, spec: JobSpec) -> None:
+        """Whether there still is all that it needs. Raises ProblemError."""
         for group in spec.groups:
             if group.secret_env:
                 await self._check_secrets(spec.user, group.secret_env)
         if spec.snapshot is not None:
             await self._check_snapshot(spec.user, spec.snapshot)
         await self._check_fit(call, [spec], many=False)
-        return await self._recorded(call, [spec], raw, many=False)
 
     async def _recorded(
         self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool
@@ -180,7 +185,9 @@ class Submitter:
     async def _check_snapshot(self, user: str, snapshot: Snapshot) -> None:
         if not await self._services.snapshots.has(user, snapshot.digest):
             raise unprocessable(
-                "snapshot", f"snapshot: {user} has no {snapshot.digest} here; put it first: PUT /snapshots"
+                "snapshot",
+                f"snapshot: {user} has no {snapshot.digest} here, or no more: submit with --snapshot from "
+                "its directory, or put it first: PUT /snapshots",
             )
 
     async def _check_secrets(self, user: str, secret_env: Mapping[str, str]) -> None:
@@ -211,9 +218,10 @@ class Submitter:
             verdicts = await self._services.live.never_fits([request for _, request in asked])
         except NoLeaderError:
             return  # a job may be left while nobody schedules; `why` will tell if it cannot run
-        for (index, _), why_not in zip(asked, verdicts, strict=True):
+        for (index, request), why_not in zip(asked, verdicts, strict=True):
             if why_not is not None:
-                raise _never(specs, index, why_not, many=many)
+                words = await for_tenant(self._services.live, why_not, request, specs[index])
+                raise _never(specs, index, words, many=many)
         await self._check_gangs(specs, asked, many=many)
 
     async def _check_gangs(

@@ -58,9 +58,12 @@ def _unborn(job: Job, paging: TaskPaging, most: int) -> list[TaskView]:
     if paging.statuses and status not in paging.statuses:
         return []
     first = max(job.born, paging.after + 1)
-    name = job.spec.groups[0].name
+    name, words = job.spec.groups[0].name, ""
+    if job.dropped:
+        by = job.cancel_by
+        words = f"cancelled by {by}" if by is not None else "its job ended before it was its turn"
     positions = range(first, min(first + most, job.spec.task_count))
-    return [TaskView(TaskId(job.job_id, position), name, status, 0) for position in positions]
+    return [TaskView(TaskId(job.job_id, at), name, status, 0, detail=words) for at in positions]
 
 
 def _status(text: str) -> Status:

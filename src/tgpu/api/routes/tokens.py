@@ -1,5 +1,7 @@
 """Keys for callers over TCP: shown once when made, kept only as digests."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +16,10 @@ from tgpu.api.problems import forbidden, not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.roles import Scope, at_least
 from tgpu.api.token_form import (
+    ListedToken,
     NewToken,
     TokenAsked,
     TokenList,
-    TokenOut,
     asked_token,
     token_fields,
     token_to_make,
@@ -31,7 +33,21 @@ _MAX_DIGITS = 15
 async def list_tokens(call: Call) -> Response[Any]:
     caller, tokens = call.caller, await call.services.store.tokens()
     seen = [token for token in tokens if caller.is_admin or token.user == caller.user]
-    return json_reply(TokenList(tokens=[TokenOut(**token_fields(token)) for token in seen]))
+    orphaned = await _orphaned(call, tokens)
+    shown = [ListedToken(has_account=token.token_id not in orphaned, **token_fields(token)) for token in seen]
+    return json_reply(TokenList(tokens=shown))
+
+
+async def _orphaned(call: Call, tokens: Sequence[Token]) -> set[int]:
+    """Those whose user has no account here any more, and what was made with them, and with those."""
+    users = sorted({token.user for token in tokens})
+    accounts = await asyncio.gather(*map(call.services.accounts.by_name, users))
+    gone = {user for user, account in zip(users, accounts, strict=True) if account is None}
+    found: set[int] = set()
+    for token in sorted(tokens, key=lambda each: each.token_id):  # a token is older than what it made
+        if token.user in gone or token.parent_id in found:
+            found.add(token.token_id)
+    return found
 
 
 async def create_token(call: Call) -> Response[Any]:
@@ -141,7 +157,7 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/tokens", list_tokens, LOOK, "tokens",
         "List tokens", "The caller's tokens; for an administrator everybody's; never their secrets.",
-        {200: Answer("The tokens.", TokenList, {"tokens": [_EXAMPLE]})},
+        {200: Answer("The tokens.", TokenList, {"tokens": [{**_EXAMPLE, "has_account": True}]})},
     ),
     Endpoint(
         "POST", "/tokens", create_token, MAKE_TOKEN, "tokens",

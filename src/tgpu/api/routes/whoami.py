@@ -54,6 +54,8 @@ class Whoami(msgspec.Struct, kw_only=True):
 async def whoami(call: Call) -> Response[Any]:
     caller = call.caller
     rights, token = caller.rights, caller.token
+    if token is not None:  # as it is now: what vouched for the caller may be some seconds old
+        token = await call.services.store.token_by_digest(token.digest) or token
     everywhere = rights.role_everywhere
     members = sorted(rights.members.items())
     return json_reply(

@@ -37,9 +37,9 @@ def main(argv: list[str]) -> int:
         if attempt is not None:
             raise UsageError("a task has one terminal: say 42 or 42.3, without an attempt")
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, Leaver(job_id, pty=True))
+            signal.signal(number, Leaver(job_id, task=task, pty=True))
         if not attaching.attach(client, job_id, task=task, keys=keys, must_run=True):
-            left_note(job_id)
+            left_note(job_id, task)
             return OK
         client.wait(job_id, on_away=AwayNotes())
         job = client.job(job_id)

@@ -9,7 +9,7 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.audit_changes import ACTIONS, changes, is_action
 from tgpu.cli.exits import OK, UsageError
-from tgpu.cli.moments import moment
+from tgpu.cli.moments import check_order, moment
 from tgpu.cli.table import Column, table
 from tgpu.client import Client
 
@@ -56,12 +56,16 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     limit = args.limit if args.limit is not None else 0 if args.json else _MOST_SHOWN
     now = time.time()
+    since = moment("--since", args.since, now) if args.since else None
+    until = moment("--until", args.until, now) if args.until else None
+    if since is not None:
+        check_order(since, until)
     filters = {
         "user": args.user,
         "action": args.action,
         "target": args.target,
-        "since": moment("--since", args.since, now) if args.since else None,
-        "until": moment("--until", args.until, now) if args.until else None,
+        "since": since,
+        "until": until,
     }
     with Client() as client:
         found = list(client.audit(limit=limit + 1 if limit else None, **filters))

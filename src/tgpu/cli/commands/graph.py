@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
-from tgpu.cli.exits import OK
+from tgpu.cli.exits import NOT_FOUND, OK, CommandError
 from tgpu.cli.job_graph import JobGraph
 from tgpu.cli.screen import note
 from tgpu.cli.selectors import resolve
@@ -33,6 +33,8 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
         answer = client.graph(resolve(client, args.jobs) if args.jobs else ())
+    if args.jobs and not answer["jobs"]:
+        raise CommandError("there is no such job; `tgpu list --all` shows those there are", NOT_FOUND)
     drawn = JobGraph(answer)
 
     def people(screen: Screen) -> Iterator[str]:

@@ -202,6 +202,7 @@ def _people(
         return
     columns = [field.column for field in fields]
     yield from table(screen, columns, [[field.shown(each) for field in fields] for each in facts])
-    total = sum(each["gpu-hours"] for each in facts)
+    hours = [each["gpu-hours"] for each in facts]
     what = "attempt" if attempts else "job"
-    yield f"{words.plural(len(facts), what)}, {total:.2f} GPU-hours"
+    rest = " beside those of several tasks, which `--attempts` has" if None in hours else ""
+    yield f"{words.plural(len(facts), what)}, {sum(filter(None, hours)):.2f} GPU-hours{rest}"

@@ -6,8 +6,9 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
 from tgpu.cli.card import card
 from tgpu.cli.exits import OK
+from tgpu.cli.screen import note
 from tgpu.cli.selectors import resolve_tasks
-from tgpu.cli.task_card import task_card
+from tgpu.cli.task_card import task_card, tasks_of_status
 from tgpu.cli.use_lines import use_chart, use_now
 from tgpu.client import Client, TgpuError
 
@@ -26,6 +27,11 @@ def parser() -> Parser:
     made.add_argument(
         "--use", action="store_true", help="how its use of CPUs, memory, GPUs and disks went, up to now"
     )
+    made.add_argument(
+        "--status",
+        metavar="STATUS",
+        help="instead, all its tasks that are failed, cancelled, running, …",
+    )
     add_output(made)
     return made
 
@@ -36,6 +42,8 @@ def main(argv: list[str]) -> int:
         chosen = resolve_tasks(client, args.jobs)
         if args.use:
             return _show_use([(one, client.use(one, task=task)) for one, task in chosen], args)
+        if args.status:
+            return _show_tasks(client, [one for one, _ in chosen], args)
         found = [_found(client, one, task) for one, task in chosen]
         if not args.json:
             for job, task in found:
@@ -49,6 +57,20 @@ def main(argv: list[str]) -> int:
 
     shown = [job if task is None else task for job, task in found]
     show(Answer(shown[0] if len(shown) == 1 else shown, people), args)
+    return OK
+
+
+def _show_tasks(client: Client, jobs: list[int], args: Namespace) -> int:
+    """Of arrays those that are worth a look."""
+    tasks = [task for job_id in jobs for task in client.tasks(job_id, status=args.status)]
+    if not tasks:
+        note(f"no task is {args.status}")
+
+    def people(screen: Screen) -> Iterator[str]:
+        if tasks:
+            yield from tasks_of_status(screen, tasks)
+
+    show(Answer(tasks, people), args)
     return OK
 
 

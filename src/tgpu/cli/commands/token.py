@@ -145,8 +145,16 @@ def _actions(text: str) -> list[str]:
 def _list(client: Client, _args: Namespace) -> Answer:
     tokens = client.tokens()
 
-    def people(screen: Screen) -> Iterable[str]:
-        return table(screen, _COLUMNS, [_row(token) for token in tokens]) if tokens else ["no tokens"]
+    def people(screen: Screen) -> Iterator[str]:
+        if not tokens:
+            yield "no tokens"
+            return
+        yield from table(screen, _COLUMNS, [_row(token) for token in tokens])
+        if not all(map(_has_account, tokens)):
+            yield (
+                "no account: refused until there is an account of that name again; "
+                "`tgpu token revoke` ends them for good"
+            )
 
     return Answer(tokens, people, [token["token_id"] for token in tokens])
 
@@ -185,10 +193,14 @@ def _with_it(token_id: int, tokens: Iterable[dict[str, Any]]) -> str:
     return f", and {words.plural(others, 'token')} {made} with it" if others else ""
 
 
+def _has_account(token: dict[str, Any]) -> bool:
+    return bool(token.get("revoked") or token.get("has_account", True))
+
+
 def _row(token: dict[str, Any]) -> list[str]:
     return [
         str(token["token_id"]),
-        str(token.get("user_id") or ""),
+        str(token.get("user_id") or "") + ("" if _has_account(token) else " (no account)"),
         words.local_time(token.get("created_at")),
         _expiry(token),
         ", ".join(part for part in (*token_scope(token), _maker(token)) if part),

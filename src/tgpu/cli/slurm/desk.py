@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import os
+import signal
 import socket
 import struct
 
@@ -19,12 +20,25 @@ if TYPE_CHECKING:
     Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _PATIENCE_S = 60.0
+_LOOK_S = 0.2
 _PIECE = 1 << 16
 
 
 def main() -> None:
-    """Until it is ended with the script."""
-    asyncio.run(Desk(step_wire.key_of(os.environ)).serve())
+    """Until the script and its steps have ended, and not when they are told to: they may have something to
+    save."""
+    script = os.getppid()
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    asyncio.run(_serve(Desk(step_wire.key_of(os.environ)), script))
+
+
+async def _serve(desk: Desk, script: int) -> None:
+    serving = asyncio.create_task(desk.serve())
+    while (os.getppid() == script or desk.steps) and not serving.done():
+        await asyncio.wait([serving], timeout=_LOOK_S)
+    if serving.done():
+        serving.result()
+    os._exit(0)  # nobody is left whom it could matter to
 
 
 class Desk:
@@ -33,6 +47,8 @@ class Desk:
         self._keepers: dict[int, asyncio.StreamWriter] = {}
         self._here = asyncio.Condition()
         self._awaited: dict[str, asyncio.Future[Ends]] = {}
+        self.steps = 0
+        """How many talk to a node now."""
 
     async def serve(self) -> None:
         port = int(os.environ["MASTER_PORT"])
@@ -74,6 +90,7 @@ class Desk:
 
     async def _step(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`srun` wants to talk to one of the nodes: both are heard by each other from then on."""
+        self.steps += 1
         try:
             sock = writer.get_extra_info("socket")
             peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -84,6 +101,7 @@ class Desk:
         except (OSError, ValueError, KeyError, TimeoutError, asyncio.IncompleteReadError):
             pass  # `srun` hears that nobody is there
         writer.close()
+        self.steps -= 1
 
     async def _called(self, node: int) -> Ends:
         async with self._here:

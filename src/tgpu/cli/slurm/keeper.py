@@ -25,9 +25,11 @@ _OF_NODES = ("CUDA_VISIBLE_DEVICES", "SLURMD_NODENAME", "SLURM_GPUS_ON_NODE", "S
 
 
 def main() -> None:
-    """Until the first node is gone: with its script the job is over."""
+    """Until the first node is gone: with its script the job is over. Not when it is told to end: so are its
+    tasks, which may have something to save."""
     key, address = step_wire.key_of(os.environ), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     lines = _called(address, key)
+    signal.signal(signal.SIGTERM, lambda *_: None)
     while (asked := step_wire.read_line(lines)) is not None:
         Thread(target=_carry_out, args=(address, key, str(asked["open"])), daemon=True).start()
     sys.exit(0)

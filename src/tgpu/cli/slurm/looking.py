@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from tgpu.dialects.slurm import states
+from tgpu.dialects.slurm import array_ids, states
 from tgpu.dialects.slurm.hosts import ranges
 from tgpu.dialects.slurm.record import Record
 from tgpu.dialects.slurm.refusal import SlurmError
@@ -22,7 +22,8 @@ _WAITING = frozenset({"pending", "preempted"})
 
 
 class Wanted:
-    """Jobs by their numbers, and of arrays perhaps some indices: `42`, `42_7`, `42_[1-3]`, `42.batch`."""
+    """Jobs by their numbers, and of arrays perhaps some indices: `42`, `42_7`, `42_[1-3]`, `42.batch`; or by
+    the number that an index has of its own."""
 
     def __init__(self, name: str, text: str) -> None:
         self.indices: dict[int, set[int] | None] = {}
@@ -31,19 +32,27 @@ class Wanted:
             job, _, index = whole.partition("_")
             if not (job.isascii() and job.isdigit()):
                 raise SlurmError(f"{name}: {part!r} is no job: write 42, 42_7 or 42_[1-3]")
-            self._add(int(job), _indices(name, index) if index else None)
+            job_id, own = array_ids.parted(int(job))
+            some = None if own is None else {own}
+            self._add(job_id, _indices(name, index) if index else some)
 
     def _add(self, job_id: int, some: set[int] | None) -> None:
         known = self.indices.get(job_id, set())
         self.indices[job_id] = None if some is None or known is None else known | some
 
-    def takes(self, record: Record) -> bool:
-        some = self.indices.get(int(record.job["job_id"]))
-        return (
-            some is None
-            or (record.task is not None and int(record.index) in some)
-            or bool(record.task is None and record.indices and some & set(_numbers(record.indices)))
-        )
+    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Those that are meant; of indices that wait together, the part that is."""
+        for record in records:
+            job_id = int(record.job["job_id"])
+            some = self.indices.get(job_id)
+            if some is None:
+                if job_id in self.indices:
+                    yield record
+            elif record.task is not None:
+                if int(record.index) in some:
+                    yield record
+            elif part := sorted(some & set(_numbers(record.indices))):
+                yield _part_of(record, part)
 
 
 def _parts(text: str) -> list[str]:
@@ -69,8 +78,26 @@ def _indices(name: str, text: str) -> set[int]:
         raise SlurmError(str(error)) from None
 
 
+def _part_of(record: Record, part: list[int]) -> Record:
+    from tgpu.domain.index_set import parse_indices  # noqa: PLC0415  only of arrays
+
+    job, now, reason = record.job, record.now, record.reason
+    if len(part) > 1:
+        return Record(job, now, indices=_together(job, part), nodes=[], reason=reason)
+    return Record(job, now, task=_waiting(parse_indices("array", str(job["array"])), part[0]), reason=reason)
+
+
+def _waiting(indices: IndexSet, index: int) -> dict[str, Any]:
+    """One that may have no row yet."""
+    return {"array_index": index, "task_index": indices.position_of(index), "status": "pending"}
+
+
+def _together(job: Mapping[str, Any], indices: list[int]) -> str:
+    return ranges(indices) + (f"%{job['at_once']}" if job.get("at_once") else "")
+
+
 def _numbers(text: str) -> Iterator[int]:
-    for part in text.partition("%")[0].split(","):
+    for part in text.partition("%")[0].split(",") if text else ():
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
@@ -113,17 +140,15 @@ def _of_array(
     tasks = list(client.tasks(job["job_id"], status=status))
     waiting = [task for task in tasks if task["status"] in _WAITING]
     rest = _waiting_indices(job, indices, waiting)
-    if apart:
-        for index in rest:
-            task = {"array_index": index, "task_index": indices.position_of(index), "status": "pending"}
-            yield Record(job, now, task=task, reason=_why_they_wait(job, reason))
-    elif rest:
-        reason = _why_they_wait(job, reason)
-        text = ranges(rest) + (f"%{job['at_once']}" if job.get("at_once") else "")
-        yield Record({**job, "status": "pending"}, now, indices=text, nodes=[], reason=reason)
     for task in tasks:
         if task["status"] not in _WAITING:
             yield Record(job, now, task=task, reason=states.reason_of({**job, **task}))
+    if apart:
+        for index in rest:
+            yield Record(job, now, task=_waiting(indices, index), reason=_why_they_wait(job, reason))
+    elif rest:
+        reason, text = _why_they_wait(job, reason), _together(job, rest)
+        yield Record({**job, "status": "pending"}, now, indices=text, nodes=[], reason=reason)
 
 
 def _why_they_wait(job: Mapping[str, Any], reason: str) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from datetime import datetime
 from pathlib import Path
 
+from tgpu.cli.slurm.spreading import spread
 from tgpu.client import Client
 from tgpu.client.surroundings import exported
 from tgpu.dialects.slurm import exporting, hosts, launching, script
 from tgpu.dialects.slurm.given import gathered
 from tgpu.dialects.slurm.refusal import SlurmError
-from tgpu.dialects.slurm.translation import Around, translated
+from tgpu.dialects.slurm.translation import Around
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
     from tgpu.dialects.slurm.given import Given
     from tgpu.dialects.slurm.layout import Layout
+
+
+_CALLED = re.compile(r"^[ \t]*(srun|scontrol|sbatch|squeue|scancel|sacct|sinfo)(?=\s)", re.MULTILINE)
 
 
 class Source:
@@ -60,7 +66,7 @@ def prepared(
     for name, value in more:
         given.say(name, value, "command line")
     _read_nodefile(given)
-    made = translated(given, _around(given))
+    made = spread(given, _around(given))
     fields = made.fields
     fields["command"] = launching.command(
         source.text, arguments, stdin=_stdin(given), nodes=made.layout.nodes, python=sys.executable
@@ -75,7 +81,20 @@ def prepared(
     kept |= {"submit-dir": here(), "submit-host": os.uname().nodename}
     if source.path:
         kept["script"] = source.path
-    return Prepared(fields, given, made.layout, made.warnings)
+    return Prepared(fields, given, made.layout, [*made.warnings, *_not_found(source, fields["env"])])
+
+
+def _not_found(source: Source, env: dict[str, str]) -> list[str]:
+    """A command of Slurm's that the script calls, and would not find."""
+    called = _CALLED.search(source.text)
+    if called is None or "PATH" not in env or shutil.which(called[1], path=env["PATH"]) is not None:
+        return []
+    line = source.text.count("\n", 0, called.start(1)) + 1
+    told = (
+        f"{source.typed} line {line}: {called[1]} is not on PATH: `tgpu slurm install --to DIR` writes it; "
+        "put DIR on PATH, and submit again"
+    )
+    return [told]
 
 
 def found(name: str, chdir: str | None) -> Path:

@@ -67,7 +67,9 @@ def main(argv: list[str]) -> int:
     if "json" in options:
         import json  # noqa: PLC0415  only who asks for it
 
-        print(json.dumps({"errors": [], "jobs": [record.job for record in found]}))
+        from tgpu.dialects.slurm.json_shapes import accounted  # noqa: PLC0415
+
+        print(json.dumps({"errors": [], "jobs": [accounted(record) for record in found]}))
         return 0
     header = "noheader" not in options
     if {"parsable", "parsable2"} & options.keys():
@@ -94,15 +96,15 @@ def _found(client: Client, options: dict[str, str | None]) -> Iterator[Record]:
     wanted = looking.Wanted("-j", options["jobs"] or "") if "jobs" in options else None
     jobs = sorted(_jobs(client, wanted, of_states, options), key=lambda job: int(job["job_id"]))
     nodes = set(expanded("-N", options["nodelist"] or "")) if options.get("nodelist") else set()
-    for record in looking.records(client, jobs, over=True, apart="array" in options):
+    found = looking.records(client, jobs, over=True, apart="array" in options)
+    for record in found if wanted is None else wanted.of(found):
         checks = (
-            ("name", str(record.job["name"])), ("partition", record.partition),
-            ("accounts", record.account), ("qos", record.qos),
+            ("name", {str(record.job["name"])}), ("partition", record.partitions),
+            ("accounts", {record.account}), ("qos", {record.qos}),
         )  # fmt: skip
         if (
             (not of_states or record.state in of_states)
-            and (wanted is None or wanted.takes(record))
-            and all(not options.get(name) or value in str(options[name]).split(",") for name, value in checks)
+            and all(not options.get(name) or own & set(str(options[name]).split(",")) for name, own in checks)
             and (not nodes or nodes & set(record.nodes))
         ):
             yield record

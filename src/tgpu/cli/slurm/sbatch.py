@@ -7,6 +7,7 @@ import sys
 from tgpu.cli.slurm import preparing
 from tgpu.cli.slurm.main import VERSION, warn
 from tgpu.cli.slurm.preparing import Source
+from tgpu.cli.snapshot.taking import mode_of, with_snapshots
 from tgpu.client import Client, TgpuError
 from tgpu.dialects.slurm import script
 from tgpu.dialects.slurm.flag_table import KNOWN
@@ -33,7 +34,8 @@ def main(argv: list[str]) -> int:
         warn("sbatch", text)
     with Client() as client:
         try:
-            job_id = int(client.submit(**job.fields)["job_id"])
+            (fields,) = with_snapshots(client, [job.fields], mode_of(None))
+            job_id = int(client.submit(**fields)["job_id"])
         except TgpuError as error:
             if not error.problem:
                 raise

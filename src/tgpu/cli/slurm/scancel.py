@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     if "version" in options:
         print(VERSION)
         return 0
-    if not words and not any(name in options for name in _FILTERS):
+    if not any(words) and not any(name in options for name in _FILTERS):
         raise SlurmError(
             "No job identification provided: name jobs, or say -u, -n, -t, -p, -A, -q, -w or --me"
         )
@@ -56,11 +56,9 @@ def main(argv: list[str]) -> int:
         if not any(name in options for name in _FILTERS):
             return _cancel_named(client, looking.Wanted("scancel", ",".join(words)), options, now=now)
         wanted = looking.Wanted("scancel", ",".join(words)) if words else None
-        for record in _matching(client, options):
-            if wanted is None or (int(record.job["job_id"]) in wanted.indices and wanted.takes(record)):
-                _cancel(
-                    client, int(record.job["job_id"]), record.index.strip("[]").partition("%")[0], now=now
-                )
+        found = _matching(client, options)
+        for record in found if wanted is None else wanted.of(found):
+            _cancel(client, int(record.job["job_id"]), record.index.strip("[]").partition("%")[0], now=now)
     return 0
 
 
@@ -115,12 +113,12 @@ def _matching(client: Client, options: dict[str, str | None]) -> Iterator[Record
     nodes = set(expanded("-w", options["nodelist"] or "")) if options.get("nodelist") else set()
     for record in looking.records(client, jobs):
         checks = (
-            ("jobname", str(record.job["name"])), ("partition", record.partition),
-            ("account", record.account), ("qos", record.qos),
+            ("jobname", {str(record.job["name"])}), ("partition", record.partitions),
+            ("account", {record.account}), ("qos", {record.qos}),
         )  # fmt: skip
         if (
             (not of_states or record.state in of_states)
-            and all(not options.get(name) or options[name] == value for name, value in checks)
+            and all(not options.get(name) or options[name] in own for name, own in checks)
             and (not nodes or nodes & set(record.nodes))
         ):
             yield record

@@ -73,8 +73,7 @@ def _show_jobs(names: list[str], one_line: bool) -> None:
             wanted = looking.Wanted("job", ",".join(names))
             jobs = [_job(client, job_id) for job_id in wanted.indices]
             first = looking.heads(client) if any(job["status"] == "pending" for job in jobs) else ()
-            found = looking.records(client, jobs, first=first, over=True)
-            records = [record for record in found if wanted.takes(record)]
+            records = list(wanted.of(looking.records(client, jobs, first=first, over=True)))
     for record in records:
         print(pages.job_page(record, one_line=one_line))
 
@@ -120,7 +119,20 @@ def _show_hostlist(names: list[str], _one_line: bool) -> None:
     print(hosts.compressed(hosts.expanded("hostlist", ",".join(names))))
 
 
+def _show_config(_names: list[str], _one_line: bool) -> None:
+    """What scripts look for."""
+    import time  # noqa: PLC0415  only who asks for it
+
+    from tgpu.domain.index_set import MAX_INDICES  # noqa: PLC0415
+
+    print(f"Configuration data as of {time.strftime('%Y-%m-%dT%H:%M:%S')}")
+    for key, value in (("ClusterName", "tgpu"), ("MaxArraySize", MAX_INDICES + 1),
+                       ("SLURM_VERSION", VERSION.partition(" ")[2])):  # fmt: skip
+        print(f"{key:<23} = {value}")
+
+
 _SHOWN: dict[str, Callable[[list[str], bool], None]] = {
+    "config": _show_config,
     "job": _show_jobs,
     "jobs": _show_jobs,
     "jobid": _show_jobs,
@@ -135,14 +147,22 @@ _SHOWN: dict[str, Callable[[list[str], bool], None]] = {
 
 
 def _each(words: list[str], path: str) -> int:
-    """Asks for the same of every job named: `42`, `42,43`, `42_7`, `name=train`."""
-    if not words:
-        raise SlurmError("say which job, such as 42 or 42_7")
+    """Asks for the same of every job named: `42`, `42,43`, `name=train`."""
+    if not any(words):
+        raise SlurmError("say which job, such as 42")
     with Client() as client:
-        for job_id, indices in looking.Wanted(path, ",".join(_by_name(client, words))).indices.items():
-            body = {} if indices is None else {"indices": ",".join(map(str, sorted(indices)))}
-            client.session.call("POST", f"/jobs/{job_id}/{path}", body=body)
+        wanted = looking.Wanted(path, ",".join(_by_name(client, words)))
+        for job_id in _whole(path, wanted):
+            client.session.call("POST", f"/jobs/{job_id}/{path}", body={})
     return 0
+
+
+def _whole(verb: str, wanted: looking.Wanted) -> list[int]:
+    """What is done to arrays as a whole must not be asked for some of their indices."""
+    for job_id, indices in wanted.indices.items():
+        if indices is not None:
+            raise SlurmError(f"{verb} is for all of an array, not for some of its indices: say {job_id}")
+    return list(wanted.indices)
 
 
 def _by_name(client: Client, words: list[str]) -> list[str]:
@@ -159,19 +179,23 @@ def _by_name(client: Client, words: list[str]) -> list[str]:
 
 def _requeue(words: list[str], _one_line: bool) -> int:
     """What runs is stopped and waits again. What is over is tried again by a job of its own."""
-    if not words:
+    if not any(words):
         raise SlurmError("say which job, such as 42 or 42_7")
     with Client() as client:
         for job_id, indices in looking.Wanted("requeue", ",".join(_by_name(client, words))).indices.items():
-            if _job(client, job_id).get("gang"):  # which waits again as a whole
-                client.session.call("POST", f"/jobs/{job_id}/suspend", body={})
-                client.session.call("POST", f"/jobs/{job_id}/resume", body={})
-                continue
-            body = {} if indices is None else {"indices": ",".join(map(str, sorted(indices)))}
+            meant = _running(client, job_id) if indices is None else indices
+            body = {"indices": ",".join(map(str, sorted(meant)))} if meant else {}
             answer = client.session.call("POST", f"/jobs/{job_id}/retry", body=body)
             if answer.get("job_id") is not None:
                 print(f"job {job_id} was over: it is tried again as job {answer['job_id']}", file=sys.stderr)
     return 0
+
+
+def _running(client: Client, job_id: int) -> set[int]:
+    """The indices of an array that run: those alone are stopped for it."""
+    if not _job(client, job_id).get("array"):
+        return set()
+    return {int(task["array_index"]) for task in client.tasks(job_id, status="scheduled,running")}
 
 
 def _update(words: list[str], _one_line: bool) -> int:
@@ -188,12 +212,13 @@ def _update(words: list[str], _one_line: bool) -> int:
             fields[field] = read(key, value)
         else:
             raise SlurmError(f"{key} cannot be changed; what can: {', '.join(sorted(_CHANGES))}")
-    if not job_id.isdigit():
-        raise SlurmError(f"say which job, by its number: JobId=42; got {job_id!r}")
+    if not job_id:
+        raise SlurmError("say which job, by its number: JobId=42")
     if not fields:
         raise SlurmError("say what to change, such as TimeLimit=2:00:00")
     with Client() as client:
-        client.session.call("PATCH", f"/jobs/{job_id}", body=fields)
+        for each in _whole("update", looking.Wanted("JobId", job_id)):
+            client.session.call("PATCH", f"/jobs/{each}", body=fields)
     return 0
 
 
@@ -233,7 +258,8 @@ def _write(words: list[str], _one_line: bool) -> int:
     if len(words) < 2 or words[0].lower() != "batch_script":  # noqa: PLR2004
         raise SlurmError("what can be written is `write batch_script JOB [FILE]`")
     with Client() as client:
-        text = launching.script_of(_job(client, int(words[1]) if words[1].isdigit() else 0)["command"])
+        (job_id, *_) = looking.Wanted("write", words[1]).indices
+        text = launching.script_of(_job(client, job_id)["command"])
     if text is None:
         raise SlurmError(f"job {words[1]} has no script")
     target = words[2] if len(words) > 2 else f"slurm-{words[1]}.sh"  # noqa: PLR2004

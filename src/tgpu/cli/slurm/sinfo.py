@@ -100,11 +100,12 @@ def _letters_of(form: str) -> set[str]:
 
 
 def _wanted(nodes: list[dict[str, Any]], options: dict[str, str | None]) -> list[dict[str, Any]]:
+    text = options.get("partition")
+    if text and len({node["pool"] for node in nodes}) > 1:  # as for jobs, of one pool alone it has no effect
+        nodes = [node for node in nodes if node["pool"] in text.split(",")]
     if text := options.get("nodes"):
         names = set(expanded("-n", text))
         nodes = [node for node in nodes if node["node_id"] in names]
-    if text := options.get("partition"):
-        nodes = [node for node in nodes if node["pool"] in text.split(",")]
     if text := options.get("states"):
         words = {_SAME.get(word, word) for word in text.lower().replace("&", ",").split(",")}
         words |= {"draining", "drained"} if "drain" in words else set()

@@ -76,7 +76,7 @@ def _joined(argv: list[str]) -> list[str]:
     """`-j 42` is not how Slurm wants it, and what everybody writes."""
     words = list(argv)
     for at, word in enumerate(words[:-1]):
-        if word in ("-j", "--jobs", "--job") and words[at + 1][:1].isdigit():
+        if word in ("-j", "--jobs", "--job") and not words[at + 1].startswith("-"):
             return [*words[:at], f"--jobs={words[at + 1]}", *_joined(words[at + 2 :])]
     return words
 
@@ -112,10 +112,8 @@ def _found(client: Client, options: dict[str, str | None]) -> list[Record]:
     filters = _filters(options)
     return [
         record
-        for record in shown
-        if record.state in keep
-        and (wanted is None or wanted.takes(record))
-        and all(passes(record) for passes in filters)
+        for record in (shown if wanted is None else wanted.of(shown))
+        if record.state in keep and all(passes(record) for passes in filters)
     ]
 
 
@@ -157,12 +155,14 @@ def _filters(options: dict[str, str | None]) -> list[Callable[[Record], bool]]:
     found: list[Callable[[Record], bool]] = []
     for name, value in (
         ("name", lambda record: str(record.job["name"])),
-        ("partition", lambda record: record.partition),
         ("account", lambda record: record.account),
         ("qos", lambda record: record.qos),
     ):
         if text := options.get(name):
             found.append(lambda record, value=value, text=text: value(record) in text.split(","))  # type: ignore[misc]
+    if text := options.get("partition"):
+        partitions = set(text.split(","))
+        found.append(lambda record: bool(partitions & record.partitions))
     if text := options.get("nodelist"):
         nodes = set(expanded("-w", text))
         found.append(lambda record: bool(nodes & set(record.nodes)))
@@ -183,38 +183,10 @@ def _sorted(found: list[Record], options: dict[str, str | None]) -> list[Record]
 def _print_json(found: list[Record]) -> None:
     import json  # noqa: PLC0415  only who asks for it
 
+    from tgpu.dialects.slurm.json_shapes import in_queue  # noqa: PLC0415
+
     print(
         json.dumps(
-            {"meta": {"plugin": {"type": "tgpu"}}, "errors": [], "jobs": [_as_json(one) for one in found]}
+            {"meta": {"plugin": {"type": "tgpu"}}, "errors": [], "jobs": [in_queue(one) for one in found]}
         )
     )
-
-
-def _as_json(record: Record) -> dict[str, Any]:
-    job = record.job
-    return {
-        "job_id": job["job_id"],
-        "array_job_id": job["job_id"] if record.is_array else 0,
-        "array_task_id": int(record.index) if record.task is not None else None,
-        "array_task_string": record.indices,
-        "name": job["name"],
-        "user_name": job["user_id"],
-        "account": record.account,
-        "partition": record.partition,
-        "qos": record.qos,
-        "job_state": record.state,
-        "state_reason": record.reason,
-        "nodes": record.node_list,
-        "node_count": record.node_count,
-        "cpus": record.cpus,
-        "tasks": record.tasks,
-        "tres_alloc_str": record.tres,
-        "time_limit": None if record.limit_s is None else -(-record.limit_s // 60),
-        "start_time": int(record.started_s or 0),
-        "end_time": int(record.expected_end_s or 0),
-        "current_working_directory": job.get("cwd"),
-        "command": record.command,
-        "standard_output": record.file("output"),
-        "standard_error": record.file("error"),
-        "restart_cnt": record.restarts,
-    }

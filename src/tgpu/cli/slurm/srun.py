@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tgpu.cli.slurm.main import VERSION, warn
+from tgpu.dialects.slurm.array_ids import parted
 from tgpu.dialects.slurm.flag_table import MEANINGLESS, REFUSED
 from tgpu.dialects.slurm.refusal import SlurmError
 from tgpu.dialects.slurm.step_flag_table import STEP_FLAGS, STEP_KNOWN
@@ -43,7 +44,7 @@ def main(argv: list[str]) -> int:
             and flag.name not in _COMMON
         ):
             warn("srun", f"--{flag.name} has no effect: {flag.note}")
-    if os.environ.get("SLURM_JOB_ID") and os.environ.get("TGPU_JOB_ID") == os.environ["SLURM_JOB_ID"]:
+    if _is_in_a_job():
         from tgpu.cli.slurm import stepping  # noqa: PLC0415  only one of the two is needed
 
         return stepping.run(said | _inherited(said), words)
@@ -52,6 +53,12 @@ def main(argv: list[str]) -> int:
     from tgpu.cli.slurm import allocating  # noqa: PLC0415
 
     return allocating.run(argv[: len(argv) - len(words)], said, words)
+
+
+def _is_in_a_job() -> bool:
+    """Not if the variables of one have only been passed on to another job."""
+    own = os.environ.get("SLURM_JOB_ID", "")
+    return own.isdigit() and str(parted(int(own))[0]) == os.environ.get("TGPU_JOB_ID")
 
 
 _COMMON = frozenset({"mpi", "cpu-bind", "unbuffered", "exact", "wait", "accel-bind"})

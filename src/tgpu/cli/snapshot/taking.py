@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OFF, AUTO, ALWAYS = "off", "auto", "always"
 _MODES = (OFF, AUTO, ALWAYS)
+_ASKED = "asked"
+"""As always, and by a flag: who typed that is told if it means nothing."""
 _DEFAULT_MB = "100"
 _MOST_NAMED = 5
 
@@ -24,7 +26,7 @@ _MOST_NAMED = 5
 def mode_of(flag: bool | None) -> str:
     """`flag`: what was typed, if anything was."""
     if flag is not None:
-        return ALWAYS if flag else OFF
+        return _ASKED if flag else OFF
     said = _setting("snapshots", OFF)
     if said not in _MODES:
         raise UsageError(f"the setting snapshots must be one of {', '.join(_MODES)}; got {said!r}")
@@ -35,6 +37,10 @@ def with_snapshots(client: Client, jobs: list[dict[str, Any]], mode: str) -> lis
     """The same jobs, to be run in copies of what is there now. Each tree is copied once."""
     if mode == OFF:
         return jobs
+    if mode == _ASKED and all(job.get("image") for job in jobs):
+        raise UsageError(
+            "--snapshot is for processes of a node: with an image, put the code into it, or mount it"
+        )
     taken: dict[str, dict[str, Any] | None] = {}
     return [_with_snapshot(client, job, mode, taken) for job in jobs]
 

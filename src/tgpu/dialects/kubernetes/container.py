@@ -1,8 +1,10 @@
 """A container to what a task runs, and in what."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tgpu.dialects.kubernetes.itself import Itself, kept
 from tgpu.dialects.kubernetes.problems import refused
 from tgpu.dialects.kubernetes.references import replaced
 from tgpu.dialects.kubernetes.resources import resources
@@ -14,20 +16,24 @@ _ANYWHERE = "/"
 """Where a container is submitted from does not matter: of its node it sees nothing."""
 
 
-def container_fields(asked: Container, path: str, *, indexed: bool) -> dict[str, Any]:
-    env, secrets = _environment(asked.env, f"{path}.env", indexed=indexed)
-    later = {*secrets, INDEX} if indexed else set(secrets)
+def container_fields(asked: Container, path: str, itself: Itself, *, indexed: bool) -> dict[str, Any]:
+    given = _Variables({}, {}, {})
+    for at, variable in enumerate(asked.env):
+        given.add(variable, f"{path}.env[{at}]", itself, indexed=indexed)
+    later = given.later(indexed=indexed)
     words = {
-        name: [replaced(f"{path}.{name}[{at}]", text, env, later) for at, text in enumerate(given)]
-        for name, given in (("command", asked.command), ("args", asked.args))
+        name: [replaced(f"{path}.{name}[{at}]", text, given.env, later) for at, text in enumerate(texts)]
+        for name, texts in (("command", asked.command), ("args", asked.args))
     }
     fields: dict[str, Any] = {
         **(_in_image(asked, words) if asked.image else _as_process(asked, words, path)),
         **resources(asked.resources, f"{path}.resources"),
-        "env": env,
+        "env": given.env,
     }
-    if secrets:
-        fields["secret_env"] = secrets
+    if given.secrets:
+        fields["secret_env"] = given.secrets
+    if given.on_node:
+        fields["annotations"] = kept(given.on_node)
     if asked.stdin and not asked.tty:
         raise refused(f"{path}.stdin", "can be true only with tty: there a person may attach to it")
     return fields | ({"pty": True} if asked.tty else {})
@@ -61,23 +67,40 @@ def _as_process(asked: Container, words: Mapping[str, list[str]], path: str) -> 
     return fields | ({"cwd": asked.working_dir} if asked.working_dir else {})
 
 
-def _environment(
-    variables: list[EnvVar], path: str, *, indexed: bool
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Values, and secrets by where they are found. Of two with one name the later holds."""
-    env: dict[str, str] = {}
-    secrets: dict[str, str] = {}
-    for at, variable in enumerate(variables):
-        name, source = variable.name, variable.value_from
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    """By where their values are found. Of two with one name the later holds."""
+
+    env: dict[str, str]
+    secrets: dict[str, str]
+    on_node: dict[str, str]
+    """Which of its fields a task is told there."""
+
+    def later(self, *, indexed: bool) -> set[str]:
+        """Whose values are not known yet."""
+        return {*self.secrets, *self.on_node, *([INDEX] if indexed else ())}
+
+    def add(self, variable: EnvVar, path: str, itself: Itself, *, indexed: bool) -> None:
+        source = variable.value_from
         if source is None:
-            later = {*secrets, INDEX} if indexed else set(secrets)
-            env[name] = replaced(f"{path}[{at}].value", variable.value, env, later)
-            secrets.pop(name, None)
+            value = replaced(f"{path}.value", variable.value, self.env, self.later(indexed=indexed))
+            self._put(self.env, variable.name, value)
         elif variable.value:
-            raise refused(f"{path}[{at}]", "has both value and valueFrom: keep one of them")
-        elif source.secret_key_ref is None:
-            raise refused(f"{path}[{at}].valueFrom", "says nothing: say secretKeyRef")
-        else:
-            secrets[name] = f"store:{source.secret_key_ref.name}.{source.secret_key_ref.key}"
-            env.pop(name, None)
-    return env, secrets
+            raise refused(path, "has both value and valueFrom: keep one of them")
+        elif (source.field_ref is None) is (source.secret_key_ref is None):
+            raise refused(f"{path}.valueFrom", "must say one thing: either secretKeyRef or fieldRef")
+        elif source.secret_key_ref is not None:
+            secret = source.secret_key_ref
+            self._put(self.secrets, variable.name, f"store:{secret.name}.{secret.key}")
+        elif source.field_ref is not None:
+            wanted = source.field_ref.field_path
+            told = itself.value(wanted, f"{path}.valueFrom.fieldRef.fieldPath")
+            if told is None:
+                self._put(self.on_node, variable.name, wanted)
+            else:
+                self._put(self.env, variable.name, told)
+
+    def _put(self, where: dict[str, str], name: str, value: str) -> None:
+        for one in (self.env, self.secrets, self.on_node):
+            one.pop(name, None)
+        where[name] = value

@@ -122,13 +122,19 @@ ENV_VAR: Table = {
     "valueFrom": honoured("see below", of="EnvVarSource"),
 }
 ENV_VAR_SOURCE: Table = {
-    "fieldRef": refused(
-        "is not supported: TGPU_JOB_ID, TGPU_TASK_INDEX and JOB_COMPLETION_INDEX tell it who it is"
-    ),
+    "fieldRef": translated("see below", of="ObjectFieldSelector"),
     "resourceFieldRef": refused("is not supported: write the value out"),
     "configMapKeyRef": refused("is not supported: write the value out"),
     "secretKeyRef": translated("see below", of="SecretKeySelector"),
     "fileKeyRef": refused("is not supported: write the value out"),
+}
+OBJECT_FIELD_SELECTOR: Table = {
+    "apiVersion": refused("can only be v1", "v1"),
+    "fieldPath": translated(
+        "`metadata.labels['NAME']` and `metadata.annotations['NAME']` of the pod, with "
+        "`batch.kubernetes.io/job-completion-index` and `batch.kubernetes.io/job-name`; `metadata.name`: "
+        "NAME-JOB-TASK-ATTEMPT; `metadata.namespace`; `spec.nodeName`: the node"
+    ),
 }
 SECRET_KEY_SELECTOR: Table = {
     "name": translated("the user's secret NAME.KEY: `tgpu secret set NAME.KEY`"),

@@ -35,6 +35,7 @@ _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 _NO_JOBS = {
     "CronJob": "submit its jobTemplate as a Job, and let cron do that",
     "Pod": "write it as the template of a Job",
+    "JobList": "write its items as documents of their own, with `---` between them",
     "List": "write its items as documents of their own, with `---` between them",
 }
 

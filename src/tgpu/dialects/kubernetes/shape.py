@@ -33,7 +33,12 @@ class SecretKeySelector(_Object, frozen=True):
     key: str
 
 
+class ObjectFieldSelector(_Object, frozen=True):
+    field_path: str
+
+
 class EnvVarSource(_Object, frozen=True):
+    field_ref: ObjectFieldSelector | None = None
     secret_key_ref: SecretKeySelector | None = None
 
 

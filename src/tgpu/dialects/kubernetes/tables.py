@@ -19,6 +19,7 @@ TABLES: dict[str, Table] = {
     "Container": pod.CONTAINER,
     "EnvVar": pod.ENV_VAR,
     "EnvVarSource": pod.ENV_VAR_SOURCE,
+    "ObjectFieldSelector": pod.OBJECT_FIELD_SELECTOR,
     "SecretKeySelector": pod.SECRET_KEY_SELECTOR,
     "ResourceRequirements": pod.RESOURCES,
     "SecurityContext": pod.SECURITY_CONTEXT,

@@ -5,6 +5,7 @@ from typing import Any
 
 from tgpu.dialects.kubernetes.container import container_fields
 from tgpu.dialects.kubernetes.failure_rules import failure_rules
+from tgpu.dialects.kubernetes.itself import Itself
 from tgpu.dialects.kubernetes.pod import bounded, pod_fields
 from tgpu.dialects.kubernetes.problems import refused
 from tgpu.dialects.kubernetes.reading import manifest
@@ -64,13 +65,15 @@ def job_fields(document: Mapping[str, Any]) -> dict[str, Any]:
     """Raises ManifestError."""
     job = manifest(document)
     spec, pod = job.spec, job.spec.template.spec
-    container = _only(pod)
-    fields = {
-        **_who(job, container),
-        **_how_often(spec),
-        **pod_fields(pod),
-        **container_fields(container, _CONTAINER, indexed=spec.completion_mode == "Indexed"),
-    }
+    container, indexed = _only(pod), spec.completion_mode == "Indexed"
+    who = _who(job, container)
+    itself = Itself(
+        spec.template.metadata, job_name=who["name"], namespace=job.metadata.namespace, indexed=indexed
+    )
+    runs = container_fields(container, _CONTAINER, itself, indexed=indexed)
+    fields = {**who, **_how_often(spec), **pod_fields(pod), **runs}
+    if annotations := {**who.get("annotations", {}), **runs.get("annotations", {})}:
+        fields["annotations"] = annotations
     if "gpu_type" in fields and "gpu_request" not in fields:
         raise refused(_PATHS["gpu_type"], f"says which GPU: ask for some, with {_PATHS['gpu_request']}")
     return fields

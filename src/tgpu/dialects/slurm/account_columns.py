@@ -51,7 +51,7 @@ def _id(line: Line) -> str:
 
 
 def _raw_id(line: Line) -> str:
-    return f"{line.record.job['job_id']}.batch" if line.batch else str(line.record.job["job_id"])
+    return f"{line.record.own_id}.batch" if line.batch else str(line.record.own_id)
 
 
 def _state(line: Line) -> str:
@@ -104,6 +104,16 @@ def _nodes(record: Record) -> str:
     return record.node_list or "None assigned"
 
 
+def _by_name(tres: str) -> str:
+    """Elsewhere they stand in the order of their kinds."""
+    return ",".join(sorted(tres.split(",")))
+
+
+def _exit_code(line: Line) -> str:
+    """What ended a job that was cancelled is told of its script alone."""
+    return "0:0" if line.record.state == "CANCELLED" and not line.batch else line.record.exit_code
+
+
 def _allocated(record: Record) -> bool:
     return record.started_s is not None
 
@@ -113,7 +123,8 @@ FIELDS: dict[str, tuple[str, int, Callable[[Line], str]]] = {
     "alloccpus": ("AllocCPUS", 10, _of_both(lambda record: str(record.cpus if _allocated(record) else 0))),
     "allocnodes": ("AllocNodes", 10, _of_both(
         lambda record: str(record.node_count if _allocated(record) else 0))),
-    "alloctres": ("AllocTRES", 10, _of_both(lambda record: record.tres if _allocated(record) else "")),
+    "alloctres": ("AllocTRES", 10, _of_both(
+        lambda record: _by_name(record.tres) if _allocated(record) else "")),
     "avecpu": ("AveCPU", 10, _of_script(_cpu_time)),
     "averss": ("AveRSS", 10, _of_script(_memory)),
     "cluster": ("Cluster", 10, _of_both(lambda _: "tgpu")),
@@ -127,7 +138,7 @@ FIELDS: dict[str, tuple[str, int, Callable[[Line], str]]] = {
     "eligible": ("Eligible", 19, _of_both(lambda record: moment(
         epoch(record.job.get("begin_at")) or epoch(record.job["submitted_at"])))),
     "end": ("End", 19, _of_both(lambda record: moment(record.ended_s, UNKNOWN))),
-    "exitcode": ("ExitCode", 8, _of_both(lambda record: record.exit_code)),
+    "exitcode": ("ExitCode", 8, _exit_code),
     "gid": ("GID", 6, _of_job(lambda record: record.group[1])),
     "group": ("Group", 9, _of_job(lambda record: record.group[0])),
     "jobid": ("JobID", -12, _id),
@@ -151,7 +162,7 @@ FIELDS: dict[str, tuple[str, int, Callable[[Line], str]]] = {
     "reqcpus": ("ReqCPUS", 8, _of_both(lambda record: str(record.cpus))),
     "reqmem": ("ReqMem", 10, _of_job(lambda record: record.memory)),
     "reqnodes": ("ReqNodes", 8, _of_both(lambda record: str(record.node_count))),
-    "reqtres": ("ReqTRES", 10, _of_job(lambda record: record.tres)),
+    "reqtres": ("ReqTRES", 10, _of_job(lambda record: _by_name(record.tres))),
     "reservation": ("Reservation", 20, _of_job(lambda record: record.said.get("reservation", ""))),
     "reserved": ("Reserved", 10, _of_job(_waited)),
     "start": ("Start", 19, _of_both(lambda record: moment(record.started_s, UNKNOWN))),

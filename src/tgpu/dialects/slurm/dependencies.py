@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tgpu.dialects.slurm.array_ids import parted
 from tgpu.dialects.slurm.refusal import SlurmError
 
 _KINDS = ("afterok", "afternotok", "afterany", "aftercorr")
@@ -28,7 +29,7 @@ def _one(name: str, part: str) -> str:
     if kind not in _KINDS or not ids:
         raise SlurmError(f"{name} must be like {_FORMS}; got {part!r}")
     for job_id in ids:
-        if "_" in job_id:
+        if "_" in job_id or (job_id.isascii() and job_id.isdigit() and parted(int(job_id))[1] is not None):
             raise SlurmError(f"{name} waits for whole arrays, or with aftercorr index by index; got {part!r}")
         if not (job_id.isascii() and job_id.isdigit()):
             raise SlurmError(f"{name} must name jobs by their numbers, such as {kind}:41; got {part!r}")

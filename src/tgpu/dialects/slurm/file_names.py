@@ -10,7 +10,15 @@ _FIXED = {"J": "%j", "n": "0", "t": "0", "s": "batch"}
 OF_JOB, OF_ARRAY = "slurm-%j.out", "slurm-%A_%a.out"
 
 
-def pattern(name: str, text: str) -> str:
+def pattern(name: str, text: str, *, array: bool = False) -> str:
+    """Of an array, each index has a file of its own by its %j, as in Slurm, where that differs."""
+    found = _pattern(name, text)
+    if array and "%a" not in found.replace("%%", ""):
+        found = found.replace("%%", "\0").replace("%j", "%A_%a").replace("\0", "%%")
+    return found
+
+
+def _pattern(name: str, text: str) -> str:
     if not text:
         raise SlurmError(f"{name} must name a file, such as run-%j.out")
     if "\\" in text:  # as Slurm has it: nothing is replaced

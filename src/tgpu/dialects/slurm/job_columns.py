@@ -31,8 +31,8 @@ def _end(record: Record) -> str:
 
 
 def _priority(record: Record) -> int:
-    """Slurm knows none below 0."""
-    return max(0, int(record.job.get("priority") or 0) + 1)
+    """Slurm knows none below 0, which is that of jobs that are held."""
+    return 0 if record.job.get("held_by") else max(0, int(record.job.get("priority") or 0) + 1)
 
 
 def _said(key: str) -> Callable[[Record], str]:
@@ -41,7 +41,8 @@ def _said(key: str) -> Callable[[Record], str]:
 
 def _dependency(record: Record) -> str:
     waits = record.job.get("needs_met") is False
-    return ",".join(record.job.get("after") or ()) or record.said.get("dependency") or NULL if waits else NULL
+    said = ",".join(record.job.get("after") or ()) or record.said.get("dependency")
+    return ",".join(f"{each}(unfulfilled)" for each in said.split(",")) if waits and said else NULL
 
 
 def _pending_s(record: Record) -> str:
@@ -51,7 +52,7 @@ def _pending_s(record: Record) -> str:
 
 SHORT: dict[str, Column] = {
     "a": ("ACCOUNT", lambda record: record.account),
-    "A": ("JOBID", lambda record: str(record.job["job_id"])),
+    "A": ("JOBID", lambda record: str(record.own_id)),
     "b": ("TRES_PER_NODE", lambda record: record.tres_per_node),
     "B": ("EXEC_HOST", lambda record: record.nodes[0] if record.nodes else "n/a"),
     "c": ("MIN_CPUS", lambda record: str(record.cpus_per_task)),
@@ -160,7 +161,7 @@ def sort_key(letter: str) -> Callable[[Record], object]:
     """By what jobs are sorted: as numbers where they are numbers."""
     numbers: dict[str, Callable[[Record], float]] = {
         "i": lambda record: int(record.job["job_id"]),
-        "A": lambda record: int(record.job["job_id"]),
+        "A": lambda record: record.own_id,
         "t": lambda record: states.ORDER[record.state],
         "T": lambda record: states.ORDER[record.state],
         "p": _priority,

@@ -12,7 +12,7 @@ _SCRIPT = "/dev/fd/9"
 """Read from its beginning as often as somebody likes, `sbatch $0` included, and gone with the job."""
 _UNPACK = (
     'f=$(mktemp "${TMPDIR:-/tmp}/slurm_script.XXXXXX" 2>/dev/null || mktemp /tmp/slurm_script.XXXXXX) '
-    "|| exit 1; export SLURM_TASK_PID=$$; "
+    "|| exit 1; export SLURM_TASK_PID=$$ SLURM_JOB_UID=$(id -u) SLURM_JOB_GID=$(id -g); "
     'printf %s "$1" >"$f" || exit 1; exec 9<"$f"; rm -f "$f"; '
     'if [ -n "$2" ]; then exec <"$2" || exit 1; fi; '
 )

@@ -117,8 +117,8 @@ SHORT: dict[str, tuple[str, Callable[[Part], str]]] = {
     "C": ("CPUS(A/I/O/T)", _cpus_by_state),
     "d": ("TMP_DISK", lambda part: part.least("disk_total_mb")),
     "D": ("NODES", lambda part: str(len(part.nodes))),
-    "e": ("FREE_MEM", lambda part: str(min((int(node["mem_total_mb"]) - int(node.get("mem_used_mb") or 0)
-                                           for node in part.nodes), default=0))),
+    "e": ("FREE_MEM", lambda part: str(max(0, min((
+        int(node["mem_total_mb"]) - int(node.get("mem_used_mb") or 0) for node in part.nodes), default=0)))),
     "E": ("REASON", _drain("reason")),
     "f": ("AVAIL_FEATURES", lambda part: features_of(part.nodes[0]) if part.nodes else NULL),
     "F": ("NODES(A/I/O/T)", _by_state),

@@ -22,10 +22,11 @@ def job_page(record: Record, *, one_line: bool = False) -> str:
     array = ""
     if record.is_array:
         array = f" ArrayJobId={job['job_id']} ArrayTaskId={record.index.strip('[]') or job['array']}"
+        array += f" ArrayTaskThrottle={job['at_once']}" if job.get("at_once") else ""
     limit = "UNLIMITED" if record.limit_s is None else written_whole(record.limit_s)
     dependency, group = SHORT["E"][1](record), record.group
     lines = [
-        f"JobId={job['job_id']}{array} JobName={job['name']}",
+        f"JobId={record.own_id}{array} JobName={job['name']}",
         f"UserId={job['user_id']}({record.user_id}) GroupId={group[0]}({group[1]}) MCS_label=N/A",
         (
             f"Priority={SHORT['Q'][1](record)} Nice={said.get('nice', '0')} "
@@ -90,7 +91,7 @@ def node_page(node: Mapping[str, Any], *, one_line: bool = False) -> str:
         f"NodeAddr={node['node_id']} NodeHostName={node['node_id']} Version=tgpu",
         (
             f"RealMemory={memory} AllocMem={node['mem_allocated_mb']} "
-            f"FreeMem={memory - int(node.get('mem_used_mb') or 0)} Sockets=1 Boards=1"
+            f"FreeMem={max(0, memory - int(node.get('mem_used_mb') or 0))} Sockets=1 Boards=1"
         ),
         f"State={state} ThreadsPerCore=1 TmpDisk={node['disk_total_mb']} Weight=1 Owner=N/A MCS_label=N/A",
         f"Partitions={node['pool']}",

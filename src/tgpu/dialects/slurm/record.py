@@ -6,7 +6,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from tgpu.dialects.slurm import durations, hosts, sizes, states
+from tgpu.dialects.slurm import array_ids, durations, hosts, launching, sizes, states
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -59,8 +59,21 @@ class Record:
         )
 
     @property
+    def own_id(self) -> int:
+        """In Slurm every index has a number of its own; those that wait together have the array's."""
+        job_id = int(self.job["job_id"])
+        return (
+            array_ids.own_id(job_id, int(self.index)) if self.is_array and self.task is not None else job_id
+        )
+
+    @property
     def partition(self) -> str:
         return str(self.job.get("pool") or self.said.get("partition", "").partition(",")[0] or "default")
+
+    @property
+    def partitions(self) -> set[str]:
+        """All that it is found by: its pool, and the partitions that it was submitted to."""
+        return {self.partition, *self.said.get("partition", "").split(",")}
 
     @property
     def account(self) -> str:
@@ -199,6 +212,8 @@ class Record:
     def command(self) -> str:
         command = self.job.get("command")
         plain = command if isinstance(command, str) else " ".join(map(str, command or ()))
+        if launching.script_of(command) is not None:  # of --wrap, or of standard input
+            plain = NULL
         return self.said.get("script") or plain or NULL
 
     @property

@@ -22,9 +22,11 @@ class Task:
 
 
 class Step:
-    def __init__(self, tasks: list[Task], names: list[str], said: Mapping[str, str | None]) -> None:
-        """`names`: of the step's nodes."""
-        self.tasks, self.names, self._said = tasks, names, said
+    def __init__(
+        self, tasks: list[Task], names: list[str], said: Mapping[str, str | None], first: str = "localhost"
+    ) -> None:
+        """`names`: of the step's nodes. `first`: the node of the job's script."""
+        self.tasks, self.names, self._said, self._first = tasks, names, said, first
 
     def on(self, node: int) -> list[Task]:
         return [task for task in self.tasks if task.node == node]
@@ -50,6 +52,7 @@ class Step:
             "SLURM_STEP_NUM_NODES": str(len(counts)),
             "SLURM_STEP_TASKS_PER_NODE": repeated(counts),
             "SLURM_STEP_NODELIST": compressed(self.names),
+            "SLURM_LAUNCH_NODE_IPADDR": self._first,
         }
         if name := self._said.get("job-name"):
             found["SLURM_JOB_NAME"] = name
@@ -84,7 +87,7 @@ def step_of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Step:
     chosen = chosen[:tasks]
     if not chosen or not 1 <= tasks <= _MOST:
         raise SlurmError(f"--ntasks must be from 1 to {_MOST}, on nodes that the job has")
-    return Step(_shared_out(tasks, chosen), [names[node] for node in chosen], said)
+    return Step(_shared_out(tasks, chosen), [names[node] for node in chosen], said, names[0])
 
 
 def _shared_out(tasks: int, nodes: list[int]) -> list[Task]:

@@ -219,7 +219,8 @@ def _files(given: Given) -> dict[str, Any]:
     fields: dict[str, Any] = {"output": default}
     for name in ("output", "error"):
         if (text := given.get(name)) is not None:
-            fields[name] = _at(given, name, partial(file_names.pattern, f"--{name}", text))
+            read = partial(file_names.pattern, f"--{name}", text, array=given.has("array"))
+            fields[name] = _at(given, name, read)
     if (mode := given.get("open-mode")) is not None:
         full = next((each for each in ("append", "truncate") if mode and each.startswith(mode.lower())), None)
         if full is None:
@@ -235,6 +236,8 @@ def _annotations(given: Given, layout: Layout) -> dict[str, str]:
         kept["gpus-per-task"] = str(layout.gpus_per_task)
     if "mem" in kept and layout.memory_mib is not None:
         kept["mem"] = size_written(layout.memory_mib)
+    for name in {"mem-per-cpu", "mem-per-gpu"} & kept.keys():  # as jobs find it, in MiB
+        kept[name] = str(mebibytes(f"--{name}", kept[name]))
     return kept
 
 

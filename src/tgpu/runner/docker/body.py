@@ -72,13 +72,12 @@ def body(  # noqa: PLR0917  all that a container is made of
     container = spec.container
     assert container is not None
     targets = [Mount(one.source, one.target) for one in bounds]
+    env = _environment(spec, account, targets, secrets)
+    env["TGPU_ATTEMPT_KEY"] = f"{marks[f'{LABEL}/cluster']}:{spec.attempt}"  # whose process it is, on a GPU
     made: dict[str, Any] = {
         "Image": container.runs,
         "User": "0:0" if about.rootless else f"{account.uid}:{account.gid}",
-        "Env": [
-            *(f"{key}={value}" for key, value in _environment(spec, account, targets, secrets).items()),
-            f"TGPU_ATTEMPT_KEY={marks[f'{LABEL}/cluster']}:{spec.attempt}",  # whose process it is, on a GPU
-        ],
+        "Env": [f"{key}={value}" for key, value in env.items()],
         "Labels": {**marks, **_numbers(spec), f"{LABEL}/user": spec.user},
         "AttachStdin": spec.pty,
         "OpenStdin": spec.pty,  # and it stays open, whoever comes and goes

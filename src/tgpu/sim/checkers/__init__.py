@@ -14,7 +14,9 @@ from tgpu.sim.checkers.lifecycle import OnlyLegalMoves
 from tgpu.sim.checkers.preemption import NothingPreemptedForNothing, PreemptedIsNeverLost
 from tgpu.sim.checkers.quota import QuotaAddsUp, QuotaHolds
 from tgpu.sim.checkers.replaced import LostIsReplaced
+from tgpu.sim.checkers.series import SeriesKeepTheirWord
 from tgpu.sim.checkers.truth import TrueEndings
+from tgpu.sim.checkers.waiting import NeedsAreDecidedRight, NeverMetEndsAtOnce, NobodyStartsBeforeItMay
 from tgpu.sim.facts import Watcher
 from tgpu.sim.world import World
 
@@ -40,5 +42,9 @@ def everyone(world: World) -> list[Watcher]:
         QuotaAddsUp(facts, state),
         QuotaHolds(state),
         HoursAreThere(state),
+        SeriesKeepTheirWord(state),
+        NobodyStartsBeforeItMay(world),
+        NeedsAreDecidedRight(state),
+        NeverMetEndsAtOnce(state),
         TrueEndings(facts, state),
     ]

@@ -19,7 +19,8 @@ SOON_S = 15.0
 
 class OneLiveAttempt(Watcher):
     """No attempt ever runs twice. A second one of a task starts only when the other was given up, and that
-    only after its node was silent for the whole loss time."""
+    only after its node was silent for the whole loss time. If that one is heard again just then, the order to
+    start the second may be on its way; it is told to stop, and how soon that is, is another question."""
 
     def __init__(self, facts: Facts, state: State) -> None:
         self._facts = facts
@@ -28,6 +29,9 @@ class OneLiveAttempt(Watcher):
     def process_started(self, run: Run) -> Iterator[str]:
         if run.attempt in self._facts.runs:
             yield f"attempt {run.attempt} starts a second time"
+        own = self._state.attempt(run.attempt_id)
+        if own is not None and own.stop_cause is Cause.SUPERSEDED:
+            return
         for other in _others(self._facts, run):
             attempt = self._state.attempt(other.attempt_id)
             if attempt is None or not _is_given_up(attempt):

@@ -19,33 +19,39 @@ class OnlyLegalMoves(Watcher):
         self._state = state
         self._seen = 0
         self._stands: dict[TaskId, Status] = {}
-        self._born: dict[int, int] = {}
-        """Of series that have grown: how many of their tasks have rows."""
+        self._grown: dict[int, range] = {}
+        """Of series that have grown: which tasks came later. They wait from then on, without an event for
+        each."""
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
-        """Tasks of a series that are new wait, without an event for each."""
+        """Tasks are born in their order, each once, and no more than there are."""
         del epoch, batch
-        self._born.update((grown.job_id, grown.born) for grown in receipt.grown)
-        yield from ()
+        for job_id, born, tasks in receipt.grown:
+            before = self._grown.get(job_id) or self._at_first(job_id)
+            fresh = range(before.stop, born)
+            self._grown[job_id] = range(before.start, born)
+            if not before.stop <= born <= self._state.jobs[job_id].spec.task_count:
+                yield f"job {job_id} has {born} tasks after it had {before.stop}"
+            for task in tasks:
+                if task.task_id.task_index not in fresh or task.status is not Status.PENDING:
+                    yield f"task {task.task_id} is {task.status}; new are {fresh.start} to {born - 1}"
+
+    def _at_first(self, job_id: int) -> range:
+        """None has come later: those with which it was submitted are told of one by one."""
+        told = [e for e in self._state.events if e.job_id == job_id and e.kind == Happening.SUBMITTED]
+        return range(len(told), len(told))
 
     def _stood(self, task_id: TaskId) -> Status | None:
-        """One of a series that has grown waits from its birth on."""
-        known = self._stands.get(task_id)
-        if known is None and task_id.task_index < self._born.get(task_id.job_id, 0):
-            return Status.PENDING
-        return known
+        came_later = task_id.task_index in self._grown.get(task_id.job_id, ())
+        return self._stands.get(task_id, Status.PENDING if came_later else None)
 
     def now_and_then(self) -> Iterator[str]:
         for event in self._state.events[self._seen :]:
             self._seen += 1
             if event.kind in _MOVES:
                 task_id = TaskId(event.job_id, event.task_index or 0)
-                happening = Happening(event.kind)
-                before = None if happening is Happening.SUBMITTED else self._stood(task_id)
-                if task_id in self._stands:
-                    before = self._stands[task_id]
                 try:
-                    self._stands[task_id] = task_after(before, happening)
+                    self._stands[task_id] = task_after(self._stood(task_id), Happening(event.kind))
                 except IllegalMoveError as error:
                     yield f"task {task_id}: {error}"
 
@@ -58,6 +64,8 @@ class OnlyLegalMoves(Watcher):
                     yield f"task {task_id} is {task.status}, its events end with {self._stood(task_id)}"
             if job.dropped:
                 counts[Status.CANCELLED] = counts.get(Status.CANCELLED, 0) + job.dropped
+            if sum(counts.values()) != job.spec.task_count:
+                yield f"job {job_id} has {job.spec.task_count} tasks, and {counts} are told of"
             stands = status_of(counts, work_queue=job.spec.is_work_queue and job.spec.task_count > 1)
             if (job.status, job.task_counts) != (stands, counts):
                 yield f"job {job_id} is {job.status} {job.task_counts}, its tasks are {counts}"

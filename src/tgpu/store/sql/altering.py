@@ -17,6 +17,7 @@ from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.sql.stage import STANDINGS, Happened
 from tgpu.store.tables import jobs as job_rows
 from tgpu.store.tables import tasks
+from tgpu.store.token_cap import check_editor
 
 _THIS_JOB = job_rows.c.job_id == value("job")
 _WAITS = tasks.c.status.in_([constant(status) for status in sorted(WAITING)])
@@ -125,9 +126,16 @@ def alter(  # noqa: PLR0917  who wants what of which
 
 
 def edit(  # noqa: PLR0917  what becomes of what, and by whom
-    session: Session, before: Job, spec: JobSpec, by: str, at_ms: int, told: Mapping[str, object]
+    session: Session,
+    before: Job,
+    spec: JobSpec,
+    by: str,
+    at_ms: int,
+    told: Mapping[str, object],
+    editor_id: int | None,
 ) -> Job:
     job_id = before.job_id
+    tenants.keep_tree(session)
     session.hold(HOLD_JOB, [{"job": job_id}])
     job = jobs.one(session, job_id)
     if job is None or job.spec != before.spec:
@@ -135,7 +143,9 @@ def edit(  # noqa: PLR0917  what becomes of what, and by whom
     if not all(each.waits for each, number in job.task_counts.items() if number):
         raise NotWaitingError(job)
     timing = timings.edited(job.timing, spec)
-    requests, standing = _charge_anew(session, job, spec)
+    (token_id,) = session.the_row(TOKEN, job=job_id)
+    check_editor(editor_id, token_id)
+    requests, standing = _charge_anew(session, job, spec, token_id)
     _, seq = cluster.reserve(session, 0, 1)
     session.change(
         EDIT_JOB,
@@ -158,10 +168,11 @@ def edit(  # noqa: PLR0917  what becomes of what, and by whom
     return after
 
 
-def _charge_anew(session: Session, job: Job, spec: JobSpec) -> tuple[list[str], str | None]:
+def _charge_anew(
+    session: Session, job: Job, spec: JobSpec, token_id: int | None
+) -> tuple[list[str], str | None]:
     """Each group's request as its tasks' rows are to have it, and how all of them stand, if anew."""
     rows = session.rows(CHARGED, job=job.job_id)
-    (token_id,) = session.the_row(TOKEN, job=job.job_id)
     accounts = ledger.hold(session, [spec.tenant_id])
     caps = token_caps.hold(session, [token_id]) if token_id is not None else {}
     anew = recharge(

@@ -46,6 +46,18 @@ ATTEMPTS = Query(
     )
     .order_by(attempts.c.task_index, attempts.c.number),
 )
+ATTEMPTS_OF_STATUS = Query(
+    "Those of the tasks there that have one status: these may lie far apart.",
+    select(*jobs.ATTEMPT_FIELDS)
+    .join(tasks, (tasks.c.job_id == attempts.c.job_id) & (tasks.c.task_index == attempts.c.task_index))
+    .where(
+        tasks.c.job_id == value("job"),
+        tasks.c.task_index >= value("first"),
+        tasks.c.task_index <= value("last"),
+        tasks.c.status == value("wanted_status"),
+    )
+    .order_by(attempts.c.task_index, attempts.c.number),
+)
 
 
 def page(session: Session, job_id: int, paging: TaskPaging) -> list[TaskView]:
@@ -57,7 +69,7 @@ def page(session: Session, job_id: int, paging: TaskPaging) -> list[TaskView]:
     if not found:
         return []
     tried: dict[int, list[Attempt]] = {}
-    for each in session.rows(ATTEMPTS, job=job_id, first=found[0][0], last=found[-1][0]):
+    for each in _attempts(session, job_id, found, paging):
         attempt = jobs.attempt_from(each)
         tried.setdefault(attempt.attempt_id.task_index, []).append(attempt)
     return [
@@ -72,6 +84,17 @@ def page(session: Session, job_id: int, paging: TaskPaging) -> list[TaskView]:
             checkpoint_ms,
         )
         for index, group, status, number, cause, detail, checkpoint_ms in found
+    ]
+
+
+def _attempts(session: Session, job_id: int, found: list[Row], paging: TaskPaging) -> list[Row]:
+    about: dict[str, object] = {"job": job_id, "first": found[0][0], "last": found[-1][0]}
+    if not paging.statuses:
+        return session.rows(ATTEMPTS, **about)
+    return [
+        row
+        for status in sorted({row[2] for row in found})
+        for row in session.rows(ATTEMPTS_OF_STATUS, wanted_status=status, **about)
     ]
 
 

@@ -2,7 +2,8 @@
 
 Agents may have seen newer epochs, and run attempts of which the copy knows nothing. So the epoch jumps far
 ahead, job ids and event numbers go on behind whatever may have been given out, and so do the numbers of the
-attempts of every live task: an attempt's name is claimed on its node once, and never used for another.
+attempts of every live task, also of those of a series that get their rows later: an attempt's name is claimed
+on its node once, and never used for another.
 
 How far ahead depends on how long ago the copy was made. The same copy may be put back twice: the second time
 begins behind everything that can have been given out after the first.
@@ -10,9 +11,11 @@ begins behind everything that can have been given out after the first.
 
 from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import func, null, or_, select, update
 
 from tgpu.domain.ids import TaskId
+from tgpu.store import job_sum
 from tgpu.store.sql import cluster
 from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, counters, events, jobs, lease, meta, servers, tasks
@@ -82,6 +85,14 @@ SKIP_JOB = Query(
     "The same, in the job's own row.",
     update(jobs).values(attempts=value("tried")).where(jobs.c.job_id == value("job"), _live_job),
 )
+UNBORN = Query(
+    "The series of which some tasks have no rows yet.",
+    select(jobs.c.job_id, jobs.c.tally).where(jobs.c.born < jobs.c.tasks, _live_job),
+)
+SKIP_UNBORN = Query(
+    "The same, for tasks of a series that get rows later.",
+    update(jobs).values(tally=value("new_tally")).where(jobs.c.job_id == value("job")),
+)
 IS_RESTORED = Query("When the store was put back, if nobody has led it since.", select(meta.c.restored_ms))
 SETTLE = Query("The store is like any other again.", update(meta).values(restored_ms=null()))
 EPOCH = Query("The newest epoch.", select(meta.c.epoch))
@@ -138,6 +149,15 @@ def mark(session: Session, at_ms: int, copied_ms: int | None, replaced: GivenOut
         most[task_id.job_id] = max(number, most.get(task_id.job_id, 0))
     session.change_each(SKIP_TASK, skipped)
     session.change_each(SKIP_JOB, [{"job": job_id, "tried": number} for job_id, number in most.items()])
+    session.change_each(SKIP_UNBORN, [
+        {"job": job_id, "new_tally": _tried_more(text, ATTEMPTS.after(since_ms))}
+        for job_id, text in session.rows(UNBORN)
+    ])  # fmt: skip
+
+
+def _tried_more(text: str, by: int) -> str:
+    tally = job_sum.tally_of(text)
+    return job_sum.text_of(msgspec.structs.replace(tally, tried=tally.tried + by))
 
 
 def is_restored(session: Session) -> bool:

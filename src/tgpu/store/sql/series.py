@@ -45,8 +45,8 @@ ADD_TASK = Query(
     "Adds a task of a series, which waits or was cancelled beforehand.",
     insert(tasks),
     [
-        "job_id", "task_index", "group_index", "status", "request", "standing", "waiting_since_ms", "cause",
-        "detail", "cancel_by",
+        "job_id", "task_index", "group_index", "status", "attempts", "request", "standing",
+        "waiting_since_ms", "cause", "detail", "cancel_by",
     ],
 )  # fmt: skip
 HAVE_BORN = Query(
@@ -92,6 +92,7 @@ class Growing(NamedTuple):
     skipped: growth.Skipped
     token_id: int | None
     unborn: int
+    tried: int
 
 
 def to_grow(session: Session, grown: Sequence[Grown]) -> list[Growing]:
@@ -102,10 +103,11 @@ def to_grow(session: Session, grown: Sequence[Grown]) -> list[Growing]:
         if row is None or row[2] is None or row[5] is not None:
             continue
         spec = codec.spec_from(row[0], row[1])
-        if tally_of(row[6]).dropped:
+        tally = tally_of(row[6])
+        if tally.dropped:
             continue
-        skipped = growth.skipped_of(row[3])
-        found.append(Growing(change, spec, row[2], skipped, row[4], spec.task_count - row[2]))
+        skipped, unborn = growth.skipped_of(row[3]), spec.task_count - row[2]
+        found.append(Growing(change, spec, row[2], skipped, row[4], unborn, tally.tried))
     return found
 
 
@@ -155,6 +157,7 @@ class Birth:
                     "task_index": position,
                     "group_index": 0,
                     "status": (Status.PENDING if by is None else Status.CANCELLED).value,
+                    "attempts": one.tried if by is None else 0,
                     "request": request,
                     "standing": standing.value,
                     "waiting_since_ms": self._at_ms,
@@ -166,7 +169,8 @@ class Birth:
             ])  # fmt: skip
             self._session.change(HAVE_BORN, job=job_id, new_born=born)
             self._cancelled(one, [(position, by) for position, by in rows if by is not None])
-        return GrownTo(job_id, born, world.waiting_between(self._session, job_id, one.born, born - 1))
+        fresh = [position for position, by in rows if by is None]
+        return GrownTo(job_id, born, world.waiting_alike(self._session, job_id, fresh))
 
     def _charged(self, one: Growing, asked: int) -> tuple[int, Standing, str]:
         tenants = self._postings.book((one.spec.tenant_id,)).of(one.spec.tenant_id)
@@ -207,7 +211,7 @@ def cancel_tasks(
     for first, last, step in positions.ranges:
         session.change(WISH_CANCEL, job=job_id, first=first, last=last, step=step, who=by)
     born, skipped = session.the_row(SKIPPED, job=job_id)
-    if born is not None:
+    if born is not None and positions.highest >= born:
         text = growth.text_of(growth.skipped_of(skipped).and_these(by, positions))
         session.change(SKIP, job=job_id, new_skipped=text)
     _, seq = cluster.reserve(session, 0, 1)

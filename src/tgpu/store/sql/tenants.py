@@ -197,6 +197,12 @@ def hold_tree(session: Session) -> None:
     session.hold(HOLD_TREE, [{}])
 
 
+def keep_tree(session: Session) -> None:
+    """For whoever holds jobs before tenants: nobody changes the tree meanwhile. Commits do the same by their
+    epoch, and are not held up."""
+    session.rows(cluster.EPOCH)
+
+
 def hold(session: Session, tenant_ids: Iterable[str]) -> None:
     """Whoever holds a tenant holds everybody below it: all lock the whole lineage, the root first."""
     session.hold(HOLD, [{"tenant": tenant_id} for tenant_id in sorted(tenant_ids)])

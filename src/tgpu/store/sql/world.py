@@ -1,5 +1,6 @@
 """What the control loop reads: everything that is live, and then what users asked for since."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -7,7 +8,7 @@ from sqlalchemy import BigInteger, and_, case, cast, exists, func, null, select
 
 from tgpu.domain import job_status
 from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Gang, TaskBrief
+from tgpu.domain.job import Gang, Job, TaskBrief
 from tgpu.domain.lifecycle import WAITING, Happening, Status
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Standing
@@ -114,17 +115,15 @@ RESTARTS = Query(
     )
     .order_by(tasks.c.job_id, tasks.c.task_index),
 )
-WAITING_BETWEEN = Query(
-    "Those of a stretch of a job's tasks that wait.",
+ONE_THAT_WAITS = Query(
+    "A task of a job, if it waits.",
     select(*_BRIEF)
     .join_from(tasks, job_rows, tasks.c.job_id == job_rows.c.job_id)
     .where(
         tasks.c.job_id == value("job"),
-        tasks.c.task_index >= value("first"),
-        tasks.c.task_index <= value("last"),
+        tasks.c.task_index == value("task"),
         tasks.c.status.in_([constant(status) for status in sorted(WAITING)]),
-    )
-    .order_by(tasks.c.task_index),
+    ),
 )
 
 
@@ -167,6 +166,7 @@ NEWS = Query(
 
 def load(session: Session) -> World:
     seq, live = cluster.last_seq(session), [_brief(row) for row in session.stream(LIVE_TASKS)]
+    series = jobs.followed(session)
     return World(
         seq=seq,
         nodes=cluster.all_nodes(session),
@@ -175,8 +175,8 @@ def load(session: Session) -> World:
         tenants=tenants.terms(session),
         windows=windows.not_cancelled(session),
         restored=restoring.is_restored(session),
-        needs=needs.of_jobs(session, _unmet(live)),
-        series=jobs.followed(session),
+        needs=needs.of_jobs(session, _unmet(live) | _unmet_series(series)),
+        series=series,
         restarts=[RestartAsked(*row) for row in session.rows(RESTARTS)],
     )
 
@@ -184,6 +184,11 @@ def load(session: Session) -> World:
 def _unmet(briefs: list[TaskBrief]) -> set[int]:
     """The jobs, of these tasks, that wait for others."""
     return {brief.task_id.job_id for brief in briefs if brief.timing is not None and brief.timing.unmet}
+
+
+def _unmet_series(series: list[Job]) -> set[int]:
+    """Those that wait for others, also if none of their tasks is live just now."""
+    return {job.job_id for job in series if job.timing is not None and job.timing.unmet}
 
 
 def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
@@ -211,6 +216,7 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
         else:
             wishes.read(kind, job_id, named, data)
     of_tenants, of_windows, rearranged = session.the_row(NEWS, after_seq=after_seq)
+    followed |= dict.fromkeys(wishes.altered)
     books = jobs.several(session, [{"job": job_id} for job_id in followed])
     return Changes(
         seq,
@@ -222,18 +228,19 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
         rearranged=bool(rearranged),
         altered=[_brief(row) for job_id in wishes.altered for row in session.rows(LIVE_OF, job=job_id)],
         needs=needs.of_jobs(session, _unmet(submitted)),
-        series=[job for job in books if job is not None and not job.status.is_final],
+        series=[job for job in books if job and job.spec.is_followed and not job.status.is_final],
         tasks_cancelled=wishes.tasks_cancelled,
         restarts=wishes.restarts,
         suspended=wishes.suspended,
     )
 
 
-def waiting_between(session: Session, job_id: int, first: int, last: int) -> list[TaskBrief]:
-    """Those of a stretch of a job's tasks that wait."""
-    if last < first:
+def waiting_alike(session: Session, job_id: int, positions: Sequence[int]) -> list[TaskBrief]:
+    """These tasks of a job, which were added just now and differ in nothing but their number."""
+    if not positions:
         return []
-    return [_brief(row) for row in session.rows(WAITING_BETWEEN, job=job_id, first=first, last=last)]
+    first = _brief(session.the_row(ONE_THAT_WAITS, job=job_id, task=positions[0]))
+    return [replace(first, task_id=TaskId(job_id, position)) for position in positions]
 
 
 def _brief(row: Row) -> TaskBrief:
