@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from tgpu.agent.environment import DEFAULT_PATH, launch_spec, task_variables
+from tgpu.domain.container import Container
 from tgpu.domain.priority import PriorityClass
 from tgpu.protocol.messages import Launch
 from tgpu.runner.limits import Limits
@@ -84,3 +87,26 @@ def test_what_the_node_gives_everybody_gives_way_to_what_the_owner_sent() -> Non
     everybodys = {"TGPU_SERVER": "unix:///run/s", "LANG": "C"}
     env = launch_spec(launch(env={"LANG": "de"}), 9, everybodys).env
     assert (env["TGPU_SERVER"], env["LANG"]) == ("unix:///run/s", "de")
+
+
+def test_a_task_with_a_key_finds_it_as_its_token() -> None:
+    everybodys = {"TGPU_SERVER": "https://gpu1:7480"}
+    env = launch_spec(launch(key="tgpu-job.42.7.2.x"), 9, everybodys).env
+    assert (env["TGPU_TOKEN"], env["TGPU_SERVER"]) == ("tgpu-job.42.7.2.x", "https://gpu1:7480")
+    in_a_container = launch_spec(launch(key="k", container=Container("python:3.12")), 9, everybodys).env
+    assert in_a_container["TGPU_TOKEN"] == "k"
+    assert "TGPU_TOKEN" not in launch_spec(launch(), 9, everybodys).env
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        {"env": {"TGPU_TOKEN": "tgpu_own"}},
+        {"env": {"TGPU_SERVER": "https://elsewhere:7480"}},
+        {"secret_env": {"TGPU_TOKEN": "file:/home/ada/token"}},
+        {"secret_env": {"TGPU_SERVER": "file:/home/ada/server"}},
+    ],
+)
+def test_who_brings_a_token_or_servers_gets_no_key(brought: dict[str, Any]) -> None:
+    env = launch_spec(launch(key="tgpu-job.42.7.2.x", **brought), 9, {}).env
+    assert env.get("TGPU_TOKEN") == brought.get("env", {}).get("TGPU_TOKEN")

@@ -19,11 +19,13 @@ from tgpu.api.accounts import Accounts
 from tgpu.api.authenticators import digest_of, new_token
 from tgpu.domain.access import EVERYWHERE, Actor, Member, Role
 from tgpu.domain.tenant import Tenant
+from tgpu.protocol.job_keys import JobKeys
 from tgpu.store.access_port import Token
 from tgpu.store.sqlite import SqliteStore
 
 SERVER = Actor("root", "server")
 FIRST_UID = 60_001
+KEYS = JobKeys(b"of this house")
 
 
 class People:
@@ -107,6 +109,12 @@ class House:
         self._clients.append(opened)
         return opened
 
+    def job(self, job_id: int, number: int = 1) -> httpx.Client:
+        """The job itself, by the key of that attempt."""
+        opened = self.server.tcp(KEYS.of(f"{job_id}.0.{number}"))
+        self._clients.append(opened)
+        return opened
+
     def close(self) -> None:
         for client in self._clients:
             client.close()
@@ -128,7 +136,8 @@ def house(**settings: Any) -> Iterator[House]:
         path = Path(shutil.copy(_fresh_file(), Path(folder) / "tgpu.db"))
         store = asyncio.run(SqliteStore.open(path))
         accounts = Accounts(people.by_uid, people.by_name, people.clock)
-        with serving(store, {"accounts": accounts}, **settings) as server:
+        keys = None if settings.get("job_keys") == "off" else KEYS
+        with serving(store, {"accounts": accounts, "job_keys": keys}, **settings) as server:
             found = House(server, people, path)
             yield found
             found.close()

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from tests.api.people import House, house
-from tests.api.stories import submit
+from tests.api.stories import assign, end, submit
 from tgpu.api.table import endpoints
 from tgpu.domain.access import ROLES, Action, Role
+from tgpu.domain.lifecycle import Cause, Happening
 
 READ, LOGS, SUBMIT, CANCEL, ENTER, MANAGE = Action
 STALE = {"If-Match": '"999999999"'}
@@ -232,6 +233,30 @@ def test_a_token_s_tenant_is_the_only_place_it_is_good_in(place: House, jobs: di
             if not is_right:
                 wrong.append((endpoint, tenant_id, status))
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "who", [Who(Role.VIEWER), Who(Role.OPERATOR), Who(Role.ADMIN, everywhere=True)], ids=lambda who: who.name
+)
+def test_a_job_s_key_opens_what_the_role_user_does_and_nothing_that_is_to_be_managed(
+    place: House, jobs: dict[str, int], who: Who
+) -> None:
+    job_id = submit(place.server, user=who.name, tenant_id=OWN)
+    assign(place.server, job_id, devices=())
+    caller, wrong = place.job(job_id), []
+    assert who.role is not None
+    narrowed = Who(min(who.role, Role.USER), who.everywhere)
+    for endpoint, row in TABLE.items():
+        for tenant_id, other_id in jobs.items():
+            status = ask(caller, endpoint, tenant_id, other_id)
+            let_in = row.action is not MANAGE and is_let_in(row, narrowed, tenant_id)
+            if (status not in (401, 403)) != let_in or status >= 500:
+                wrong.append((endpoint, tenant_id, status))
+    end(place.server, job_id, Happening.SUCCEEDED, Cause.EXITED, exit_code=0)
+    assert not wrong
+    assert {
+        ask(caller, endpoint, OWN, jobs[OWN]) for endpoint, row in TABLE.items() if row.who != "open"
+    } == {401}, "it is over"
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer tgpu_none"}])

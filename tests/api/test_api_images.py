@@ -7,6 +7,7 @@ from tests.api.conftest import ServerUnderTest, serving
 from tgpu.api.job_form import JobAsked
 from tgpu.api.job_rules import Defaults, spec_of
 from tgpu.api.problems import ProblemError
+from tgpu.dialects.kubernetes.translation import path_of
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.priority import PriorityClass
 
@@ -112,9 +113,20 @@ def test_the_containers_of_a_gang_meet_on_the_network_of_their_nodes(client: htt
     assert network() is None
 
 
+BRIDGED = Defaults(cpu_milli=1000, memory_mib=100, max_grace_s=60, networks=("bridge", "none"))
+
+
+def test_the_nodes_own_network_is_refused_where_it_is_not_allowed_and_a_manifest_is_told_its_path() -> None:
+    asked = JobAsked(command="x", image="a:1", network="host")
+    with pytest.raises(
+        ProblemError, match="network must be one of bridge, none here, by the setting"
+    ) as told:
+        spec_of(asked, "ann", "/tmp", BRIDGED, "default", PriorityClass.DEFAULT)
+    assert path_of(str(told.value.extras["field"])) == "spec.template.spec.hostNetwork"
+
+
 def test_a_gang_that_could_not_meet_is_refused() -> None:
-    defaults = Defaults(cpu_milli=1000, memory_mib=100, max_grace_s=60, networks=("bridge", "none"))
     asked = JobAsked(command="x", image="a:1", tasks=2)
     with pytest.raises(ProblemError, match=r"name a network .* \(of bridge, none\), or ask") as refused:
-        spec_of(asked, "ann", "/tmp", defaults, "default", PriorityClass.DEFAULT)
+        spec_of(asked, "ann", "/tmp", BRIDGED, "default", PriorityClass.DEFAULT)
     assert refused.value.extras["field"] == "network"

@@ -294,6 +294,13 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ({"image": "a", "once": True}, "once: a job with an image cannot live at most once"),
         ({"image": "a", "mounts": ["/:/x"]}, "mounts cannot mount / itself"),
         ({"image": "a", "network": "other"}, "network must be one of bridge, host, none here"),
+        ({"image": "a", "network": "container:1"}, "network must be none, bridge, host or the name of a"),
+        ({"image": "a", "network": "ns:/proc/1/ns/net"}, "network must be none, bridge, host or the name"),
+        *(
+            ({"image": "a", name: "host"}, f"unknown field '{name}'")
+            for name in ("pid", "pid_mode", "ipc", "ipc_mode", "userns", "userns_mode", "uts_mode", "hostPID")
+        ),
+        ({"image": "a", "privileged": True}, "unknown field 'privileged'"),
         ({"image": "a", "shm_size_mb": 0.5}, "shm_size_mb must be a whole number"),
         ({"command": "x", "mounts": ["/a:/b"]}, "mounts is about a container: say image, too"),
         ({"command": "x", "completions": -3}, "completions must be from 1 to 1000000; got -3"),

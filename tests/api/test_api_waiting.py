@@ -126,6 +126,10 @@ def test_circles_and_names_that_nobody_has_are_refused_and_nothing_is_submitted(
             "deadline_at: from begin_at with a time limit of 1d it cannot be over by 2030-03-18T18:00:00",
         ),
         ({"requeue_on_timeout": True}, "requeue_on_timeout needs a time limit"),
+        (
+            {"requeue_on_timeout": True, "requeue": False, "time_limit_s": 60},
+            "requeue_on_timeout cannot go with requeue = false (--no-requeue)",
+        ),
     ],
 )
 def test_times_that_cannot_be_meant_are_refused(

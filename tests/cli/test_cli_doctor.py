@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,9 @@ def test_doctor_warns_of_a_home_that_jobs_cannot_see(tgpu: Tgpu, tmp_path: Path)
     said = f"warn  home      jobs have a /tmp of their own and cannot see {tmp_path / 'home'}"
     assert said in tgpu("doctor").stdout
     assert said not in tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout
+    shm = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        said = tgpu("doctor", TGPU_HOME=str(shm)).stdout
+        assert f"warn  home      jobs have a /dev/shm of their own and cannot see {shm}" in said
+    finally:
+        shutil.rmtree(shm)

@@ -155,6 +155,17 @@ def test_show_is_a_card_of_all_that_is_known(server: FakeTgpu, tgpu: Tgpu) -> No
     assert json.loads(tgpu("show", "1", "--json").stdout) == server.jobs[1]
 
 
+def test_show_tells_apart_what_was_asked_and_where_its_directory_or_image_keeps_it(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
+    local = {"image": "bb:1", "node_rules": ["tgpu/host in (n1, n2)"]}
+    server.jobs = {1: a_job(1, node_selector={"tgpu/host": "n1", "disk": "ssd"}), 2: a_job(2, **local)}
+    for job, asked, hosts in (("1", "1 CPU, disk=ssd", "n1"), ("2", "1 CPU", "n1, n2")):
+        said = rows(tgpu("show", job).stdout)
+        assert ["only on", hosts] in said
+        assert ["asked", asked] in said
+
+
 def test_show_tells_what_was_asked_of_the_node(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {
         1: a_job(

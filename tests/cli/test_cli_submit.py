@@ -268,6 +268,11 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
         (["--priority", "high", "--", "a"], "--priority must be a whole number"),
         (["--env", "NOVALUE", "--", "a"], "--env must be given as KEY=VALUE"),
         (["--gpu", "1", "--", "a"], "unrecognized arguments: --gpu"),
+        *(
+            (["--image", "a", flag, "host", "--", "a"], f"unrecognized arguments: {flag}")
+            for flag in ("--pid", "--ipc", "--userns", "--uts", "--cgroupns")
+        ),
+        (["--image", "a", "--privileged", "--", "a"], "unrecognized arguments: --privileged"),
         (["stray", "--", "a"], "'stray' before `--`"),
         (["-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file"),
         (["-f", "/tmp"], "/tmp is a folder: name its files, each with -f"),

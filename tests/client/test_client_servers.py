@@ -173,7 +173,7 @@ def test_if_none_answers_all_are_named(whoami: Whoami) -> None:
     assert second in str(error.value)
 
 
-@pytest.mark.parametrize("where", ["TGPU_CA", "TGPU_HOME"])
+@pytest.mark.parametrize("where", ["TGPU_CA", "TGPU_HOME", "itself"])
 def test_a_server_is_believed_by_the_authority_s_certificate(
     whoami: Whoami, starting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -182,6 +182,8 @@ def test_a_server_is_believed_by_the_authority_s_certificate(
     path.write_text(AUTHORITY.pem)
     if where == "TGPU_CA":
         monkeypatch.setenv("TGPU_CA", str(path))
+    elif where == "itself":
+        monkeypatch.setenv("TGPU_CA", AUTHORITY.pem)
     assert whoami(server.url)["user_id"] == "ann"
 
 
@@ -197,6 +199,9 @@ def test_a_server_that_nobody_vouches_for_is_not_told_the_token(
     (tmp_path / "ca.pem").write_text(cluster_ca.load(cluster_ca.found("d", cluster_ca.utc_now())).pem)
     with pytest.raises(UnreachableError, match=r"is not trusted by .*ca\.pem"):
         whoami(server.url)
+    monkeypatch.setenv("TGPU_CA", (tmp_path / "ca.pem").read_text())
+    with pytest.raises(UnreachableError, match=r"is not trusted by TGPU_CA "):
+        whoami(server.url)
     assert server.asked == []
 
 
@@ -206,6 +211,9 @@ def test_an_authority_that_cannot_be_read_is_named(
     server = starting(tls=True)
     monkeypatch.setenv("TGPU_CA", str(tmp_path / "none.pem"))
     with pytest.raises(UnreachableError, match=r"the authority in .*none\.pem"):
+        whoami(server.url)
+    monkeypatch.setenv("TGPU_CA", "-----BEGIN CERTIFICATE-----")
+    with pytest.raises(UnreachableError, match=r"the authority in TGPU_CA "):
         whoami(server.url)
 
 

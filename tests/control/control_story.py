@@ -107,7 +107,11 @@ def says(attempt: str, phase: Phase = Phase.RUNNING, how: Exit | None = None) ->
 
 
 def hello(
-    *attempts: AttemptReport, node_id: str = "n1", has: Capacity | None = None, gangs: bool = True
+    *attempts: AttemptReport,
+    node_id: str = "n1",
+    has: Capacity | None = None,
+    gangs: bool = True,
+    keys: bool = False,
 ) -> Hello:
     return Hello(
         protocol=PROTOCOL,
@@ -120,6 +124,7 @@ def hello(
         serves="*",
         attempts=attempts,
         gangs=gangs,
+        keys=keys,
     )
 
 
@@ -131,6 +136,7 @@ class FakeNode:
         self.heard: list[FromServer] = []
         self.closed = False
         self.knows_gangs = True
+        self.wants_keys = False
         self._seq = 0
         self.session = hub.opened(self)
 
@@ -143,7 +149,8 @@ class FakeNode:
             asyncio.get_running_loop().call_soon(self.session.closed)
 
     def says_hello(self, *attempts: AttemptReport) -> None:
-        self.session.received(hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs))
+        said = hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs, keys=self.wants_keys)
+        self.session.received(said)
 
     def reports(self, *attempts: AttemptReport) -> None:
         self._seq += 1

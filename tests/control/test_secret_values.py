@@ -1,4 +1,4 @@
-"""What a launch says of its user's secrets on the way to its node, and nowhere else."""
+"""What a launch says of its user's secrets, and of its own key, on the way to its node and nowhere else."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from tgpu.control.orders import REPEAT_AFTER_S, OrderBook
 from tgpu.control.secret_values import revealed
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Group, JobSpec, Request
+from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import Launch, Orders
 from tgpu.store.port import StoreUnavailableError
 
@@ -80,5 +81,24 @@ def test_while_the_store_is_away_only_what_names_secrets_waits() -> None:
         await book.reveal(bodies)
         book.send()
         assert {launch.attempt for launch in launches(node)} == {"1.0.1", "2.0.1"}
+
+    play(story())
+
+
+def test_keys_are_made_for_nodes_whose_tasks_need_them_each_time_a_launch_is_said() -> None:
+    async def story() -> None:
+        hub, keys = Hub(Inbox()), JobKeys(b"secret")
+        hub.lead("c", 1)
+        node, book = FakeNode(hub), OrderBook(hub)
+        picture = picture_with(placed=[task(1)])
+        book.launch(picture.placed[TaskId(1, 0)], spec(), 0.0)
+        for at, (wants, has) in enumerate([(True, keys), (False, keys), (True, None)], 1):
+            node.wants_keys, hub.job_keys = wants, has
+            node.says_hello()
+            book.say_again(picture, at * REPEAT_AFTER_S)
+            book.send()
+            assert keys.of("1.0.1") not in repr(vars(book)), "they are kept nowhere"
+        said = [launch.key for launch in launches(node)]
+        assert said == [keys.of("1.0.1"), keys.of("1.0.1"), "", ""]
 
     play(story())

@@ -24,6 +24,14 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert retries.action(Cause.NODE_LOST, None, None) is None
 
 
+@pytest.mark.parametrize("cause", [Cause.PREEMPTED, Cause.NODE_LOST, Cause.MEMORY_PRESSURE])
+def test_what_a_task_did_not_bring_about_is_meant_only_by_name(cause: Cause) -> None:
+    by_code = FailureRule(FailureAction.FAIL_JOB, exit_codes=(1,))
+    by_name = FailureRule(FailureAction.FAIL_INDEX, exit_codes=(1,), causes=(cause,))
+    assert Retries(rules=(by_code, by_name)).action(cause, 1, None) is FailureAction.FAIL_INDEX
+    assert Retries(rules=(by_code, by_name)).action(Cause.EXITED, 1, None) is FailureAction.FAIL_JOB
+
+
 def test_a_limit_is_of_the_job_or_of_each_index() -> None:
     assert [Retries(2).exhausts_job(failures) for failures in (1, 2, 3)] == [False, False, True]
     assert not Retries(2).exhausts_index(9)

@@ -88,8 +88,13 @@ def test_a_program_that_notices_first_is_not_blamed(installation: Installation, 
 
 
 @pytest.fixture
-def stranger() -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(["sleep", "300"], env={})
+def stranger(installation: Installation, nvml: NvmlStub) -> Iterator["subprocess.Popen[bytes]"]:  # noqa: ARG001
+    """Somebody who says to be the first job's."""
+    records = installation.home / "agent"
+    installation.wait_until(lambda: [*records.glob("*/claims")], "the agent has met its cluster")
+    (claims,) = records.glob("*/claims")
+    env = {"TGPU_ATTEMPT_KEY": f"{claims.parent.name}:1.0.1"}
+    process = subprocess.Popen(["sleep", "300"], env=env)
     yield process
     process.kill()
     process.wait()
@@ -99,7 +104,7 @@ def test_a_gpu_that_somebody_uses_outside_is_avoided_and_shown(
     installation: Installation, nvml: NvmlStub, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     running = installation.sleeper("--gpus", "1")
-    assert installation.wait_status(running, "running")["devices"] == [0]
+    assert (running, installation.wait_status(running, "running")["devices"]) == (1, [0])
     own = installation.json("nodes")[0]
     nvml.says("count 2", f"gpu 1 process {stranger.pid} 12288")
     installation.wait_until(lambda: not devices(installation)[1]["usable"], "it is avoided")

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,8 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@contextmanager
+def a_cluster() -> Iterator[Cluster]:
     made = Cluster(Path(tempfile.mkdtemp(prefix="tgpu-net-")))
     try:
         yield made
@@ -76,16 +77,26 @@ def cluster() -> Iterator[Cluster]:
         made.remove()
 
 
-def test_nodes_join_work_and_come_back_to_a_server_that_was_killed(cluster: Cluster) -> None:
-    cluster.start_server()
-    token = cluster.server.tgpu("nodes", "join-token", "--uses", "2", "--pool", "rack7").stdout.strip()
-    flags = ("--simulate-gpus", "2", "--cpus", "4", "--memory", "8G")
-    for name in ("n1", "n2"):
-        cluster.run(
-            cluster.home(name), "agent", "--server", cluster.url, "--join", token, "--name", name, *flags
-        )
-    cluster.wait_ready("n1", "n2")
+@pytest.fixture
+def alone() -> Iterator[Cluster]:
+    with a_cluster() as made:
+        yield made
 
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A server, and two nodes that have joined it."""
+    with a_cluster() as made:
+        made.start_server()
+        token = made.server.tgpu("nodes", "join-token", "--uses", "2", "--pool", "rack7").stdout.strip()
+        flags = ("--simulate-gpus", "2", "--cpus", "4", "--memory", "8G")
+        for name in ("n1", "n2"):
+            made.run(made.home(name), "agent", "--server", made.url, "--join", token, "--name", name, *flags)
+        made.wait_ready("n1", "n2")
+        yield made
+
+
+def test_nodes_work_and_come_back_to_a_server_that_was_killed(cluster: Cluster) -> None:
     client = cluster.home("client", TGPU_SERVER=f"https://localhost:1,{cluster.url}")
     refused = client.tgpu("list", check=False)
     assert refused.returncode == 3
@@ -112,24 +123,58 @@ def test_nodes_join_work_and_come_back_to_a_server_that_was_killed(cluster: Clus
         assert client.tgpu("logs", str(job_id)).stdout == f"on {job_id}\n"
 
 
-def test_a_used_token_and_an_open_door_are_refused_in_one_line(cluster: Cluster) -> None:
-    open_door = cluster.home("open", TGPU_LISTEN="0.0.0.0:0")
+SPEAKS = """
+if [ "$TGPU_ATTEMPT" = 1 ]; then scontrol requeue $TGPU_JOB_ID; exec sleep 60; fi
+echo "$TGPU_TOKEN" > key
+tgpu whoami | head -1
+tgpu submit --quiet --pool rack7 --name next -- true
+python -c 'import tgpu; print(tgpu.Client().job('$TGPU_JOB_ID')["attempt_count"])'
+tgpu token create 2>&1 || true
+"""
+
+
+def test_a_job_speaks_for_itself_on_a_node_without_any_token(cluster: Cluster) -> None:
+    slurm = cluster.folder / "slurm"
+    cluster.server.tgpu("slurm", "install", "--to", str(slurm))
+    path = f"PATH={slurm}:{Path(TGPU).parent}:/usr/bin:/bin"
+    job_id = cluster.server.submit("--pool", "rack7", "--env", path, "--", "sh", "-ec", SPEAKS)
+    shown = cluster.server.wait_status(job_id, "completed", "failed")
+    said = cluster.server.tgpu("logs", str(job_id)).stdout.splitlines()
+    assert (shown["status"], shown["attempt_count"]) == ("completed", 2), said
+    who, next_id, attempts, refused = said
+    assert who.endswith(f"by the key of job {job_id}")
+    assert (int(next_id), attempts) == (job_id + 1, "2")
+    assert f"the key of job {job_id} is good only for" in refused
+    following = cluster.server.wait_status(int(next_id), "completed")
+    assert (following["name"], following["user_id"]) == ("next", shown["user_id"])
+
+    key = (cluster.server.files / "key").read_text().strip()
+    elsewhere = cluster.home("elsewhere", TGPU_SERVER=cluster.url, TGPU_TOKEN=key)
+    elsewhere.environ["TGPU_CA"] = cluster.server.tgpu("server-ca").stdout
+    over = elsewhere.tgpu("list", check=False)
+    assert (over.returncode, f"the key of {job_id}.0.2 is worthless" in over.stderr) == (5, True), over.stderr
+    kept = [at for at in cluster.folder.rglob("*") if at.is_file() and key.encode() in at.read_bytes()]
+    assert kept == [cluster.server.files / "key"], "nobody else has kept it"
+
+
+def test_a_used_token_and_an_open_door_are_refused_in_one_line(alone: Cluster) -> None:
+    open_door = alone.home("open", TGPU_LISTEN="0.0.0.0:0")
     refused = open_door.tgpu("server", check=False)
     assert refused.returncode == 1
     assert 'needs TLS: set tls = "auto"' in refused.stderr
-    cluster.start_server()
-    token = cluster.server.tgpu("nodes", "join-token").stdout.strip()
-    assert cluster.answers("nodes", "join-tokens", "revoke", "1")
-    node = cluster.home("n1")
-    refused = node.tgpu("agent", "--server", cluster.url, "--join", token, check=False)
+    alone.start_server()
+    token = alone.server.tgpu("nodes", "join-token").stdout.strip()
+    assert alone.answers("nodes", "join-tokens", "revoke", "1")
+    node = alone.home("n1")
+    refused = node.tgpu("agent", "--server", alone.url, "--join", token, check=False)
     assert refused.returncode == 1
     assert refused.stderr.startswith("tgpu: this join token is not known here, or was revoked")
     assert len(refused.stderr.splitlines()) == 1
-    refused = node.tgpu("agent", "--server", cluster.url, check=False)
+    refused = node.tgpu("agent", "--server", alone.url, check=False)
     assert (refused.returncode, "--join TOKEN" in refused.stderr) == (1, True)
     assert list((node.home / "agent").iterdir()) == []
-    (server,) = cluster.processes
+    (server,) = alone.processes
     server.terminate()
     server.wait(30)
-    output = (cluster.server.files.parent / "output").read_text()
+    output = (alone.server.files.parent / "output").read_text()
     assert ("leads from now on" in output, "Traceback" in output) == (True, False), output

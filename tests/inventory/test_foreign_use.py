@@ -12,10 +12,13 @@ from tgpu.agent.inventory.foreign import LOOKS_AFTER, ForeignUsers
 from tgpu.agent.inventory.owners import NAMELESS, Owners
 from tgpu.domain.gpu_words import foreign_in_words
 from tgpu.domain.node import Device, ForeignUse
+from tgpu.runner.journal import Claim
+from tgpu.runner.records import birth_of
+from tgpu.runner.roots import Roots
 
 GPU = Device(0, "GPU-0", "A100", 81920)
 BOB = ForeignUse(4711, "bob", "python", 12288)
-ASLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+ASLEEP = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
 
 
 def users(floor_mib: int = 512, *, avoid: bool = True) -> ForeignUsers:
@@ -102,11 +105,14 @@ def processes() -> Iterator[list["subprocess.Popen[bytes]"]]:
     yield started
     for process in started:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def asleep(processes: list["subprocess.Popen[bytes]"], **env: str) -> int:
-    processes.append(subprocess.Popen(ASLEEP, env=env))
+    """Once it runs: until then its environment cannot be seen."""
+    processes.append(subprocess.Popen(ASLEEP, env=env, stdout=subprocess.PIPE))
+    assert processes[-1].stdout is not None
+    processes[-1].stdout.readline()
     return processes[-1].pid
 
 
@@ -145,11 +151,11 @@ def fake_proc(folder: Path, pid: int, parent: int, environ: str = "", cgroup: st
         ("", "0::/", None),
     ],
 )
-def test_another_clusters_task_is_foreign_too(
+def test_before_it_is_known_what_runs_here_their_word_is_taken_but_not_for_another_cluster(
     tmp_path: Path, environ: str, cgroup: str, owner: str | None
 ) -> None:
     fake_proc(tmp_path, 1000001, 1, environ, cgroup)
-    owners = Owners("c1", tmp_path)
+    owners = Owners("c1", proc=tmp_path)
     assert owners.attempt_of(1000001) == owner
     who = owners.foreign(1000001, 2048)
     if owner is None:
@@ -165,7 +171,56 @@ def test_one_that_has_lost_its_marks_is_known_by_its_ancestors(tmp_path: Path) -
     fake_proc(tmp_path, 1000002, 1000001)
     fake_proc(tmp_path, 1000003, 1000002)
     fake_proc(tmp_path, 1000004, 1)
-    assert [Owners("c1", tmp_path).attempt_of(pid) for pid in (1000003, 1000004)] == ["42.0.1", None]
+    assert [Owners("c1", proc=tmp_path).attempt_of(pid) for pid in (1000003, 1000004)] == ["42.0.1", None]
+
+
+@pytest.fixture
+def outsider() -> Iterator[int]:
+    """Somebody's own process, nobody's child here, that says it is a task's."""
+    script = "TGPU_ATTEMPT_KEY=c1:42.0.1 sleep 60 >/dev/null 2>&1 & echo $!"
+    started = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    yield int(started.stdout)
+    os.kill(int(started.stdout), 9)
+
+
+@pytest.mark.parametrize("containers", [{}, {"42.0.1": 0}, {"43.0.1": 0}])
+def test_who_only_says_to_be_a_tasks_is_foreign(outsider: int, containers: dict[str, int]) -> None:
+    """Also if that attempt runs here, in a container: it is not in one."""
+    owners = Owners("c1", lambda: Roots({}, containers))
+    assert owners.attempt_of(outsider) is None
+    assert owners.foreign(outsider, 100).pid == outsider
+
+
+def _only_child(pid: int) -> int:
+    while not (said := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        os.sched_yield()
+    return int(said[0])
+
+
+def test_what_descends_from_a_supervisor_is_its_tasks_whatever_it_says(outsider: int) -> None:
+    def roots(birth: int) -> Roots:
+        return Roots({outsider: ("7.0.1", Claim(outsider, birth, 0))}, {})
+
+    assert Owners("c1", lambda: roots(birth_of(outsider))).attempt_of(outsider) == "7.0.1"
+    assert Owners("c1", lambda: roots(1)).attempt_of(outsider) is None, "another process of that number"
+
+
+def test_in_a_container_it_is_known_by_its_namespace() -> None:
+    script = "TGPU_ATTEMPT_KEY=c1:42.0.1 unshare --pid --fork --kill-child sleep 60 >/dev/null 2>&1 & echo $!"
+    started = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    outer = int(started.stdout)
+    inner = _only_child(outer)
+    try:
+        for known in (0, inner):
+            owners = Owners("c1", lambda known=known: Roots({}, {"42.0.1": known}))
+            assert owners.attempt_of(inner) == "42.0.1"
+            assert owners.attempt_of(outer) is None
+        silent = Owners("another", lambda: Roots({}, {"42.0.1": inner}))
+        assert silent.attempt_of(inner) == "42.0.1", "whatever it says of itself"
+        other = Owners("c1", lambda: Roots({}, {"42.0.1": os.getpid()}))
+        assert other.attempt_of(inner) is None, "it says to be in a container in which it is not"
+    finally:
+        os.kill(outer, 9)
 
 
 def test_a_process_that_is_gone_is_nobodys_use() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.driven import Driven
+from tests.runner.version_2 import Tree, mounted
 from tgpu.domain.job import Exit
 from tgpu.runner.process import ProcessRunner
 
@@ -91,3 +92,8 @@ def grouped(tmp_path: Path) -> Iterator[Machine]:
     machine.close()
     machine.loop.close()
     assert not [base for base in bases if Path(base).exists()]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    yield from mounted(tmp_path)

@@ -21,9 +21,10 @@ def test_with_all_controllers_everything_is_enforced() -> None:
     assert {ability.why_not for ability in found} == {""}
 
 
-def test_version_2_keeps_nobody_from_a_device_and_always_freezes() -> None:
-    found = dict(abilities(Detected(Cgroups(2, {"": "/x", "memory": "/x"}, {})), "no root"))
-    assert found["devices"] == UNIFIED_DEVICES
+def test_version_2_always_freezes_and_keeps_from_devices_where_the_kernel_lets_us() -> None:
+    cgroups = Cgroups(2, {"": "/x", "memory": "/x"}, {})
+    found = dict(abilities(Detected(cgroups, no_fence="Operation not permitted"), "no root"))
+    assert found["devices"] == UNIFIED_DEVICES.format("Operation not permitted")
     assert found["memory limit"] == found["freezer"] == ""
     assert found["cpu limit"] == "the kernel has no controller cpu for us"
     assert found["private tmp"] == "no root"

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.runner.conftest import Machine, is_running
+from tests.runner.version_2 import Tree, needs_mount
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.cgroups import born
 from tgpu.runner.cgroups.bounds import Bounds, quota, shares, weight
@@ -263,7 +264,7 @@ def a_tree(tmp_path: Path, place: str, controllers: str = "cpuset cpu io memory 
 
 def detect_in(tmp_path: Path, place: str) -> tuple[Cgroups | None, str]:
     mounts = f"proc /proc proc rw 0 0\ncgroup2 {tmp_path}/cg cgroup2 rw,nosuid 0 0\n"
-    return detect("c1", on_paper(tmp_path, mounts, f"0::/{place}\n"))
+    return detect("c1", on_paper(tmp_path, mounts, f"0::/{place}\n"))[:2]
 
 
 def test_version_2_gives_controllers_in_a_delegated_group_whose_leaf_we_are(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_version_1_serves_where_there_is_both(tmp_path: Path) -> None:
     (tmp_path / "cg").mkdir()
     mounts = f"c {tmp_path}/pids cgroup rw,pids 0 0\nc {tmp_path}/freezer cgroup rw,freezer 0 0\n"
     mounts += f"c {tmp_path}/cg cgroup2 rw 0 0\n"
-    cgroups, why = detect("c1", on_paper(tmp_path, mounts, "8:pids:/\n6:freezer:/\n0::/\n"))
+    cgroups, why, _ = detect("c1", on_paper(tmp_path, mounts, "8:pids:/\n6:freezer:/\n0::/\n"))
     assert why == ""
     assert cgroups.version == 1
     assert cgroups.base == str(tmp_path / "freezer" / "tgpu-c1")
@@ -317,7 +318,7 @@ def test_version_1_serves_where_there_is_both(tmp_path: Path) -> None:
 
 
 def test_without_any_there_is_none(tmp_path: Path) -> None:
-    cgroups, why = detect("c1", on_paper(tmp_path, "proc /proc proc rw 0 0\n", ""))
+    cgroups, why, _ = detect("c1", on_paper(tmp_path, "proc /proc proc rw 0 0\n", ""))
     assert cgroups is None
     assert why == "no cgroups are mounted here"
 
@@ -364,19 +365,9 @@ def test_what_version_2_is_told_of_a_task(tmp_path: Path) -> None:
     assert (enclosure.oom_kills(), enclosure.was_at_limit(), enclosure.peak_bytes()) == (2, True, 64 << 20)
 
 
-def unified_mount() -> Path | None:
-    """A tree of version 2 to be born into, with or without controllers."""
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, folder, kind, *_ = line.split()
-        if kind == "cgroup2" and os.access(folder, os.W_OK):
-            return Path(folder)
-    return None
-
-
-@pytest.mark.skipif(unified_mount() is None, reason="there is no version 2 here")
-def test_a_child_is_born_in_a_group_of_version_2() -> None:
-    folder = unified_mount() / f"tgpu-test-{os.getpid()}"
-    folder.mkdir()
+@needs_mount
+def test_a_child_is_born_in_a_group_of_version_2(tree: Tree) -> None:
+    folder = tree.group("of-its-own")
     group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     answer, tell = os.pipe()
     child = born.fork_into(group)
@@ -385,8 +376,7 @@ def test_a_child_is_born_in_a_group_of_version_2() -> None:
         os._exit(7)
     try:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert f"0::/{folder.name}\n".encode() in os.read(answer, 4096)
+        assert f"0::/{tree.top.name}/{folder.name}\n".encode() in os.read(answer, 4096)
     finally:
-        folder.rmdir()
         for fd in (group, answer, tell):
             os.close(fd)

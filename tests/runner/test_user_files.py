@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import Machine
-from tests.runner.test_cgroup import unified_mount
+from tests.runner.version_2 import Tree, needs_mount
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
 from tgpu.runner import spawner, writer
@@ -201,11 +201,10 @@ def test_the_file_is_its_users(machine: Machine, theirs: Path) -> None:
     assert {out.stat().st_uid, out.parent.stat().st_uid} == {pwd.getpwnam(THEY).pw_uid}
 
 
-@pytest.mark.skipif(unified_mount() is None, reason="there is no version 2 here")
-def test_a_child_is_born_whatever_another_thread_is_about() -> None:
+@needs_mount
+def test_a_child_is_born_whatever_another_thread_is_about(tree: Tree) -> None:
     """As one that writes a task's output file: the child must not wait for a thread that it does not have."""
-    folder = unified_mount() / f"tgpu-test-threads-{os.getpid()}"
-    folder.mkdir()
+    folder = tree.group("of-its-own")
     group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     nowhere, busy, interval = os.open("/dev/null", os.O_WRONLY), Writer(), sys.getswitchinterval()
     sys.setswitchinterval(spawner.NEVER_S)
@@ -229,6 +228,5 @@ def test_a_child_is_born_whatever_another_thread_is_about() -> None:
         for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        folder.rmdir()
         for fd in (group, answer, tell, nowhere):
             os.close(fd)

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.store.store_story import ROOT, a_tenant
+from tests.store.store_story import ROOT, a_job, a_tenant, assign, end, nth
 from tgpu.domain.access import Action
+from tgpu.domain.lifecycle import Happening
 from tgpu.domain.priority import PriorityClass
-from tgpu.store.access_port import AuditFilter, Token, TokenRevokedError
-from tgpu.store.port import Store, UnknownTenantError
+from tgpu.store.access_port import AttemptHolder, AuditFilter, Token, TokenRevokedError
+from tgpu.store.port import Batch, Started, Store, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 
 
@@ -80,6 +81,27 @@ async def test_a_token_knows_whose_tokens_it_was_made_with(store: Store) -> None
         await store.create_token(Token(0, user, "user", f"d{number}", "", 5, None, parent_id=parent), ROOT, 5)
     tokens = await store.tokens()
     assert [await store.token_makers(token) for token in tokens] == [set(), {"root"}, {"ann", "root"}, set()]
+
+
+async def test_an_attempt_that_holds_something_tells_whose_it_is_and_by_which_token(store: Store) -> None:
+    epoch = await store.claim()
+    await store.create_token(Token(0, "ann", "user", "d1", "", 5, None, jobs_left=3), ROOT, 5)
+    await store.submit([a_job("ann")], 10, token_id=1)
+    await store.submit([a_job("bob")], 10)
+    assert await store.attempt_holder(nth(1)) is None, "it waits"
+    await store.commit(epoch, Batch(15, assigned=[assign(1), assign(2)]))
+    spent = Token(1, "ann", "user", "d1", "", 5, None, jobs_left=2)
+    assert await store.attempt_holder(nth(1)) == AttemptHolder("ann", spent)
+    assert await store.attempt_holder(nth(1, 2)) == AttemptHolder("bob", None)
+    await store.commit(epoch, Batch(20, started=[Started(nth(1), 20)]))
+    await store.revoke_token(1, ROOT, 21)
+    assert await store.attempt_holder(nth(1)) == AttemptHolder("ann", replace(spent, revoked=True))
+    await store.commit(epoch, Batch(25, ended=[end(Happening.REQUEUED)]))
+    await store.commit(epoch, Batch(30, assigned=[assign(1, 2)]))
+    assert await store.attempt_holder(nth(1)) is None, "that attempt is over"
+    assert await store.attempt_holder(nth(2)) is not None
+    assert await store.attempt_holder(nth(3)) is None
+    assert await store.attempt_holder(nth(1, 99)) is None
 
 
 async def test_nothing_more_is_made_with_a_token_that_was_revoked(store: Store) -> None:

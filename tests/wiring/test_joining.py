@@ -16,12 +16,14 @@ import pytest
 
 from tests.wiring.cluster_server import ClusterServer, cluster
 from tgpu.config.settings import Settings, SettingsError
+from tgpu.domain.node import Capacity
 from tgpu.protocol.join_tokens import new_secret
 from tgpu.wiring import enrolment, home
+from tgpu.wiring.agent_process import identity_of
 from tgpu.wiring.dialing import TcpDial
 from tgpu.wiring.enrolment import EnrolmentError, join
 from tgpu.wiring.home_dial import HomeDial
-from tgpu.wiring.membership import Membership, identity_path, membership
+from tgpu.wiring.membership import Membership, identity_path, in_a_container, membership
 
 NOWHERE = "https://127.0.0.1:9"
 
@@ -72,6 +74,18 @@ def test_jobs_on_a_node_find_the_cluster(server: ClusterServer, node: Path) -> N
         "TGPU_CA": str(node / "ca.pem"),
     }
     assert (node / "ca.pem").read_text() == server.entrance.ca_pem
+    told = in_a_container(Settings(home=node), found.jobs_env)
+    assert told == {**found.jobs_env, "TGPU_CA": server.entrance.ca_pem}, "it sees no files of its node"
+    own = {"TGPU_CA": "/own/ca.pem"}
+    assert in_a_container(Settings(home=node), own) == own
+
+
+def test_only_an_agent_that_has_joined_asks_for_keys(server: ClusterServer, node: Path) -> None:
+    def wants_keys(of: Membership) -> bool:
+        return identity_of(Settings(home=node), of).hello({}, Capacity(0, 0, 0), (), 0).keys
+
+    assert not wants_keys(member(node))
+    assert wants_keys(member(node, server.join_token(), node_servers=(server.url,)))
 
 
 def test_a_new_token_makes_a_new_key(server: ClusterServer, node: Path) -> None:

@@ -26,7 +26,7 @@ def launch_spec(
     return LaunchSpec(
         attempt=launch.attempt,
         argv=argv,
-        env={**path, **everybodys, **launch.env, **own},
+        env={**path, **everybodys, **_own_key(launch), **launch.env, **own},
         cwd=launch.cwd,
         user=launch.user,
         time_limit_s=launch.time_limit_s,
@@ -43,6 +43,15 @@ def launch_spec(
         files=launch.files,
         snapshot=launch.snapshot,
     )
+
+
+def _own_key(launch: Launch) -> dict[str, str]:
+    """Not for a job that brings a token of its own; nor for one that names servers of its own, which are none
+    of this cluster's and would be shown the key."""
+    said = launch.env.keys() | launch.secret_env.keys()
+    if not launch.key or said & {"TGPU_TOKEN", "TGPU_SERVER"}:
+        return {}
+    return {"TGPU_TOKEN": launch.key}
 
 
 def limits_of(launch: Launch) -> Limits:

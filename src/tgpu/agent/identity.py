@@ -56,4 +56,5 @@ class NodeIdentity:
             shells=True,
             gangs=True,
             snapshots=True,
+            keys=self.cluster_id is not None,
         )

@@ -21,7 +21,9 @@ from tgpu.api.terminal_door import TerminalDoor
 
 def create_app(services: Services) -> Litestar:
     book = Book(services.store, services.settings)
-    identity = Identity(services.store, services.settings, services.accounts, services.now_ms, book)
+    identity = Identity(
+        services.store, services.settings, services.accounts, services.now_ms, book, services.job_keys
+    )
     services.store.subscribe_events(services.feed.wake)
     table = endpoints(services)
     answering = [(endpoint, _answering(endpoint, services, identity)) for endpoint in table]

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from litestar.types import Scope
+from litestar.types import Scope as HttpScope
 
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden
+from tgpu.api.roles import Scope
 from tgpu.store.access_port import Token
 from tgpu.store.port import Store
 
@@ -33,11 +34,15 @@ class Claims:
     via: str
     address: str
     token: Token | None = None
+    """Whose caps hold for what the caller submits."""
+    scope: Scope | None = None
     """What narrows down what the account may do."""
+    job_id: int | None = None
+    """The job that speaks, if it is one."""
 
 
 class Authenticator(Protocol):
-    async def caller(self, scope: Scope) -> Claims | None:
+    async def caller(self, scope: HttpScope) -> Claims | None:
         """None if it finds nothing that it understands. Raises ProblemError if what it finds is wrong."""
         ...
 
@@ -48,7 +53,7 @@ class SocketPeer:
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
 
-    async def caller(self, scope: Scope) -> Claims | None:
+    async def caller(self, scope: HttpScope) -> Claims | None:
         peer = peer_of(scope)
         if peer is None:
             return None
@@ -57,7 +62,7 @@ class SocketPeer:
             raise forbidden(
                 f"uid {peer.uid} has no account on this machine; tgpu runs jobs only for named accounts"
             )
-        return Claims(account, "socket", _address(scope))
+        return Claims(account, "socket", address_of(scope))
 
 
 def new_token() -> str:
@@ -66,6 +71,17 @@ def new_token() -> str:
 
 def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def bearer_of(scope: HttpScope) -> str | None:
+    """What the caller shows for themselves; None: nothing. Raises ProblemError for what is no such thing."""
+    written = [value for name, value in scope["headers"] if name == b"authorization"]
+    if not written:
+        return None
+    scheme, _, text = (written[0] if len(written) == 1 else b"").partition(b" ")
+    if scheme.lower() != b"bearer" or not text.strip():
+        raise unauthorized("one header `Authorization: Bearer tgpu_…` is understood, and no other")
+    return text.strip().decode("latin-1")
 
 
 class BearerToken:
@@ -92,33 +108,34 @@ class BearerToken:
         self._kept.clear()
         self._revocations += 1
 
-    async def caller(self, scope: Scope) -> Claims | None:
-        written = [value for name, value in scope["headers"] if name == b"authorization"]
-        if not written:
+    async def caller(self, scope: HttpScope) -> Claims | None:
+        text = bearer_of(scope)
+        if text is None:
             return None
-        scheme, _, text = (written[0] if len(written) == 1 else b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not text.strip():
-            raise unauthorized("one header `Authorization: Bearer tgpu_…` is understood, and no other")
-        token = await self._token(digest_of(text.strip().decode("latin-1")))
+        token = await self._token(digest_of(text))
         if token is None:
             raise unauthorized("this token is not known here, or was revoked; make a new one")
+        account = await self.checked(token)
+        return Claims(account, "token", address_of(scope), token, Scope.of(token))
+
+    async def checked(self, token: Token) -> Account:
+        """Its user. It ends with those that it was made with: also when their users are gone. Raises
+        ProblemError if it is worthless by now."""
+        if token.revoked:
+            raise unauthorized("this token was revoked; make a new one")
         if token.expires_ms is not None and token.expires_ms <= self._now_ms():
             raise unauthorized("this token has expired; make a new one")
         account = await self._accounts.by_name(token.user)
         if account is None:
             raise forbidden(f"this token is for {token.user}, who has no account on this machine any more")
-        if token.parent_id is not None:
-            await self._check_makers(token)
-        return Claims(account, "token", _address(scope), token)
-
-    async def _check_makers(self, token: Token) -> None:
-        """It ends with those that it was made with: also when their users are gone. Raises ProblemError."""
-        for user in await self._store.token_makers(token) - {token.user}:
+        makers = frozenset[str]() if token.parent_id is None else await self._store.token_makers(token)
+        for user in makers - {token.user}:
             if await self._accounts.by_name(user) is None:
                 raise forbidden(
                     f"this token was made with one of {user}, who has no account on this machine any more; "
                     "make a new one"
                 )
+        return account
 
     async def _token(self, digest: str) -> Token | None:
         kept = self._kept.get(digest)
@@ -136,12 +153,12 @@ class BearerToken:
         return token
 
 
-def _address(scope: Scope) -> str:
+def address_of(scope: HttpScope) -> str:
     peer, client = peer_of(scope), scope["client"]
     if peer is not None:
         return f"pid {peer.pid}"
     return client[0] if client else ""
 
 
-def unauthorized(detail: str) -> ProblemError:
-    return ProblemError(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="tgpu"'})
+def unauthorized(detail: str, kind: str = "unauthorized") -> ProblemError:
+    return ProblemError(401, kind, detail, headers={"WWW-Authenticate": 'Bearer realm="tgpu"'})

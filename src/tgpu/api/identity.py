@@ -9,9 +9,11 @@ from litestar.types import Scope as HttpScope
 from tgpu.api.access_book import Book
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.authenticators import Authenticator, BearerToken, SocketPeer, unauthorized
+from tgpu.api.job_key import JobKey
 from tgpu.api.roles import Rights, Scope
 from tgpu.config.settings import Settings
 from tgpu.domain.access import Actor, Role
+from tgpu.protocol.job_keys import JobKeys
 from tgpu.store.access_port import Token
 from tgpu.store.port import Store
 
@@ -23,6 +25,13 @@ class Caller:
     via: str
     address: str = ""
     token: Token | None = None
+    job_id: int | None = None
+    """The job that calls, if it is one."""
+
+    @property
+    def shown(self) -> str:
+        """What they showed for themselves, in words."""
+        return "this token" if self.job_id is None else f"the key of job {self.job_id}"
 
     @property
     def user(self) -> str:
@@ -39,15 +48,25 @@ class Caller:
 
 
 class Identity:
-    def __init__(
-        self, store: Store, settings: Settings, accounts: Accounts, now_ms: Callable[[], int], book: Book
+    def __init__(  # noqa: PLR0917  its parts
+        self,
+        store: Store,
+        settings: Settings,
+        accounts: Accounts,
+        now_ms: Callable[[], int],
+        book: Book,
+        keys: JobKeys | None = None,
     ) -> None:
         self._accounts, self.book = accounts, book
         self._admins = frozenset(settings.admins)
         self._own_uid = os.geteuid()
         self._tokens = BearerToken(store, accounts, now_ms, shared=bool(settings.store))
         # Who brings a token means to be judged by it, also on the socket, where it may narrow them down.
-        self._authenticators: Sequence[Authenticator] = (self._tokens, SocketPeer(accounts))
+        self._authenticators: Sequence[Authenticator] = (
+            JobKey(store, accounts, keys, self._tokens),
+            self._tokens,
+            SocketPeer(accounts),
+        )
 
     def forget_tokens(self) -> None:
         """Called once one is revoked, and those that were made with it."""
@@ -64,9 +83,8 @@ class Identity:
         for authenticator in self._authenticators:
             claims = await authenticator.caller(scope)
             if claims is not None:
-                narrowed = None if claims.token is None else Scope.of(claims.token)
-                rights = await self.rights_of(claims.account, narrowed)
-                return Caller(claims.account, rights, claims.via, claims.address, claims.token)
+                rights = await self.rights_of(claims.account, claims.scope)
+                return Caller(claims.account, rights, claims.via, claims.address, claims.token, claims.job_id)
         raise unauthorized("send a token: `Authorization: Bearer tgpu_…` (`tgpu token create` makes one)")
 
     async def rights_of(self, account: Account, scope: Scope | None = None) -> Rights:

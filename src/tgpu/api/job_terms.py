@@ -77,7 +77,7 @@ def _check_right(call: Call, tenant_id: str, pages: Pages, *, named: bool) -> No
     if not is_there and (may or sees_all(caller, call.services.settings)):
         raise _no_such_tenant(tenant_id, named=named)
     if not caller.rights.reaches(tenant_id):
-        raise forbidden(f"tenant_id: this token is not good in {tenant_id}; name one that it is good in")
+        raise forbidden(f"tenant_id: {caller.shown} is not good in {tenant_id}; name one that it is good in")
     raise forbidden(
         f"tenant_id: {caller.user} may not submit to {tenant_id}; an operator above it gives the right: "
         f"tgpu users add {caller.user} {tenant_id} --role user"

@@ -75,7 +75,8 @@ def document(table: Sequence[Endpoint], version: str) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token from POST /tokens; not needed on the unix socket.",
+                    "description": "A token from POST /tokens, or the key that a job finds in TGPU_TOKEN; "
+                    "not needed on the unix socket.",
                 }
             },
         },

@@ -51,7 +51,10 @@ def _check_action(caller: Caller, action: Action) -> None:
     scope = caller.rights.scope
     if scope is not None and not caller.rights.may(action):
         good_for = ", ".join(sorted(scope.actions))
-        raise forbidden(f"this token is good only for {good_for}; this needs one that is good for {action}")
+        raise forbidden(
+            f"{caller.shown} is good only for {good_for}; this needs "
+            f"{'one' if caller.job_id is None else 'a token'} that is good for {action}"
+        )
 
 
 def _check_role(call: Call, needs: Needs) -> None:
@@ -84,8 +87,8 @@ def check_above(call: Call, tenant_id: str) -> None:
 
 
 def _nobody(caller: Caller) -> ProblemError:
-    if caller.token is not None:
-        return forbidden(f"this token grants nothing: {caller.user} has no role where it is good")
+    if caller.rights.scope is not None:
+        return forbidden(f"{caller.shown} grants nothing: {caller.user} has no role where it is good")
     return forbidden(
         f"{caller.user} has no role in any tenant; an operator gives one: tgpu users add {caller.user} "
         "TENANT --role user"
@@ -96,8 +99,8 @@ def _too_little(caller: Caller, needed: Role, role: Role | None, place: str) -> 
     scope = caller.rights.scope
     if scope is not None and scope.role < needed:
         if needed is Role.USER:
-            return forbidden("this token may only look: make one with the role `user`")
-        return forbidden(f"this token has the role {scope.role.word}; this needs {needed.word} {place}")
+            return forbidden(f"{caller.shown} may only look: make one with the role `user`")
+        return forbidden(f"{caller.shown} has the role {scope.role.word}; this needs {needed.word} {place}")
     if needed is Role.ADMIN:
         return forbidden(f"only administrators may do this; {caller.user} is none")
     has = _held(caller) if role is None else f"the role {role.word} there"

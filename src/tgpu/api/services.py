@@ -9,6 +9,7 @@ from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
+from tgpu.protocol.job_keys import JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store
 
@@ -34,5 +35,7 @@ class Services:
     snapshots: SnapshotDesk = field(default_factory=NoSnapshots)
     is_cut_off: Callable[[], bool] = bool
     """Whether the store was away when this server last wrote there of itself."""
+    job_keys: JobKeys | None = None
+    """By which jobs speak for themselves; None: they do not."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

@@ -51,6 +51,12 @@ def check_in_time(spec: JobSpec, now_ms: int) -> None:
         raise unprocessable(
             "requeue_on_timeout", "requeue_on_timeout needs a time limit (time_limit_s): give one"
         )
+    if timing.again_on_timeout and not spec.requeue:
+        raise unprocessable(
+            "requeue_on_timeout",
+            "requeue_on_timeout cannot go with requeue = false (--no-requeue), which forbids to try again: "
+            "keep one of them",
+        )
     starts_by = timing.starts_by(spec.time_limit_s)
     if starts_by is None or timing.deadline_ms is None:
         return

@@ -32,6 +32,8 @@ _ATTEMPTS = (
 )
 _MOST_EVENTS = 12
 _OWN_LABELS = "tgpu.dev/"  # asked for by tgpu itself, such as a node with a container engine for an image
+_HOST = "tgpu/host"
+_IN_HOSTS = f"{_HOST} in "
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -81,6 +83,7 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
         ", ".join(f"{name} from {place}" for name, place in (job.get("secret_env") or {}).items()),
     )
     yield "asked", _asked(job)
+    yield "only on", _hosts(job)
     yield "tasks", _tasks(job)
     yield "of these", _states(job)
     yield "priority", rows.priority(job)
@@ -142,11 +145,21 @@ def _asked(job: dict[str, Any]) -> str:
     parts += [f"{number} {name}" for name, number in (job.get("generic") or {}).items()]
     parts += ["a whole node"] if job.get("exclusive") else []
     parts += [f"pool {job['pool']}"] if job.get("pool") else []
-    parts += [f"{key}={value}" for key, value in (job.get("node_selector") or {}).items()]
-    parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith(_OWN_LABELS)]
+    selector = (job.get("node_selector") or {}).items()
+    parts += [f"{key}={value}" for key, value in selector if key != _HOST]
+    parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith((_OWN_LABELS, _IN_HOSTS))]
     parts += [f"tolerates {taint}" for taint in job.get("tolerations") or []]
     each = " each" if int(job.get("tasks") or 1) > 1 and not job.get("groups") else ""
     return ", ".join(part for part in parts if part) + each
+
+
+def _hosts(job: dict[str, Any]) -> str:
+    """Mostly tgpu's own doing: no other host has its directory, or its image."""
+    among = [
+        rule.removeprefix(_IN_HOSTS) for rule in job.get("node_rules") or [] if rule.startswith(_IN_HOSTS)
+    ]
+    host = (job.get("node_selector") or {}).get(_HOST)
+    return " and ".join([*([host] if host else []), *(hosts.strip("()") for hosts in among)])
 
 
 def _tasks(job: dict[str, Any]) -> str:

@@ -62,6 +62,8 @@ def words_of(error: TgpuError) -> str:
     if error.status == 401:  # noqa: PLR2004
         if str(error).startswith("this token"):
             return f"{error} with `tgpu token create` on the server's machine, and set TGPU_TOKEN to it"
+        if str(error.problem.get("type", "")).endswith(":job-key"):  # which nobody makes by a command
+            return str(error)
         return "the server wants a token: set TGPU_TOKEN; `tgpu token create` on its machine makes one"
     words = str(error)
     for path in ("tenants", "nodes", "windows"):

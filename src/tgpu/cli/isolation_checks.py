@@ -40,9 +40,11 @@ def of_isolation() -> Iterator[Finding]:
 def _here(settings: config.Settings) -> list[Ability]:
     from tgpu.runner import abilities, private_tmp  # noqa: PLC0415
     from tgpu.runner.cgroups.detect import Detected, detect  # noqa: PLC0415
+    from tgpu.runner.cgroups.scope import Scope  # noqa: PLC0415
 
     forbidden = "the setting cgroups is off" if settings.cgroups == "off" else ""
-    detected = Detected(None) if forbidden else detect("doctor")
+    scope = Scope(f"tgpu-doctor-{os.getpid()}.scope") if settings.systemd_scope == "auto" else None
+    detected = Detected(None) if forbidden else detect("doctor", scope=scope)
     if detected.cgroups is not None:
         detected.cgroups.close()
     no_tmp = abilities.why_no_tmp(wanted=settings.private_tmp == "auto")

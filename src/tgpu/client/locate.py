@@ -121,7 +121,7 @@ def token(environ: Mapping[str, str], address: Address) -> str | None:
 
 def authority(environ: Mapping[str, str]) -> str | None:
     """The file of the certificate that servers are known by: TGPU_CA, or `ca.pem` in the home; None: whom the
-    machine trusts."""
+    machine trusts. TGPU_CA may also be the certificate itself, as it is in containers."""
     said = environ.get("TGPU_CA")
     if said:
         return said

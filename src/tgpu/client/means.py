@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _LOOK_S = 5.0
+_PEM = "-----BEGIN "
 
 
 class Means:
@@ -77,12 +78,18 @@ def tls_context() -> ssl.SSLContext:
 
     trusted = locate.authority(os.environ)
     try:
+        if trusted is not None and trusted.startswith(_PEM):
+            return ssl.create_default_context(cadata=trusted)
         return ssl.create_default_context(cafile=trusted)
     except OSError as error:
         raise UnreachableError(
-            f"cannot use the authority in {trusted} ({error.strerror or error}): set TGPU_CA to a file with "
-            "what `tgpu server-ca` prints on a server's machine"
+            f"cannot use the authority in {_named(trusted)} ({error.strerror or error}): set TGPU_CA to a "
+            "file with what `tgpu server-ca` prints on a server's machine"
         ) from error
+
+
+def _named(trusted: str | None) -> str:
+    return "TGPU_CA" if trusted is not None and trusted.startswith(_PEM) else str(trusted)
 
 
 def distrust(address: Address, error: OSError) -> UnreachableError | None:
@@ -92,7 +99,7 @@ def distrust(address: Address, error: OSError) -> UnreachableError | None:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return None
     trusted = locate.authority(os.environ)
-    by = f"by {trusted}" if trusted else "on this machine"
+    by = f"by {_named(trusted)}" if trusted else "on this machine"
     return UnreachableError(
         f"the certificate of {address} is not trusted {by} ({error.verify_message}): fetch the cluster's "
         "with `tgpu server-ca` on a machine that has it, and put it into TGPU_HOME/ca.pem, or into a "

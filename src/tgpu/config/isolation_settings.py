@@ -12,6 +12,12 @@ class IsolationSettings:
     task_pids: int = setting(
         8192, "How many processes and threads a task of this node may have at once; 0: as many as it likes."
     )
+    systemd_scope: str = setting(
+        "auto",
+        "`auto`: an agent that systemd has given no part of the cgroup tree (version 2), because it was "
+        "started by hand, asks it for a scope of its own, so that limits hold. `off`: it stays where it was "
+        "started.",
+    )
     private_tmp: str = setting(
         "auto",
         "`auto`: where the agent is root, each task has a /tmp and a /dev/shm of its own, which are gone "
@@ -31,6 +37,7 @@ class IsolationSettings:
 
 
 ISOLATION_CHOICES = {
+    "systemd_scope": ("auto", "off"),
     "private_tmp": ("auto", "off"),
     "pin_cpus": ("auto", "off"),
 }

@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 
+from tgpu.config.access_settings import ACCESS_CHOICES, AccessSettings
 from tgpu.config.checkpoint_settings import CheckpointSettings
-from tgpu.config.container_settings import ContainerSettings
+from tgpu.config.container_settings import CONTAINER_CHOICES, ContainerSettings
 from tgpu.config.gang_settings import GangSettings
-from tgpu.config.gpu_settings import GpuSettings
-from tgpu.config.isolation_settings import IsolationSettings
-from tgpu.config.snapshot_settings import SnapshotSettings
+from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
+from tgpu.config.isolation_settings import ISOLATION_CHOICES, IsolationSettings
+from tgpu.config.snapshot_settings import SNAPSHOT_CHOICES, SnapshotSettings
 from tgpu.config.time_settings import TimeSettings
 from tgpu.config.use_settings import UseSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(
+    AccessSettings,
     CheckpointSettings,
     ContainerSettings,
     GangSettings,
@@ -24,3 +26,12 @@ class Parts(
     UseSettings,
 ):
     """A new part is one more here."""
+
+
+CHOICES = {
+    **ACCESS_CHOICES,
+    **CONTAINER_CHOICES,
+    **GPU_CHOICES,
+    **ISOLATION_CHOICES,
+    **SNAPSHOT_CHOICES,
+}

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
-from tgpu.config.container_settings import CONTAINER_CHOICES
-from tgpu.config.gpu_settings import GPU_CHOICES
-from tgpu.config.isolation_settings import ISOLATION_CHOICES
+from tgpu.config.parts import CHOICES as PART_CHOICES
 from tgpu.config.parts import Parts
 from tgpu.config.pools import POOL_KEYS, PoolSettings
 from tgpu.config.prices import Prices, prices_of
 from tgpu.config.setting import setting as _setting
 from tgpu.config.settings_file import settings_file
-from tgpu.config.snapshot_settings import SNAPSHOT_CHOICES
 from tgpu.config.tiers import TierSettings, tiers_of
 from tgpu.config.toml_words import in_toml
 from tgpu.domain.node_terms import generic_pairs
@@ -226,10 +223,7 @@ KEYS = tuple(
 _CHOICES = {
     "others_see": ("outline", "nothing"),
     "preemption": ("on", "off"),
-    **CONTAINER_CHOICES,
-    **GPU_CHOICES,
-    **ISOLATION_CHOICES,
-    **SNAPSHOT_CHOICES,
+    **PART_CHOICES,
     "cgroups": ("auto", "off"),
     "kernel": ("auto", "plain", "compiled"),
     "tls": ("off", "auto"),

@@ -2,8 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
@@ -15,6 +17,7 @@ from tgpu.core import edge
 from tgpu.domain.node import Capacity
 from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
+from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import (
     PROTOCOL,
     Elsewhere,
@@ -26,6 +29,7 @@ from tgpu.protocol.messages import (
     Hello,
     ImageResolved,
     KnowsNewer,
+    Launch,
     LogChunk,
     NodeUse,
     ReadLog,
@@ -64,7 +68,7 @@ class Session:
         """Its hello is committed, and what followed from it was ordered."""
         self.unanswered: float | None = None
         """The newest heartbeat that came before that."""
-        self.knows_shells = self.knows_gangs = self.knows_snapshots = False
+        self.knows_shells = self.knows_gangs = self.knows_snapshots = self.wants_keys = False
         self.serves = ""
         self.labels: Mapping[str, str] = {}
 
@@ -106,6 +110,8 @@ class Hub:
         self.images = Images(self._with_engine)
         self.notes = Notes()
         self.snapshots = SnapshotAnswers()
+        self.job_keys: JobKeys | None = None
+        """By which tasks speak for themselves; None: none of them does."""
 
     def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
         """From now on agents are welcome; those who came early are greeted now."""
@@ -275,7 +281,7 @@ class Hub:
         session.node_id = hello.node_id
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
-        session.labels = hello.labels
+        session.labels, session.wants_keys = hello.labels, hello.keys
         self.notes.heard(hello.attempts)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
@@ -315,6 +321,13 @@ class Hub:
         """Whether its agent starts a task in a copy of its code, and writes its output's files."""
         session = self._sessions.get(node_id)
         return session is not None and session.knows_snapshots
+
+    def keyed(self, node_id: str, launches: Sequence[Launch]) -> Sequence[Launch]:
+        """With keys, if the node's tasks need any: made on their way out, and kept nowhere."""
+        session, keys = self._sessions.get(node_id), self.job_keys
+        if keys is None or session is None or not session.wants_keys:
+            return launches
+        return [replace(launch, key=keys.of(launch.attempt)) for launch in launches]
 
     async def open_shell(self, node_id: str, order: OpenShell) -> int:
         """Its number at the switchboard. Raises NodeAwayError and ShellRefusedError."""

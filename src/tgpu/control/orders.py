@@ -122,7 +122,7 @@ class OrderBook:
                     node_id,
                     Orders(
                         session=session,
-                        launches=tuple(orders.launches),
+                        launches=tuple(self._hub.keyed(node_id, orders.launches)),
                         stops=tuple(orders.stops),
                         forget=tuple(orders.forget),
                         go=tuple(orders.go),

@@ -59,7 +59,7 @@ class Actor:
 
     user: str
     via: str
-    """`socket`, `token` or `server` (the installation itself)."""
+    """`socket`, `token`, `job 42` (by that job's key) or `server` (the installation itself)."""
     address: str = ""
     token_id: int | None = None
 

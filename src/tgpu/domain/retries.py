@@ -22,7 +22,9 @@ class FailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureRule:
-    """What to do about a failure that is like this; what is empty does not ask."""
+    """What to do about a failure that is like this; what is empty does not ask. What the task did not bring
+    about itself is meant only where its cause is named: who is told to go for another's sake may well end
+    with the code of an error."""
 
     action: FailureAction
     exit_codes: tuple[int, ...] = ()
@@ -33,7 +35,7 @@ class FailureRule:
 
     def matches(self, cause: Cause, exit_code: int | None, signal: int | None) -> bool:
         """All that it asks for holds."""
-        if self.causes and cause not in self.causes:
+        if cause not in self.causes and (self.causes or cause.is_infrastructure or cause is Cause.PREEMPTED):
             return False
         if self.signals and signal not in self.signals:
             return False

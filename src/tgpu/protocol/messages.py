@@ -98,6 +98,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it only prepares the tasks of gangs: an older agent would start them at once."""
     snapshots: bool = False
     """Whether it knows of snapshots and of output files: an older agent would start tasks without."""
+    keys: bool = False
+    """Whether its tasks need keys to speak to the servers: no server's socket is beside them."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
@@ -218,6 +220,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Where its output is written besides."""
     snapshot: Snapshot | None = None
     """What it runs in, instead of its directory: fetched from the server under its user's name."""
+    key: str = ""
+    """By which it speaks for itself; empty: it needs none, or gets none."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

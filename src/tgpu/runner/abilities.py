@@ -14,7 +14,8 @@ _BY_CGROUP = {
     "cpu pinning": "cpuset",
 }
 UNIFIED_DEVICES = (
-    "version 2 of cgroups keeps nobody from a device: CUDA_VISIBLE_DEVICES says which GPUs a task is to use"
+    "the kernel takes no program of ours that keeps tasks from devices ({}): start the agent as root and "
+    "not in a container; till then CUDA_VISIBLE_DEVICES says which GPUs a task is to use"
 )
 BY_AFFINITY = "by affinity, which a task can change; "
 
@@ -41,7 +42,7 @@ def _why_not(controller: str, detected: Detected, why_no_cgroups: str) -> str:
     ):
         return ""
     if cgroups is not None and cgroups.version > 1 and controller == "devices":
-        return UNIFIED_DEVICES
+        return UNIFIED_DEVICES.format(detected.no_fence)
     why = why_no_cgroups or detected.why or f"the kernel has no controller {controller} for us"
     return f"{BY_AFFINITY}{why}" if controller == "cpuset" else why
 

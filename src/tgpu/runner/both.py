@@ -10,6 +10,7 @@ from tgpu.runner.burden import Burden
 from tgpu.runner.look import Look
 from tgpu.runner.port import AttemptEnded, CouldNotPrepareError, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.process import ProcessRunner
+from tgpu.runner.roots import Roots
 from tgpu.runner.shell_port import Shell, ShellOrder
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class BothRunners:
         self._make = make_containers
         self._containers: DockerRunner | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._is_open = False
 
     @property
     def engine(self) -> str | None:
@@ -48,8 +50,10 @@ class BothRunners:
         found = await self._processes.open(on_event)
         self._containers = self._make()
         if self._containers is not None:
-            return found + await self._containers.open(on_event)
-        self._looking = asyncio.get_running_loop().create_task(self._look())
+            found += await self._containers.open(on_event)
+        else:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+        self._is_open = True
         return found
 
     async def close(self) -> None:
@@ -118,6 +122,13 @@ class BothRunners:
         """How heavily all that runs here, in whichever way, weighs on this node's memory."""
         found = await asyncio.to_thread(self._processes.burdens)
         return found if self._containers is None else found + await self._containers.burdens()
+
+    def roots(self) -> Roots | None:
+        """None as long as it is not known what runs here. May be called from any thread."""
+        if not self._is_open:
+            return None
+        containers = {} if self._containers is None else self._containers.first_processes()
+        return Roots(self._processes.supervisors(), containers)
 
     async def sweep_logs(self, older_than_days: float) -> int:
         running = () if self._containers is None else self._containers.running()

@@ -9,6 +9,7 @@ from tgpu.observe.logs import logger
 from tgpu.runner.abilities import Ability, abilities, why_no_tmp
 from tgpu.runner.cgroups.detect import Detected, detect
 from tgpu.runner.cgroups.groups import Cgroups
+from tgpu.runner.cgroups.scope import Scope
 from tgpu.runner.devices import barred, device_files
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
@@ -28,8 +29,11 @@ class Isolation:
         private_tmp: bool,
         complete: Callable[[Limits], Limits],
         devices_dir: Path,
+        scope: Scope | None = None,
     ) -> None:
+        """`scope`: what to ask systemd for where it has given us nothing."""
         self._cluster_id = cluster_id
+        self._scope = scope
         self._uses_cgroups = cgroups
         self._wants_tmp = private_tmp
         self._complete = complete
@@ -42,8 +46,8 @@ class Isolation:
 
     def prepare(self) -> None:
         """Makes the folders for the tasks' groups, without those of tasks that are over. Only for the holder
-        of the lock: others may be about to remove those folders."""
-        self._found = detect(self._cluster_id) if self._uses_cgroups else Detected(None)
+        of the lock: others may be about to remove those folders. It may take systemd a while."""
+        self._found = detect(self._cluster_id, scope=self._scope) if self._uses_cgroups else Detected(None)
         if self._found.why:
             logger("runner").warning("limits-not-enforced", why=self._found.why)
         if self.cgroups is not None:

@@ -17,11 +17,12 @@ from tgpu.observe.logs import logger
 from tgpu.runner import logs, records, warm
 from tgpu.runner.abilities import Ability
 from tgpu.runner.burden import Burden, burden_of
+from tgpu.runner.cgroups.scope import Scope, scope_name
 from tgpu.runner.devices import DEV
 from tgpu.runner.entering import Entrances
 from tgpu.runner.folders import Folders, forget_other_boots, is_attempt, renew_lease
 from tgpu.runner.isolation import Isolation
-from tgpu.runner.journal import Journals, Message, decode
+from tgpu.runner.journal import Claim, Journals, Message, decode
 from tgpu.runner.known import Known, Tracked
 from tgpu.runner.limits import Limits
 from tgpu.runner.look import Look
@@ -52,6 +53,7 @@ class ProcessRunner:
         *,
         cgroups: bool,
         private_tmp: bool = False,
+        systemd_scope: bool = False,
         complete: Callable[[Limits], Limits] = lambda limits: limits,
         devices_dir: Path = DEV,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -60,7 +62,12 @@ class ProcessRunner:
         self._logs = logs_dir
         self._cluster_id = cluster_id
         self._isolation = Isolation(
-            cluster_id, cgroups=cgroups, private_tmp=private_tmp, complete=complete, devices_dir=devices_dir
+            cluster_id,
+            cgroups=cgroups,
+            private_tmp=private_tmp,
+            complete=complete,
+            devices_dir=devices_dir,
+            scope=Scope(scope_name(cluster_id, str(records_dir.absolute()))) if systemd_scope else None,
         )
         self._now_ms = now_ms
         self._boot = _boot_id()
@@ -83,7 +90,7 @@ class ProcessRunner:
         forget_other_boots(self._folder)
         # 2. Nothing is claimed from here on that the survey does not see.
         lock = await warm.take_lock(self._folder)
-        self._isolation.prepare()
+        await asyncio.to_thread(self._isolation.prepare)
         self._cgroups = self._isolation.cgroups
         self._journals.begin(self._boot)
         surveyor = Surveyor(
@@ -208,6 +215,11 @@ class ProcessRunner:
             burden_of(attempt, claim, attempts[attempt].reserved_mib, self._cgroups)
             for attempt, claim in self._known.running().items()
         ]
+
+    def supervisors(self) -> dict[int, tuple[str, Claim]]:
+        """By number of process, of what runs here. May be called from any thread."""
+        tracked = dict(self._known.attempts).items()
+        return {one.claim.pid: (name, one.claim) for name, one in tracked if one.claim and not one.ended}
 
     def abilities(self) -> list[Ability]:
         return self._isolation.abilities()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tgpu.domain.access import Action, Actor, AuditEntry, Member
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Tenant
 from tgpu.store.refusals import StoreError
@@ -66,6 +67,15 @@ class Token:
     unused is given back when they end."""
     parent_id: int | None = None
     """The token that it was made with: whoever revokes that revokes this."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptHolder:
+    """For whom an attempt runs, and by what."""
+
+    user: str
+    token: Token | None
+    """That its job was submitted with, as it is now; None: with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,10 @@ class AccessStore(Protocol):
 
     async def token_makers(self, token: Token) -> frozenset[str]:
         """The users of the token that it was made with, of the one that that was made with, and so on."""
+        ...
+
+    async def attempt_holder(self, attempt_id: AttemptId) -> AttemptHolder | None:
+        """None if there is no such attempt, or it holds nothing any more: it is over, or lost."""
         ...
 
     async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:

@@ -6,9 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tgpu.domain.access import EVERYWHERE, Actor, AuditEntry, Member
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.tenant import Tenant, is_within
 from tgpu.store import audit_words
-from tgpu.store.access_port import AccessBook, AuditFilter, NoSuchMemberError, Token, TokenRevokedError
+from tgpu.store.access_port import (
+    AccessBook,
+    AttemptHolder,
+    AuditFilter,
+    NoSuchMemberError,
+    Token,
+    TokenRevokedError,
+)
 from tgpu.store.memory_state import State
 from tgpu.store.memory_tree import Tree
 from tgpu.store.port import UnknownTenantError
@@ -163,6 +171,17 @@ class MemoryAccess(ABC):
             return frozenset(found)
 
         return await self._once(makers)
+
+    async def attempt_holder(self, attempt_id: AttemptId) -> AttemptHolder | None:
+        def holder() -> AttemptHolder | None:
+            attempt = self._state.attempt(attempt_id)
+            if attempt is None or not attempt.state.is_live:
+                return None
+            token_id = self._state.tasks[attempt_id.task_id].token_id
+            token = None if token_id is None else self._state.tokens[token_id]
+            return AttemptHolder(self._state.jobs[attempt_id.job_id].spec.user, token)
+
+        return await self._once(holder)
 
     async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
         return await self._once(lambda: self._revoke(token_id, actor, at_ms), wakes=True)

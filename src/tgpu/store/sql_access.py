@@ -10,8 +10,9 @@ from functools import partial
 from typing import TypeVar
 
 from tgpu.domain.access import Actor, AuditEntry, Member
+from tgpu.domain.ids import AttemptId
 from tgpu.domain.tenant import Tenant
-from tgpu.store.access_port import AccessBook, AuditFilter, Token
+from tgpu.store.access_port import AccessBook, AttemptHolder, AuditFilter, Token
 from tgpu.store.audit_words import Change, Deed
 from tgpu.store.port import StoreUnavailableError
 from tgpu.store.sql import audit, members, renames, tenant_changes, tenants, tokens, user_secrets
@@ -123,6 +124,9 @@ class SqlAccess(ABC):
 
     async def token_makers(self, token: Token) -> frozenset[str]:
         return await self._read(lambda session: tokens.makers(session, token))
+
+    async def attempt_holder(self, attempt_id: AttemptId) -> AttemptHolder | None:
+        return await self._read(lambda session: tokens.attempt_holder(session, attempt_id))
 
     async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
         return await self._write(

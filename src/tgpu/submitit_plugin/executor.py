@@ -121,7 +121,7 @@ class TgpuExecutor(core.Executor):
         }
         if self._num_tasks() == 1:
             fields["failure_rules"] = [{"action": "ignore", "exit_codes": [ONCE_MORE]}]
-        else:
+        elif fields.get("requeue", True):
             fields["requeue_on_timeout"] = True
         env = exported(os.environ)
         for name in fields.get("secret_env", {}):

@@ -1,4 +1,4 @@
-"""A home below /tmp is out of sight for jobs that get a /tmp of their own."""
+"""A home below /tmp or /dev/shm is out of sight for jobs that get ones of their own."""
 
 import os
 from pathlib import Path
@@ -12,11 +12,13 @@ REMEDY = "set TGPU_HOME to a directory elsewhere, or private_tmp = off"
 def hidden_from_jobs(settings: Settings) -> str | None:
     """What jobs would miss, in words; None if they see the home."""
     gives_own = settings.private_tmp == "auto" and os.geteuid() == 0
-    if not gives_own or private_tmp.is_for(os.path.normpath(Path.cwd() / settings.home)):
+    place = os.path.normpath(Path.cwd() / settings.home)
+    if not gives_own or private_tmp.is_for(place):
         return None
+    below = next(path for path in private_tmp.SHARED if f"{place}/".startswith(f"{path}/"))
     return (
-        f"jobs have a /tmp of their own and cannot see {settings.home}: their checkpoint folders, the list "
-        "of a gang's nodes and the server's socket are missing in them"
+        f"jobs have a {below} of their own and cannot see {settings.home}: their checkpoint folders, the "
+        "list of a gang's nodes and the server's socket are missing in them"
     )
 
 

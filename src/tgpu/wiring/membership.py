@@ -18,6 +18,7 @@ from tgpu.wiring.joined_node import JoinedNode
 
 SPREAD_S = 1.0
 LOCAL_SPREAD_S = 0.1
+CA = "TGPU_CA"
 _log = logger("agent")
 
 
@@ -105,11 +106,26 @@ def _is_new(token: str, known: JoinedNode) -> bool:
     return join_tokens.digest_of(secret) != known.token_digest
 
 
+def _authority(settings: Settings) -> Path:
+    return settings.home / "ca.pem"
+
+
+def in_a_container(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
+    """A container sees no file of its node: it is told what stands there."""
+    path = _authority(settings)
+    if env.get(CA) != os.fspath(path):
+        return env
+    try:
+        return {**env, CA: path.read_text(encoding="ascii")}
+    except OSError:  # somebody removed it: the task runs all the same
+        return env
+
+
 def _jobs_env(settings: Settings, node: JoinedNode) -> dict[str, str]:
     env = {"TGPU_SERVER": ",".join(node.servers)}
     if node.ca_pem is not None:
-        path = settings.home / "ca.pem"
+        path = _authority(settings)
         path.write_text(node.ca_pem, encoding="ascii")
         path.chmod(0o644)
-        env["TGPU_CA"] = os.fspath(path)
+        env[CA] = os.fspath(path)
     return env

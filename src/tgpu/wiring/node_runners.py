@@ -17,6 +17,7 @@ from tgpu.domain.quantities import seconds
 from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
+from tgpu.wiring.membership import in_a_container
 from tgpu.wiring.node_containers import NodeContainers
 
 _MIB = 1 << 20
@@ -42,7 +43,6 @@ class NodeRunners:
 
     def of_cluster(self, cluster_id: str) -> SnapshotRunner:
         settings = self._settings
-        self._inventory.owners = Owners(cluster_id)
         if self.checkpoints is not None:
             self.checkpoints.use_cluster(cluster_id)
         processes = ProcessRunner(
@@ -51,10 +51,12 @@ class NodeRunners:
             cluster_id=cluster_id,
             cgroups=settings.cgroups == "auto",
             private_tmp=settings.private_tmp == "auto",
+            systemd_scope=settings.systemd_scope == "auto",
             complete=self._restraint.completed,
         )
         self.processes.append(processes)
         self.both.append(self.containers.with_containers(processes, cluster_id))
+        self._inventory.owners = Owners(cluster_id, self.both[-1].roots)
         self.uses.open(settings.logs_dir / cluster_id, self.both[-1])
         return SnapshotRunner(
             self.both[-1],
@@ -71,7 +73,8 @@ class NodeRunners:
     def _completed(self, spec: LaunchSpec) -> LaunchSpec:
         uuids = {device.index: device.uuid for device in self._devices()}
         gpus = tuple(uuids.get(index, "") for index in spec.limits.devices or ())
-        return replace(spec, limits=self._restraint.completed(spec.limits), gpus=gpus)
+        env = in_a_container(self._settings, spec.env)
+        return replace(spec, env=env, limits=self._restraint.completed(spec.limits), gpus=gpus)
 
 
 def checkpoints_of(settings: Settings) -> NodeCheckpoints | None:

@@ -29,6 +29,7 @@ from tgpu.control.loop import Control, Timers
 from tgpu.domain.job import Event
 from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
+from tgpu.protocol.job_keys import SECRET_NAME, JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.wiring import home, other_servers
@@ -115,6 +116,7 @@ class Server:
         others = EachOther(lambda: [each for each in directory.urls if each != url], who)
         snapshots = ServerSnapshots(self._shelf, others.all)
         self._hub.snapshots.source = snapshots.read
+        self._hub.job_keys = await self._job_keys()
         desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub, snapshots)
         protocol = http_protocol(
             agents=agent_links(self._hub, self._store, wall_clock_ms),
@@ -153,6 +155,11 @@ class Server:
             await directory.leave()
         for task in done:
             await task
+
+    async def _job_keys(self) -> JobKeys | None:
+        if self._settings.job_keys == "off":
+            return None
+        return JobKeys(await self._store.secret(SECRET_NAME, secrets.token_bytes(32)))
 
     def _home_links(self) -> LinkFactory:
         """The ends of streams of the agent beside this server. Elsewhere, somebody has to vouch for it."""
@@ -234,6 +241,7 @@ class Server:
                 ca_pem=entrance.ca_pem if entrance else None,
                 servers=lambda: directory.urls,
                 is_cut_off=lambda: directory.is_cut_off,
+                job_keys=self._hub.job_keys,
                 alone=None if self._shared else directory.own,
             )
         )

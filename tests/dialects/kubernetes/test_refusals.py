@@ -85,6 +85,11 @@ def test_all_that_is_refused_is_told_at_once() -> None:
             f"{P}.priorityClassName must be one of real-time, high, default, low",
         ),
         ({"p__hostPID": 0}, f"{P}.hostPID can only be false"),  # 0 is not false
+        ({"p__hostPID": True}, f"{P}.hostPID can only be false: a container has namespaces of its own"),
+        ({"p__hostIPC": True}, f"{P}.hostIPC can only be false: a container has namespaces of its own"),
+        ({"p__shareProcessNamespace": True}, f"{P}.shareProcessNamespace can only be false"),
+        ({"p__hostUsers": False}, f"{P}.hostUsers can only be true: users are the node's own"),
+        ({"c__securityContext": {"procMount": "Unmasked"}}, f"{C}.securityContext.procMount"),
         ({"c__command": ["a", 1]}, f"{C}.command[1] must be text; got a whole number: put quotes around it"),
         (
             {"c__env": [{"name": "A", "value": 5}]},
@@ -127,6 +132,22 @@ def test_all_that_is_refused_is_told_at_once() -> None:
 )
 def test_a_refusal_names_the_path(changes: dict[str, object], said: str) -> None:
     assert refusal(**changes).startswith(said)
+
+
+@pytest.mark.parametrize("where", ["metadata", "spec__template__metadata"])
+def test_an_annotation_opens_no_namespace_of_the_node(where: str) -> None:
+    """It is kept as what it is: a note."""
+    note = {
+        "io.podman.annotations.userns": "host",
+        "io.kubernetes.cri-o.userns-mode": "host",
+        "hostPID": "true",
+    }
+    usual, found = job_fields(manifest()), job_fields(manifest(**{f"{where}__annotations": note}))
+    path = where.replace("__", ".")
+    assert found == {
+        **usual,
+        "annotations": {f"{path}.annotations[{key}]": text for key, text in note.items()},
+    }
 
 
 def test_several_containers_are_groups_of_another_form() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tests.agent.test_gpu_watch import launch
 from tests.docker_engine import IMAGE
 from tests.runner.docker.conftest import ContainerNode
+from tgpu.agent.inventory import Owners
 from tgpu.agent.use.uses import Uses
 from tgpu.domain.container import Container, Mount
 from tgpu.protocol.messages import Launch
@@ -13,6 +14,7 @@ from tgpu.protocol.use import unpacked
 from tgpu.runner.docker.look import look_in_words, traffic
 from tgpu.runner.look import Look
 from tgpu.runner.port import AttemptEnded
+from tgpu.runner.roots import Roots
 
 MIB = 1 << 20
 BUSY = "dd if=/dev/zero of=/data/big bs=1M count=20 conv=fsync 2>/dev/null; echo ready; while :; do :; done"
@@ -31,7 +33,9 @@ def look_until(node: ContainerNode, attempt: str, is_so: Callable[[Look], bool])
 def test_a_containers_use_is_told_while_it_runs(node: ContainerNode) -> None:
     attempt = node.shell(BUSY, network="none", time_limit_s=60)
     node.until_printed(attempt, b"ready\n")
+    assert node.runner.first_processes() == {attempt: 0}, "nobody has looked yet"
     seen = look_until(node, attempt, lambda seen: seen.cpu_us >= 300_000)
+    assert node.runner.first_processes() == {attempt: node.inspect(attempt)["State"]["Pid"]}
     assert 0 < seen.memory_bytes < 50 * MIB
     assert seen.disk_written_bytes >= 20 * MIB
     assert (seen.net_received_bytes, seen.net_sent_bytes) == (0, 0)
@@ -45,6 +49,19 @@ def test_a_containers_use_is_told_while_it_runs(node: ContainerNode) -> None:
     node.runner.stop(attempt, "cancelled", "", at_once=True)
     node.end_of(attempt)
     assert node.wait_for(node.runner.look([attempt])) == {}
+    assert node.runner.first_processes() == {}
+
+
+def test_a_containers_process_is_known_to_be_its_tasks(node: ContainerNode) -> None:
+    attempt = node.shell("echo ready; sleep 60", network="none")
+    node.until_printed(attempt, b"ready\n")
+    owners = Owners(node.cluster, lambda: Roots({}, node.runner.first_processes()))
+    first = node.inspect(attempt)["State"]["Pid"]
+    assert owners.attempt_of(first) == attempt
+    node.wait_for(node.runner.look([attempt]))
+    assert owners.attempt_of(first) == attempt
+    node.runner.stop(attempt, "cancelled", "", at_once=True)
+    node.end_of(attempt)
 
 
 def test_what_a_container_used_is_told_at_its_end(node: ContainerNode) -> None:

@@ -21,7 +21,7 @@ from tgpu.api.problems import ProblemError, forbidden, unprocessable
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
-from tgpu.api.routes.submit import Submitter, capped_token
+from tgpu.api.routes.submit import Submitter, own_token
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import JobSpec
 
@@ -90,7 +90,7 @@ async def retry(call: Call) -> Response[Any]:
     if over:  # first, for it may be refused: then nothing is done
         spec = under_terms(_again(job.spec, over), await terms_now(call, job.spec), caller.token)
         await Submitter(services).check_again(call, spec)
-        submitted = await services.store.submit([spec], services.now_ms(), None, capped_token(call))
+        submitted = await services.store.submit([spec], services.now_ms(), None, own_token(call))
         new_id, indices = submitted.job_ids[0], _written(job.spec, over)
     restarted = (
         await services.store.restart_tasks(job.job_id, running, caller.user, services.now_ms())

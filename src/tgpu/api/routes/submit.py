@@ -98,7 +98,7 @@ class Submitter:
         self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool
     ) -> Response[Any]:
         at_ms = self._services.now_ms()
-        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), capped_token(call))
+        submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), own_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}
         if not submitted.replayed:
             self._services.metrics.count_submissions(len(specs))
@@ -253,6 +253,11 @@ def _never(specs: Sequence[JobSpec], index: int, why_not: str, *, many: bool) ->
 
 def _sight(call: Call, job: Job) -> Sight:
     return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
+
+
+def own_token(call: Call) -> int | None:
+    """That the caller submits with: the job itself has no more than that."""
+    return None if call.caller.token is None else call.caller.token.token_id
 
 
 def capped_token(call: Call) -> int | None:

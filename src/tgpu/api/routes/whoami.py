@@ -9,6 +9,7 @@ from tgpu.api.edge import optional_gpu_hours, optional_rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import WHOEVER
 from tgpu.api.reply import json_reply
+from tgpu.api.roles import Scope
 from tgpu.domain.access import EVERYWHERE, Action
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.access_port import Token
@@ -70,18 +71,20 @@ async def whoami(call: Call) -> Response[Any]:
             memberships=[
                 Membership(tenant_id=name, role=role.word) for name, role in members if name != EVERYWHERE
             ],
-            token=None if token is None else _scope(token),
+            token=None if token is None else _token_scope(token, rights.scope),
             token_expires_at=None if token is None else optional_rfc3339(token.expires_ms),
         )
     )
 
 
-def _scope(token: Token) -> TokenScope:
+def _token_scope(token: Token, left: Scope | None) -> TokenScope:
+    """`left`: what of it holds for this caller; for a job, less than for its user."""
+    scope = left or Scope.of(token)
     return TokenScope(
         token_id=token.token_id,
-        role=token.role,
+        role=scope.role.word,
         tenant_id=token.tenant_id,
-        actions=sorted(token.actions),
+        actions=sorted(scope.actions),
         highest_class=token.highest_class,
         jobs_left=token.jobs_left,
         gpu_hours_left=optional_gpu_hours(token.gpu_ms_left),

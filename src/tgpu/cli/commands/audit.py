@@ -99,7 +99,7 @@ def _row(entry: dict[str, Any]) -> list[str]:
 
 
 def _from(entry: dict[str, Any]) -> str:
-    """`socket`, or `token 3 10.0.0.7`."""
-    token = entry.get("token_id")
-    said = [str(entry.get("via") or ""), "" if token is None else str(token), str(entry.get("address") or "")]
-    return " ".join(part for part in said if part)
+    """`socket`, `token 3 10.0.0.7`, or `job 42 token 3 10.0.0.7`."""
+    via, token = str(entry.get("via") or ""), entry.get("token_id")
+    by_token = "" if token is None else str(token) if via == "token" else f"token {token}"
+    return " ".join(part for part in (via, by_token, str(entry.get("address") or "")) if part)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
+_BY = {"socket": "by this machine's word", "token": "by a token"}
 NO_HOME = "does not exist: an operator adds it (tgpu tenants add {}), or corrects the setting tenant_rules"
 
 
@@ -34,7 +35,8 @@ def main(argv: list[str]) -> int:
 
 
 def _people(screen: Screen, me: dict[str, Any]) -> Iterator[str]:
-    by = {"socket": "by this machine's word", "token": "by a token"}.get(str(me.get("via")), "")
+    via = str(me.get("via"))
+    by = f"by the key of {via}" if via.startswith("job ") else _BY.get(via, "")
     yield f"{screen.paint(clean(me['user_id']), 'bold')}  {by}".rstrip()
     for label, value in _facts(me):
         if value:

@@ -58,7 +58,7 @@ POD_FAILURE_POLICY: Table = {"rules": honoured("the first that matches decides",
 POD_FAILURE_POLICY_RULE: Table = {
     "action": honoured("`Count`, `Ignore`, `FailIndex` or `FailJob`"),
     "onExitCodes": honoured(
-        "128 and the number of a signal for one that a signal ended",
+        "128 and the number of a signal for one that a signal ended; never of one that was disrupted",
         of="PodFailurePolicyOnExitCodesRequirement",
     ),
     "onPodConditions": translated("see below", of="PodFailurePolicyOnPodConditionsPattern"),

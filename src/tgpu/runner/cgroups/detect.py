@@ -7,12 +7,13 @@ with processes of its own can give its children nothing.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tgpu.runner.cgroups import files
+from tgpu.runner.cgroups import fence, files
 from tgpu.runner.cgroups.bounds import SHARES_OF_A_CPU, WEIGHT_OF_A_CPU
 from tgpu.runner.cgroups.groups import Cgroups
+from tgpu.runner.cgroups.scope import Scope
 
 LEGACY = ("freezer", "cpu", "memory", "pids", "devices", "cpuset")
 UNIFIED = ("cpu", "memory", "pids", "cpuset")
@@ -23,6 +24,7 @@ NOT_DELEGATED = (
     "this part of the cgroup tree belongs to systemd: start the agent as a service of systemd 254 or newer, "
     "or with `systemd-run --scope -p Delegate=yes tgpu …`"
 )
+NO_SCOPE = "; it gives us no scope: {}"
 OLD_SYSTEMD = (
     "systemd is older than 254 and would not restart an agent whose group has children with controllers: "
     "start it with `systemd-run --scope -p Delegate=yes tgpu …`"
@@ -35,6 +37,8 @@ class Detected(NamedTuple):
 
     cgroups: Cgroups | None
     why: str = ""
+    no_fence: str = ""
+    """Why version 2 keeps tasks from no device."""
 
 
 class Mount(NamedTuple):
@@ -43,8 +47,11 @@ class Mount(NamedTuple):
     options: list[str]
 
 
-def detect(cluster_id: str, proc: str = "/proc/self") -> Detected:
-    """Makes the folder of this cluster's tasks in each hierarchy, and gives it what there is to give."""
+def detect(cluster_id: str, proc: str = "/proc/self", *, scope: Scope | None = None) -> Detected:
+    """Makes the folder of this cluster's tasks in each hierarchy, and gives it what there is to give.
+
+    `scope`: what to ask systemd for, and to move to, where what we are in belongs to it.
+    """
     own, mounts = groups_of(f"{proc}/cgroup"), list(mounts_of(f"{proc}/mounts"))
     legacy = _legacy(cluster_id, own, mounts)
     if legacy.cgroups is not None:
@@ -52,7 +59,7 @@ def detect(cluster_id: str, proc: str = "/proc/self") -> Detected:
     unified = [mount.folder for mount in mounts if mount.kind == "cgroup2"]
     if not unified:
         return legacy if legacy.why else Detected(None, "no cgroups are mounted here")
-    return _unified(cluster_id, f"{unified[0]}{own.get('', '/')}".rstrip("/"), unified[0])
+    return _unified(cluster_id, lambda: f"{unified[0]}{own_group(proc)}".rstrip("/"), unified[0], scope)
 
 
 def _legacy(cluster_id: str, own: dict[str, str], mounts: list[Mount]) -> Detected:
@@ -87,29 +94,40 @@ def _furnish(bases: dict[str, str], homes: dict[str, str]) -> None:
             files.write(f"{bases['cpuset']}/{name}", files.read(f"{homes['cpuset']}/{name}").strip())
 
 
-def _unified(cluster_id: str, own: str, mount: str) -> Detected:
-    is_leaf = own.endswith(f"/{LEAF}")
+def _unified(cluster_id: str, stand: Callable[[], str], mount: str, scope: Scope | None) -> Detected:
+    """`stand`: finds out where we are."""
+    why = _why_not_ours(stand(), mount)
+    if why == NOT_DELEGATED and scope is not None:
+        refused = scope.join(LEAF, lambda: stand().removeprefix(mount))
+        why = why + NO_SCOPE.format(refused) if refused else ""
+    own = stand()
+    is_leaf = _is_leaf(own)
     top = own.rpartition("/")[0] if is_leaf else own
     base = f"{top}/tgpu-{cluster_id}"
     try:
         os.makedirs(base, exist_ok=True)
     except OSError:
-        return Detected(None, NOT_WRITABLE)
+        return Detected(None, why or NOT_WRITABLE)
     if not os.access(f"{base}/cgroup.procs", os.W_OK):
         os.rmdir(base)
-        return Detected(None, NOT_WRITABLE)
-    why = "" if is_leaf else _why_not_ours(own, mount)
+        return Detected(None, why or NOT_WRITABLE)
     if not why and not is_leaf:
         _move_to_leaf(top)
     given = [] if why else _give_controllers(top, base)
     if "cpu" in given:
         files.write(f"{base}/cpu.weight", str(min(10_000, WEIGHT_OF_A_CPU * (os.cpu_count() or 1))))
-    return Detected(Cgroups(2, {"": base, **dict.fromkeys(given, base)}, {"": own}), why)
+    no_fence = fence.why_not(base)
+    held = given if no_fence else [*given, "devices"]
+    return Detected(Cgroups(2, {"": base, **dict.fromkeys(held, base)}, {"": own}), why, no_fence)
+
+
+def _is_leaf(own: str) -> bool:
+    return own.endswith(f"/{LEAF}")
 
 
 def _why_not_ours(own: str, mount: str) -> str:
     """Empty if nobody else tends this part of the tree: a container's root, or what was delegated."""
-    if own == mount:
+    if own == mount or _is_leaf(own):
         return ""
     name = own.rpartition("/")[2]
     if name.endswith(".service"):
@@ -160,6 +178,11 @@ def groups_of(path: str) -> dict[str, str]:
             _, names, place = line.rstrip("\n").split(":", 2)
             groups.update(dict.fromkeys(names.split(","), place))
     return groups
+
+
+def own_group(proc: str) -> str:
+    """Of version 2."""
+    return groups_of(f"{proc}/cgroup").get("", "/")
 
 
 def mounts_of(path: str) -> Iterator[Mount]:

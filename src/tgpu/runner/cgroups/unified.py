@@ -3,7 +3,7 @@
 
 import os
 
-from tgpu.runner.cgroups import born, files
+from tgpu.runner.cgroups import born, fence, files
 from tgpu.runner.cgroups.bounds import Bounds, unified_texts
 from tgpu.runner.cgroups.enclosure import Enclosure, Scores
 from tgpu.runner.cgroups.groups import Cgroups, remove_group
@@ -28,12 +28,26 @@ class Unified(Enclosure):
         except FileExistsError:  # left by a crash
             self._cgroups.kill(attempt)
         except OSError:
+            if self._barred():
+                raise
             return
         self._folder = folder
         for controller, file, text in unified_texts(bounds):
             if controller in self._cgroups.bases:
                 files.write(f"{folder}/{file}", text)
         self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if self._barred():
+            self._fence()
+
+    def _barred(self) -> list[str]:
+        """What it must be kept from: nothing is started without, because the node says that it holds."""
+        return (self.bounds.barred or []) if "devices" in self._cgroups.bases else []
+
+    def _fence(self) -> None:
+        try:
+            fence.keep_from(self._fd, self._barred())
+        except OSError as error:
+            raise OSError(error.errno, f"the kernel fences off no GPUs: {error.strerror}") from error
 
     def fork(self) -> int:
         if self._fd < 0:
@@ -42,8 +56,8 @@ class Unified(Enclosure):
             return born.fork_into(self._fd)
         except OSError:  # an old kernel, or one that does not let us
             child = os.fork()
-            if child == 0:
-                files.write(f"{self._folder}/cgroup.procs", "0")
+            if child == 0 and not files.write(f"{self._folder}/cgroup.procs", "0") and self._barred():
+                os._exit(1)
             return child
 
     def keep(self) -> bool:

@@ -59,6 +59,11 @@ class ContainerLooks:
                             looks[attempt] = found
         return looks
 
+    def first_process(self, name: str) -> int:
+        """As it was found at a look; 0: it has not been looked at, or is not of this machine."""
+        place = self._places.get(name)
+        return place.pid if place is not None and place.is_there() else 0
+
     def forget(self, name: str) -> None:
         self._places.pop(name, None)
 

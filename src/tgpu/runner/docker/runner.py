@@ -171,6 +171,11 @@ class DockerRunner:
     def running(self) -> Iterable[str]:
         return [attempt for attempt, life in self._lives.items() if not life.is_over]
 
+    def first_processes(self) -> dict[str, int]:
+        """By attempt, of what runs here; 0: not known yet. May be called from any thread."""
+        lives = [life for life in dict(self._lives).values() if not life.is_over]
+        return {life.attempt: self._looks.first_process(life.name) for life in lives}
+
     async def burdens(self) -> list[Burden]:
         """How heavily what runs here weighs on this node's memory."""
         if not self._keeper.is_present:

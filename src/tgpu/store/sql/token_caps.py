@@ -15,9 +15,9 @@ _IS_THIS = tokens.c.token_id == value("token")
 _JOBS, _GPU_MS = value("job_count", BigInteger()), value("gpu_ms", BigInteger())
 
 HOLD = Query(
-    "What a token may still be used for, held against every other writer.",
+    "What a token with a cap may still be used for, held against every other writer.",
     select(tokens.c.token_id, tokens.c.jobs_left, tokens.c.gpu_ms_left)
-    .where(_IS_THIS)
+    .where(_IS_THIS, or_(tokens.c.jobs_left.is_not(None), tokens.c.gpu_ms_left.is_not(None)))
     .order_by(tokens.c.token_id)
     .with_for_update(key_share=True, of=tokens),
 )
@@ -40,7 +40,7 @@ GIVE_BACK = Query(
 
 
 def hold(session: Session, token_ids: Iterable[int]) -> dict[int, TokenCap]:
-    """Those that there are."""
+    """Those that there are, and have a cap."""
     wanted = sorted(set(token_ids))
     rows = session.row_each(HOLD, [{"token": token_id} for token_id in wanted])
     return {row[0]: TokenCap(*row) for row in rows if row is not None}

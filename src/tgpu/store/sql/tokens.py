@@ -5,14 +5,16 @@ from dataclasses import replace
 from sqlalchemy import insert, select, true, update
 
 from tgpu.domain.access import Action
+from tgpu.domain.ids import AttemptId
+from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.priority import PriorityClass
 from tgpu.store import audit_words
-from tgpu.store.access_port import Token, TokenRevokedError
+from tgpu.store.access_port import AttemptHolder, Token, TokenRevokedError
 from tgpu.store.audit_words import Deed
 from tgpu.store.port import UnknownTenantError
 from tgpu.store.sql import audit, tenants
 from tgpu.store.sql.session import Query, Row, Session, value
-from tgpu.store.tables import tokens
+from tgpu.store.tables import attempts, jobs, tokens
 
 _PLAIN = ("user", "role", "digest", "note", "created_ms", "expires_ms", "revoked", "tenant_id")
 _LAST = ("jobs_left", "gpu_ms_left", "parent_id")
@@ -23,6 +25,20 @@ _THIS = tokens.c.token_id == value("token")
 ALL = Query("Every token, revoked ones too.", select(*_FIELDS).order_by(tokens.c.token_id))
 ONE = Query("One token.", select(*_FIELDS).where(_THIS))
 BY_DIGEST = Query("The token with this digest.", select(*_FIELDS).where(tokens.c.digest == value("wanted")))
+HOLDER = Query(
+    "How an attempt stands, whose it is, and the token that its job was submitted with.",
+    select(attempts.c.state, jobs.c.user, jobs.c.token_id, *_FIELDS)
+    .select_from(
+        attempts.join(jobs, jobs.c.job_id == attempts.c.job_id).outerjoin(
+            tokens, tokens.c.token_id == jobs.c.token_id
+        )
+    )
+    .where(
+        attempts.c.job_id == value("job"),
+        attempts.c.task_index == value("task"),
+        attempts.c.number == value("which"),
+    ),
+)
 ADD = Query("Adds a token under the next id.", insert(tokens).returning(tokens.c.token_id), _GIVEN)
 REVOKE = Query(
     "Makes a token worthless, once.",
@@ -63,6 +79,17 @@ def makers(session: Session, token: Token) -> frozenset[str]:
         token = _token(session.the_row(ONE, token=token.parent_id))
         found.add(token.user)
     return frozenset(found)
+
+
+def attempt_holder(session: Session, attempt_id: AttemptId) -> AttemptHolder | None:
+    job_id, task_index, number = attempt_id
+    row = session.row(HOLDER, job=job_id, task=task_index, which=number)
+    if row is None or not AttemptState(row[0]).is_live:
+        return None
+    _, user, submitted_with, *of_token = row
+    if submitted_with is None:
+        return AttemptHolder(user, None)
+    return None if of_token[0] is None else AttemptHolder(user, _token(tuple(of_token)))
 
 
 def create(session: Session, token: Token, deed: Deed) -> Token:

@@ -1,0 +1,19 @@
+"""The settings about who may speak for whom."""
+
+from dataclasses import dataclass
+
+from tgpu.config.setting import setting
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots: `Settings` has several such parts
+class AccessSettings:
+    """A part of `Settings`."""
+
+    job_keys: str = setting(
+        "on",
+        "`on`: a job on a node that is no server's own machine finds a key in TGPU_TOKEN, by which it does "
+        "what its user may, while it runs. `off`: it finds none, and keys are refused.",
+    )
+
+
+ACCESS_CHOICES = {"job_keys": ("on", "off")}
