@@ -4,11 +4,15 @@ import httpx
 import pytest
 
 from tests.api.conftest import ServerUnderTest, serving
+from tgpu.api.image_rules import remark
 from tgpu.api.job_form import JobAsked
 from tgpu.api.job_rules import Defaults, spec_of
 from tgpu.api.problems import ProblemError
+from tgpu.core.rules import in_words
 from tgpu.dialects.kubernetes.translation import path_of
 from tgpu.domain.container import ImageMeaning
+from tgpu.domain.job import LabelOp, LabelRule
+from tgpu.domain.node_terms import CONTAINERS_LABEL
 from tgpu.domain.priority import PriorityClass
 
 PINNED = "ghcr.io/team/train@sha256:" + 64 * "a"
@@ -130,3 +134,11 @@ def test_a_gang_that_could_not_meet_is_refused() -> None:
     with pytest.raises(ProblemError, match=r"name a network .* \(of bridge, none\), or ask") as refused:
         spec_of(asked, "ann", "/tmp", BRIDGED, "default", PriorityClass.DEFAULT)
     assert refused.value.extras["field"] == "network"
+
+
+def test_who_has_no_node_for_another_reason_is_told_nothing_of_engines(client: httpx.Client) -> None:
+    asked = {"command": "x", "image": "a:1", "cwd": "/tmp", "gpu_request": 9}
+    said = client.post("/jobs", json=asked).json()["detail"]
+    assert said == "can never run here: no node has more than 8 GPUs"
+    without_engine = f"it asks for a node with {in_words(LabelRule(CONTAINERS_LABEL, LabelOp.EXISTS))}"
+    assert "a node with Docker or Podman" in remark(without_engine)

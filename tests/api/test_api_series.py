@@ -142,6 +142,39 @@ def test_what_failed_is_tried_again_as_a_new_job(client: httpx.Client, server: S
     assert (one["restarted"], one["indices"]) == ([], "5")  # 7 is told already, 9 waits
 
 
+def test_who_is_cancelled_without_a_row_is_shown_so_and_can_be_tried_again(client: httpx.Client) -> None:
+    job_id = asked(client, array="1-9%2")["job_id"]
+    assert client.post(f"/jobs/{job_id}/cancel", json={"indices": "5-7"}).status_code == 202
+    tasks = f"/jobs/{job_id}/tasks"
+    found = client.get(tasks, params={"status": "cancelled"}).json()["tasks"]
+    assert [task["array_index"] for task in found] == [5, 6, 7]
+    assert found[0]["reason"].startswith("cancelled by ")
+    found = client.get(tasks, params={"status": "pending", "limit": 4, "cursor": 2}).json()["tasks"]
+    assert [task["array_index"] for task in found] == [4, 8, 9]
+    assert client.post(f"/jobs/{job_id}/retry", json={}).json()["indices"] == "5-7"
+    assert client.post(f"/jobs/{job_id}/retry", json={"indices": "6"}).json()["indices"] == "6"
+
+
+def test_how_many_at_once_can_be_changed_while_some_run(
+    client: httpx.Client, server: ServerUnderTest
+) -> None:
+    path = f"/jobs/{asked(client, array='1-9%2')['job_id']}"
+
+    async def begin() -> None:
+        name = AttemptId(int(path[6:]), 0, 1)
+        await server.store.commit(await server.store.claim(), Batch(1, assigned=[Assigned(name, "n", ())]))
+
+    server.run(begin())
+    changed = client.patch(path, json={"at_once": 5})
+    assert (changed.status_code, changed.json()["at_once"], changed.json()["array"]) == (200, 5, "1-9")
+    assert client.patch(path, json={"at_once": None}).json()["at_once"] is None
+    refused = client.patch(path, json={"at_once": 5, "time_limit_s": 60})
+    assert (refused.status_code, "only how many of it are live at once" in refused.text) == (409, True)
+    assert "at_once must be from 1" in client.patch(path, json={"at_once": 0}).text
+    single = asked(client)["job_id"]
+    assert "this one is neither" in client.patch(f"/jobs/{single}", json={"at_once": 2}).text
+
+
 def test_output_is_asked_for_by_index(client: httpx.Client) -> None:
     job_id = asked(client, array="10-20:5")["job_id"]
     assert client.get(f"/jobs/{job_id}/logs", params={"task": 15}).status_code == 200

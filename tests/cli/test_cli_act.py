@@ -182,7 +182,7 @@ def test_logs_keep_stdout_and_stderr_apart(server: FakeTgpu, tgpu: Tgpu) -> None
     one = tgpu("logs", "1", "--stderr", "--tail", "5", "--attempt", "1")
     assert (one.stdout, one.stderr) == ("", "err\n")
     query = server.asked("GET", "/jobs/1/logs")[-1]["query"]
-    assert query == {"stream": "stderr", "tail": "5", "attempt": "1"}
+    assert query == {"stream": "stderr", "tail": "5", "attempt": "1", "task": "0"}
     assert json.loads(tgpu("logs", "1", "--json").stdout) == {
         "job_id": 1,
         "stdout": "out\n",

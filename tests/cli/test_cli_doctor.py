@@ -10,7 +10,9 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal
 
 from tests.cli.cli_process import Tgpu
+from tgpu.config.settings import Settings
 from tgpu.runner import private_tmp
+from tgpu.wiring import home_in_tmp
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(server: FakeTgpu, tgpu: Tgpu) -> None:
@@ -73,10 +75,24 @@ def test_doctor_warns_if_others_are_served_and_cannot_run_it(
     python.touch(0o755)
     python.parent.chmod(0o700)
     monkeypatch.setattr("sys.executable", str(python))
-    assert "ok    python" in tgpu("doctor", TGPU_PUBLIC_SOCKET="off").stdout
+    assert "ok    python" in tgpu("doctor", TGPU_PUBLIC_SOCKET="off", TGPU_PRIVATE_TMP="off").stdout
     done = tgpu("doctor", TGPU_PUBLIC_SOCKET=str(tmp_path / "public.sock"))
     assert "warn  python" in done.stdout
     assert "is closed to them → move this tree where all may read" in done.stdout
+
+
+def test_doctor_warns_of_a_tgpu_that_jobs_cannot_see(
+    server: FakeTgpu, tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("tgpu.runner.private_tmp.SHARED", ("/shared",))
+    monkeypatch.setattr("sys.executable", "/shared/venv/bin/python")
+    said = "jobs have a /shared of their own and cannot see /shared/venv/bin/python: `tgpu`, `srun` and"
+    shown = tgpu("doctor", TGPU_PUBLIC_SOCKET="off").stdout
+    assert said in next(line for line in shown.splitlines() if line.startswith("warn  python"))
+    assert said in (home_in_tmp.beware(Settings(home=tmp_path)) or "")
+    assert "ok    python" in tgpu("doctor", TGPU_PUBLIC_SOCKET="off", TGPU_PRIVATE_TMP="off").stdout
 
 
 def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) -> None:

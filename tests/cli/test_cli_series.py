@@ -104,7 +104,16 @@ def test_what_failed_is_tried_again(server: FakeTgpu, tgpu: Tgpu) -> None:
         "Submitted job 57: job 42 again (indices 3,9)",
     ]
     assert tgpu("retry", "-q", "42.[3,9]").stdout == "57\n"
-    assert [call["body"] for call in server.asked("POST", "/jobs/42/retry")] == [{}, {"indices": "3,9"}]
+    assert tgpu("retry", "42", "--after", "afterany:57", "--after", "58").returncode == 0
+    assert tgpu("retry", "42", "--no-needs").returncode == 0
+    both = tgpu("retry", "42", "--no-needs", "--after", "57")
+    assert (both.returncode, "--after and --no-needs contradict each other" in both.stderr) == (2, True)
+    assert [call["body"] for call in server.asked("POST", "/jobs/42/retry")] == [
+        {},
+        {"indices": "3,9"},
+        {"after": ["afterany:57", "58"]},
+        {"after": []},
+    ]
 
 
 def test_jobs_are_suspended_and_resumed(server: FakeTgpu, tgpu: Tgpu) -> None:

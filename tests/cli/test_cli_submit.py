@@ -36,7 +36,10 @@ def test_each_form_of_a_command_means_what_it_says(
 @pytest.mark.parametrize(
     ("name", "text", "before"),
     [
-        ("executable.sh", "echo hi\n", []),
+        ("executable.sh", "#!/bin/sh\necho hi\n", []),
+        ("executable", "\x7fELF\0", []),
+        ("executable_without.sh", "echo hi\n", ["/bin/sh"]),
+        ("executable_without.py", "print()\n", ["python3"]),
         ("run.sh", "echo hi\n", ["/bin/sh"]),
         ("run.sh", "#!/usr/bin/env bash\n", ["/usr/bin/env", "bash"]),
         ("train.py", "print()\n", ["python3"]),
@@ -267,7 +270,7 @@ def test_a_wrong_file_is_told_in_one_line(server: FakeTgpu, tgpu: Tgpu, text: st
         (["--time", "soon", "--", "a"], "--time must be a duration such as 90s, 2h30m"),
         (["--priority", "high", "--", "a"], "--priority must be a whole number"),
         (["--env", "NOVALUE", "--", "a"], "--env must be given as KEY=VALUE"),
-        (["--gpu", "1", "--", "a"], "unrecognized arguments: --gpu"),
+        (["--gpu", "1", "--", "a"], "unrecognized arguments: --gpu; did you mean --gpus? (see"),
         *(
             (["--image", "a", flag, "host", "--", "a"], f"unrecognized arguments: {flag}")
             for flag in ("--pid", "--ipc", "--userns", "--uts", "--cgroupns")

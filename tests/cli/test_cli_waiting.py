@@ -159,6 +159,10 @@ def test_jobs_that_wait_are_changed(server: FakeTgpu, tgpu: Tgpu) -> None:
         "begin_at": "2030-01-20T00:00:00Z",
     }
     assert "nothing to change" in tgpu("edit", "1").stderr
+    assert "such as %5: its indices stay" in tgpu("edit", "1", "--array", "0-9%5").stderr
+    for said in (("--array", "%5"), ("--parallelism", "5")):
+        assert tgpu("edit", "1", *said).returncode == 0
+        assert server.asked("PATCH", "/jobs/1")[-1]["body"] == {"at_once": 5}
     assert "contradict each other" in tgpu("edit", "1", "--time", "2h", "--without", "time").stderr
     server.fixed["PATCH /jobs/1"] = Refusal(422, "time_limit_s must be at most 1h in tenant lab; got 2h")
     assert tgpu("edit", "1", "--time", "2h").stderr == (

@@ -159,6 +159,22 @@ def test_following_a_job_that_waits_begins_when_it_starts(server: FakeTgpu) -> N
     assert b"".join(Client().logs(1, follow=True)) == b"here\n"
 
 
+def test_the_output_of_an_array_is_asked_for_by_index(server: FakeTgpu) -> None:
+    shown = [{"task_index": at, "array_index": at + 5, "status": "running"} for at in range(2)]
+    server.jobs = {1: a_job(1, array="5-6", tasks=2, task_list=shown), 2: a_job(2, tasks=2)}
+    server.task_logs[1, 6] = b"six\n"
+    server.logs[2, "stdout"] = b"the first's\n"
+    client = Client()
+    assert b"".join(client.logs("1.6")) == b"".join(client.logs(1, task=6)) == b"six\n"
+    assert b"".join(client.logs(2)) == b"the first's\n"
+    with pytest.raises(TgpuError, match=r"^job 1 has several .*: say which, such as task=5 or '1\.5'$"):
+        client.logs(1)
+    with pytest.raises(ValueError, match=r"^'1\.x' names no task: a job is 42, .* '42\.7'$"):
+        client.logs("1.x")
+    with pytest.raises(ValueError, match=r"^'1\.6' names task 6, and task=5 another: keep one of them$"):
+        client.logs("1.6", task=5)
+
+
 def test_following_a_job_that_never_starts_ends_with_it(server: FakeTgpu) -> None:
     server.jobs = {1: a_job(1)}
     later(0.2, lambda: server.change(1, "cancelled", status="cancelled"))

@@ -11,6 +11,7 @@ from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.retries import FailureAction, FailureRule, Retries
 from tgpu.domain.series import Mode, Series
+from tgpu.domain.timing import Timing
 from tgpu.protocol.messages import Phase
 from tgpu.store.memory import MemoryStore
 
@@ -295,6 +296,39 @@ def test_some_tasks_of_a_series_can_be_cancelled() -> None:
             {Status.COMPLETED: 4, Status.CANCELLED: 6},
         )
         assert not leader.control.series  # though its last ones were passed over when nothing lived any more
+
+    play(story())
+
+
+def test_a_series_follows_when_more_of_it_may_be_live_at_once() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(array(10, at_once=1))
+        assert node.launched() == ["1.0.1"]
+        job = await the_job(leader)
+        more = replace(job.spec, series=Series(IndexSet.first(10), 3))
+        await leader.store.edit(job, more, "ann", now_ms(), {"at_once": 3})
+        await asyncio.sleep(0.1)
+        assert sorted(node.launched()) == ["1.0.1", "1.1.1", "1.2.1"]
+
+    play(story())
+
+
+def test_a_held_series_that_is_cancelled_index_by_index_is_over() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.store.submit([array(6, at_once=2, timing=Timing(held_by="ann"))], now_ms())
+        await asyncio.sleep(0.1)
+        await leader.store.cancel_tasks(1, IndexSet.of([4, 5]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        assert (await the_job(leader)).counts == {Status.PENDING: 4, Status.CANCELLED: 2}
+        await leader.store.cancel_tasks(1, IndexSet.of([0, 1, 2, 3]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        job = await the_job(leader)
+        assert (job.status, job.counts) == (Status.CANCELLED, {Status.CANCELLED: 6})
+        assert not leader.control.series
 
     play(story())
 

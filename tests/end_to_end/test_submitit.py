@@ -129,6 +129,7 @@ def test_a_job_that_dies_is_done_and_says_what_it_wrote(
     error = job.exception()
     assert isinstance(error, utils.UncompletedJobError)
     assert "last words" in str(error)
+    assert str(error).startswith("tgpu says: killed by signal 9\n")
     assert (job.state, job.get_info()["Reason"]) == ("FAILED", "killed by signal 9")
 
 

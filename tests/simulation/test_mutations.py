@@ -373,6 +373,12 @@ NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
     a_store_without_a_fence: lambda patch: storms(patch, "_pause_leader"),
 }
 """What would show only in one story of a hundred is looked for in such as make it likely."""
+SHOWS_AT: dict[Callable[[Patch], None], int] = {
+    a_control_that_lets_the_rest_of_a_broken_gang_run_on: 37,
+    a_committer_that_keeps_what_was_refused: 32,
+    a_return_whose_room_is_given_away: 18,
+}
+"""A seed at which it has shown before, and may still: the search begins there."""
 
 
 @pytest.mark.parametrize(
@@ -417,7 +423,8 @@ def test_what_is_broken_on_purpose_is_found(
     if breaks in NEEDS:
         NEEDS[breaks](monkeypatch)
     found: dict[str, int] = {}
-    for seed in range(MOST_SEEDS):
+    likely = SHOWS_AT.get(breaks, 0)
+    for seed in (likely, *range(MOST_SEEDS)):
         for name, _ in simulate(seed).violations:
             found.setdefault(name, seed)
         if checker in found:

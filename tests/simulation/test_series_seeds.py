@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.test_seeds import keep_their_promises
 from tgpu.sim.run import simulate
 
-SEEDS, SEEDS_PER_TEST = range(40), 10
+SEEDS, SEEDS_PER_TEST = range(40), 5
 AT_LEAST = {
     "cause=suspended": 1,
     "cause=restarted": 1,

@@ -14,7 +14,8 @@ from tgpu.domain.retries import FailureAction, FailureRule, Retries
 from tgpu.domain.series import FIRST_BORN, Mode
 from tgpu.domain.tenant import Terms
 from tgpu.store import growth
-from tgpu.store.port import Assigned, AttemptEnded, Batch, DeposedError, Started, Store
+from tgpu.store.needs_port import NotWaitingError
+from tgpu.store.port import Assigned, AttemptEnded, Batch, DeposedError, Started, Store, TaskClosed
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.series_port import Dropped, Grown, RestartAsked
 from tgpu.store.task_paging import TaskPaging
@@ -211,6 +212,45 @@ async def test_some_tasks_can_be_cancelled_also_before_they_have_rows(store: Sto
     assert await store.cancel_tasks(7, IndexSet.first(1), "bob", 20) is None
 
 
+async def test_who_is_cancelled_without_a_row_counts_as_that_and_not_twice(store: Store) -> None:
+    epoch = await submitted(store, an_array(10, at_once=2))
+    await store.cancel_tasks(1, IndexSet(((5, 9, 2),)), "bob", 20)
+    await store.cancel_tasks(1, IndexSet.of([6, 7, 8]), "ann", 20)
+    for _ in range(2):
+        receipt = await store.commit(epoch, Batch(30, grown=[Grown(1, 0)]))
+        assert (receipt.grown[0].born, receipt.grown[0].tasks) == (2, [])
+        assert (await the_job(store)).counts == {Status.PENDING: 5, Status.CANCELLED: 5}
+    await store.cancel_tasks(1, IndexSet.of([0, 1, 2, 3, 4]), "bob", 40)
+    receipt = await store.commit(epoch, Batch(50, grown=[Grown(1, 0)]))
+    assert (receipt.grown[0].born, receipt.grown[0].tasks) == (10, [])
+    assert (await the_job(store)).counts == {Status.PENDING: 2, Status.CANCELLED: 8}
+    closed = [TaskClosed(TaskId(1, task), Happening.CANCELLED, Cause.CANCELLED) for task in (0, 1)]
+    await store.commit(epoch, Batch(60, closed=closed))
+    assert (await the_job(store)).status is Status.CANCELLED
+
+
+async def test_a_long_tail_that_is_cancelled_never_gets_rows(store: Store) -> None:
+    epoch = await submitted(store, an_array(10_000, at_once=1))
+    await store.cancel_tasks(1, IndexSet(((2, 9999, 1),)), "bob", 20)
+    await store.commit(epoch, Batch(30, grown=[Grown(1, 0)]))
+    assert (await the_job(store)).counts == {Status.PENDING: 2, Status.CANCELLED: 9998}
+    receipt = await store.commit(epoch, Batch(40, grown=[Grown(1, 1)]))
+    assert receipt.grown[0].born == 10_000
+    job = await the_job(store)
+    assert job.counts == {Status.PENDING: 2, Status.CANCELLED: 9998}
+    assert (job.born or 0) + job.dropped == 10_000
+    assert job.dropped > 5000
+
+
+async def test_a_job_that_ends_drops_who_was_cancelled_once(store: Store) -> None:
+    epoch = await submitted(store, an_array(10, at_once=2))
+    await store.cancel_tasks(1, IndexSet.of([8]), "bob", 20)
+    await store.commit(epoch, Batch(30, grown=[Grown(1, 0)]))
+    await store.commit(epoch, Batch(40, dropped=[Dropped(1, Cause.JOB_FAILED)]))
+    job = await the_job(store)
+    assert (job.dropped, job.counts) == (8, {Status.PENDING: 2, Status.CANCELLED: 8})
+
+
 def test_wishes_of_one_person_stay_short_however_many_they_are() -> None:
     wishes = growth.NOBODY
     for position in (7, *range(20, 400), 9):
@@ -219,6 +259,19 @@ def test_wishes_of_one_person_stay_short_however_many_they_are() -> None:
     assert [(by, len(ranges)) for by, ranges in wishes.wishes] == [("bob", 3), ("ann", 1), ("bob", 1)]
     found = growth.next_ones(wishes, 6, 1000, 3, 1000)
     assert found == [None, "bob", "ann", "bob", None, None]
+
+
+async def test_how_many_are_live_at_once_is_changed_without_a_charge(store: Store) -> None:
+    epoch = await submitted(store, an_array(10, at_once=2))
+    await store.commit(epoch, Batch(20, assigned=placed(0)))
+    before, was, seq = await the_job(store), await used(store), await store.last_seq()
+    assert before.spec.series is not None
+    spec = replace(before.spec, series=replace(before.spec.series, at_once=5))
+    assert (await store.edit(before, spec, "ann", 30, {"at_once": 5})).spec == spec
+    assert await used(store) == was
+    assert [job.spec.series for job in (await store.changes(seq)).series] == [spec.series]
+    with pytest.raises(NotWaitingError):
+        await store.edit(await the_job(store), replace(spec, priority=5), "ann", 31, {})
 
 
 async def test_tasks_that_have_a_node_can_be_asked_to_start_anew(store: Store) -> None:

@@ -40,7 +40,7 @@ def _each(
     @functools.wraps(call)
     async def made(self: "AsyncClient", /, *arguments: P.args, **named: P.kwargs) -> AsyncIterator[R]:
         with self._a_client() as client:
-            found = call(client, *arguments, **named)
+            found = await on_a_stack(call, client, *arguments, **named)
             while (one := await on_a_stack(_next, found)) is not _END:
                 yield one  # type: ignore[misc]  # all but the end are what the call yields
 

@@ -8,6 +8,7 @@ from tgpu.domain.index_set import IndexSet, NoSuchIndexError, parse_indices
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import HOLDING, Status
 from tgpu.domain.quantities import BadQuantityError
+from tgpu.store.growth import Skipped, who_passed_over
 from tgpu.store.task_paging import TaskPaging
 
 _PAGE = 1000
@@ -63,9 +64,11 @@ async def standing(call: Call, job: Job, wanted: IndexSet | None, *, named: bool
                 (found.running if task.status.holds_resources else found.over).append(position)
         begin = meant.next_from(page[-1].task_id.task_index + 1) if len(page) == _PAGE else None
         _check_number(found.over)
-    unborn = meant.next_from(job.born) if job.dropped and job.born is not None else None
+    wishes = Skipped(job.skipped).sets()
+    unborn = meant.next_from(job.born) if (job.dropped or wishes) and job.born is not None else None
     while unborn is not None:
-        found.over.append(unborn)
+        if job.dropped or who_passed_over(wishes, unborn) is not None:
+            found.over.append(unborn)
         unborn = meant.next_from(unborn + 1)
         _check_number(found.over)
     return found

@@ -97,6 +97,8 @@ def _sentence(message: str, kind: object, at: str) -> ProblemError:
         expected, got = _in_words(mismatch["expected"]), _in_words(mismatch["got"])
         if "int" in mismatch["expected"] and mismatch["got"] == "float":
             got = "one with a point or an exponent: write it in digits, such as 1000"
+        if (match["path"] or "").endswith("[...]"):
+            return unprocessable(field, f"{field}: each of its values must be {expected}; got {got}")
         return unprocessable(field, f"{field or 'the body'} must be {expected}; got {got}")
     if (wrong := _NO_CHOICE.search(what)) and (known := choices(kind, path)):
         return unprocessable(field, f"{field} must be one of {', '.join(known)}; got {wrong['got'][:80]}")
@@ -126,6 +128,7 @@ def _unknown_field(name: str, kind: object, prefix: str) -> ProblemError:
         return unprocessable(field, f"{field} is set by the server; leave it out")
     unspoken: Iterable[str] = getattr(kind, "UNSPOKEN", ())
     known = [known for known in getattr(kind, "__struct_fields__", ()) if known not in unspoken]
-    close = get_close_matches(name, known, n=1)
+    other = getattr(kind, "OTHER_NAMES", {}).get(name)
+    close = get_close_matches(name, known, n=1) if other not in known else [other]
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     return unprocessable(field, f"unknown field {field[:200]!r}; {hint}")

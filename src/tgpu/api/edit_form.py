@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tgpu.domain.index_set import MAX_INDICES
 from tgpu.domain.priority import PriorityClass
 
 Number = int | float
@@ -41,6 +42,14 @@ class EditAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     node_selector: dict[str, str] | UnsetType = UNSET
     node_rules: list[str] | UnsetType = UNSET
     tolerations: list[str] | UnsetType = UNSET
+    at_once: Annotated[
+        int | UnsetType | None,
+        Meta(
+            description="Of a series: at most so many of its tasks are live at any moment; also while some "
+            "of it runs. Tasks that wait already, with rows, go on.",
+            extra_json_schema={"examples": [5], "minimum": 1, "maximum": MAX_INDICES},
+        ),
+    ] = UNSET
 
 
 REQUEST_FIELDS = {

@@ -14,7 +14,9 @@ from tgpu.api.job_form import JobAsked
 from tgpu.api.job_rules import Defaults, spec_of
 from tgpu.api.problems import unprocessable
 from tgpu.api.timing_rules import moment_ms
+from tgpu.domain.index_set import MAX_INDICES
 from tgpu.domain.job import Group, JobSpec
+from tgpu.domain.series import Mode
 from tgpu.domain.timing import Timing
 
 _PLAIN = ("name", "priority", "priority_class", "time_limit_s", "max_wait_s")
@@ -36,6 +38,8 @@ def edited(spec: JobSpec, said: Mapping[str, Any], defaults: Defaults) -> JobSpe
             of_request[0],
             f"{of_request[0]} cannot be changed of a job of several groups: cancel it and submit it anew",
         )
+    if "at_once" in said:
+        spec = _paced(spec, said["at_once"])
     judged = _judged(spec, said, defaults)
     plain = {name: getattr(judged, name) for name in _PLAIN if name in said}
     groups = (_group(spec.groups[0], judged.groups[0], of_request),) if of_request else spec.groups
@@ -60,7 +64,7 @@ def _judged(spec: JobSpec, said: Mapping[str, Any], defaults: Defaults) -> JobSp
         present |= {"warn_signal": spec.warn.signal, "warn_s": spec.warn.before_s}
     if said.get("name") == "":
         raise unprocessable("name", "name must not be empty")
-    given = {name: value for name, value in said.items() if name not in _OF_TIMING}
+    given = {name: value for name, value in said.items() if name not in _APART}
     asked = JobAsked(command="true", **(present | given))
     return spec_of(asked, spec.user, group.cwd, defaults, spec.tenant_id, spec.priority_class)
 
@@ -79,6 +83,21 @@ def _group(group: Group, judged: Group, names: list[str]) -> Group:
 
 
 _OF_TIMING = ("begin_at", "deadline_at", "requeue_on_timeout")
+_APART = (*_OF_TIMING, "at_once")
+"""What is judged by rules of its own."""
+
+
+def _paced(spec: JobSpec, at_once: int | None) -> JobSpec:
+    series = spec.series
+    if series is None or series.mode is Mode.WORK_QUEUE:
+        raise unprocessable(
+            "at_once", "at_once can be changed of an array, and of a job of completions; this one is neither"
+        )
+    if at_once is not None and not 1 <= at_once <= MAX_INDICES:
+        raise unprocessable(
+            "at_once", f"at_once must be from 1 to {MAX_INDICES}; got {at_once}; to let none run, suspend it"
+        )
+    return replace(spec, series=replace(series, at_once=at_once))
 
 
 def _timing(timing: Timing | None, said: Mapping[str, Any]) -> Timing | None:

@@ -128,9 +128,9 @@ async def _pinned(group: Group, live: Live, known: dict[tuple[str, bool], ImageM
     return replace(group, request=request, container=replace(container, digest=meaning.digest))
 
 
-def remark(spec: JobSpec) -> str:
+def remark(why_not: str) -> str:
     """What a caller should know whose job has no node because of its image."""
-    if not any(group.container for group in spec.groups):
+    if CONTAINERS_LABEL not in why_not:
         return ""
     return (
         " (a job with an image needs a node with Docker or Podman; `tgpu doctor` there says what is missing)"

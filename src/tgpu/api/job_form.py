@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from tgpu.api.group_form import GroupAsked
+from tgpu.api.other_names import OTHER_NAMES
 from tgpu.api.reproducible_form import ReproducibleAsked
 from tgpu.domain.container import MAX_IMAGE, MAX_MOUNTS, Pull
 from tgpu.domain.dialect import MAX_ANNOTATIONS, DialectName
@@ -78,6 +79,7 @@ class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
     """One job. Only `command` is needed."""
 
     LATER: ClassVar[frozenset[str]] = frozenset()
+    OTHER_NAMES: ClassVar[dict[str, str]] = OTHER_NAMES
     SET_BY_SERVER: ClassVar[frozenset[str]] = frozenset(
         {
             "job_id", "status", "reason", "cause", "exit_code", "assigned_node_id", "devices", "attempts",

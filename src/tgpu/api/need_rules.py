@@ -49,6 +49,9 @@ def linked(specs: Sequence[JobSpec], named: Sequence[Named]) -> list[JobSpec]:
         raise unprocessable("jobs", f"jobs may need {_MOST_NEEDS} others in all; got {total}")
     way = circle({place: [need.on for need in needs] for place, needs in enumerate(found) if needs})
     if way is not None:
+        if len(set(way)) == 1:
+            itself = named[way[0]][0]
+            raise unprocessable("needs", f"needs: {itself} needs itself: leave that out")
         words = " → ".join(named[place][0] or f"jobs[{place}]" for place in way)
         raise unprocessable(
             "needs", f"needs: {words} is a circle, in which each waits for the next: leave one of them out"

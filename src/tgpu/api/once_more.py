@@ -6,7 +6,7 @@ from tgpu.api.endpoint import Call
 from tgpu.api.job_terms import terms_for
 from tgpu.api.problems import unprocessable
 from tgpu.api.terms import Effective
-from tgpu.domain.job import JobSpec
+from tgpu.domain.job import Job, JobSpec
 from tgpu.domain.timing import Timing
 
 
@@ -19,9 +19,10 @@ async def terms_now(call: Call, spec: JobSpec) -> Effective:
     return terms
 
 
-def as_it_was(spec: JobSpec) -> JobSpec:
+def as_it_was(job: Job) -> JobSpec:
     """Without other jobs, moments and holds, which are of that time."""
+    spec = job.spec
     again = (
         Timing(again_on_timeout=True) if spec.timing is not None and spec.timing.again_on_timeout else None
     )
-    return replace(spec, needs=(), timing=again)
+    return replace(spec, needs=(), timing=again, again_of=job.job_id)

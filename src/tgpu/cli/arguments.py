@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from itertools import pairwise
 
 from tgpu.cli.exits import UsageError
 from tgpu.cli.screen import Screen
@@ -33,6 +34,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401  as ArgumentParser
         super().__init__(**given)
+        self.elsewhere: dict[str, str] = {}  # flags of other schedulers, and what they are called here
         # To argparse `-5` is a value and `-5G` an unknown flag: of `--memory -5G` it would say that there is
         # no value, instead of what is wrong with it.
         self._negative_number_matcher = _NEGATIVE
@@ -41,8 +43,20 @@ class Parser(argparse.ArgumentParser):
         """What an action does not know is its own error: argparse would let the whole command say it."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            typed = list(sys.argv[1:] if args is None else args)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._did_you_mean(unknown, typed)}")
         return found, unknown
+
+    def _did_you_mean(self, unknown: list[str], typed: list[str]) -> str:
+        from tgpu.cli.flag_slips import meant  # noqa: PLC0415  only a slip needs it
+
+        behind = dict(pairwise(typed))
+        known = self._option_string_actions
+        found = (
+            meant(flag, behind.get(flag), known, self.elsewhere) for flag in unknown if flag.startswith("-")
+        )
+        instead = list(dict.fromkeys(filter(None, found)))
+        return f"; did you mean {' and '.join(instead)}?" if instead else ""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")

@@ -10,14 +10,17 @@ from tgpu.cli import command_words, selectors
 from tgpu.cli.exits import UsageError
 from tgpu.cli.fields import CLASSES, ON_RETURN, PULLS, field_of, job_fields, pairs
 from tgpu.cli.file_fields import FILE_FLAGS, OPEN_MODES
+from tgpu.cli.flag_slips import OF_OTHERS
 from tgpu.cli.series_fields import SERIES_FLAGS, SERIES_SWITCHES
 from tgpu.cli.time_fields import TIME_FLAGS, TIME_REPEATED, TIME_SWITCHES
 from tgpu.client import Client
 from tgpu.client.surroundings import exported, here, host
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from typing import Any
+
+    from tgpu.cli.arguments import Parser
 
 # What a flag is called in the namespace is what its field is called in a file.
 _FLAGS = (
@@ -25,13 +28,13 @@ _FLAGS = (
     ("--gpu-type", "gpu_type", "MODEL", "only GPUs of this model, such as A100"),
     ("--gpu-memory", "gpu_memory", "SIZE", "each GPU has so much; without --gpus: so much of one, shared"),
     ("--cpus", "cpus", "N", "CPUs (default: 1)"),
-    ("--memory", "memory", "SIZE", "memory, such as 16G"),
+    ("--memory", "memory", "SIZE", "memory, such as 16G; a bare number is MiB"),
     ("--cpu-limit", "cpu_limit", "N", "CPUs that it may use at most (default: as --cpus)"),
     ("--memory-limit", "memory_limit", "SIZE", "memory that it may use at most (default: as --memory)"),
     ("--disk", "disk", "SIZE", "disk, such as 10G"),
     ("--priority", "priority", "N", "higher is served first among your class (default: 0)"),
     ("--class", "class", "CLASS", "real-time, high, default, low or best-effort"),
-    ("--time", "time", "DURATION", "stop it after this, such as 2h or 1-12:00:00"),
+    ("--time", "time", "DURATION", "stop it after this, such as 2h or 1-12:00:00; a bare number is seconds"),
     ("--max-wait", "max_wait", "DURATION", "give up if it has not started after this"),
     ("--grace", "grace", "DURATION", "from SIGTERM to SIGKILL when it is stopped"),
     ("--stop-signal", "stop_signal", "SIGNAL", "what it gets instead of SIGTERM, such as USR1 or INT"),
@@ -80,7 +83,8 @@ _REPEATED = (
 _NOT_EXPORTED_HINT = "send only --env, not the caller's environment"
 
 
-def add_job_flags(parser: ArgumentParser) -> None:
+def add_job_flags(parser: Parser) -> None:
+    parser.elsewhere = OF_OTHERS
     for flag, dest, metavar, doc in _FLAGS:
         choices = {"class": CLASSES, "pull": PULLS, "open_mode": OPEN_MODES}.get(
             dest
@@ -161,6 +165,8 @@ def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]
     for word in args.words[:1]:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             raise UsageError(f"{word} is a job file, and no script: say -f {word}")
+    if args.words and args.cwd is None and args.image is None and args.file is None:
+        command_words.check_there(args.words)
     if args.words and args.file is None and (described := _from_slurm(args)):
         return [_complete(described, _given(args), args)]
     flags = _given(args)
@@ -168,7 +174,12 @@ def jobs(args: Namespace, after_dashes: list[str] | None) -> list[dict[str, Any]
         flags["command"] = command_words.command(after_dashes)
     elif args.words:
         flags["command"] = command_words.script(args.words)
-    return [_complete(job, flags, args) for job in _from_file(args.file)]
+    several = _from_file(args.file)
+    if len(several) > 1 and "name" in flags:
+        raise UsageError(
+            f"--name renames them all: leave it out, for {', '.join(args.file)} has {len(several)} jobs"
+        )
+    return [_complete(job, flags, args) for job in several]
 
 
 def swallowed_flag(words: list[str]) -> str | None:

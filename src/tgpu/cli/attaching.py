@@ -41,8 +41,9 @@ def attach(client: Client, job_id: int, *, task: int | None, keys: bytes, must_r
             elif error.status != _NOT_NOW or (must_run and not was_there):
                 raise
         if _is_over(client, job_id, away):
-            if not was_there and not streaming.never_began(client.job(job_id)):
-                streaming.copy(client, streaming.Part(job_id), ("stdout",))
+            if not was_there and not streaming.never_began(job := client.job(job_id)):
+                tasks = streaming.tasks_of(job)[0][:1] if task is None else [task]
+                streaming.copy(client, streaming.Part(job_id, tasks), ("stdout",))
             return True
         time.sleep(_PAUSE_S)
 

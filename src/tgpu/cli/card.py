@@ -69,9 +69,8 @@ def _events(job: dict[str, Any]) -> Iterator[str]:
 
 
 def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
-    command = job.get("command") or ""
     yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
-    yield "command", (command if isinstance(command, str) else shlex.join(command)).replace("\n", " ↵ ")
+    yield "command", _command(job)
     yield "image", _image(job)
     yield "mounts", ", ".join(job.get("mounts") or [])
     yield "network", job.get("network") or ""
@@ -119,14 +118,25 @@ def _image(job: dict[str, Any]) -> str:
     return f"{image}  ({runs})" if runs else f"{image}  (not pinned: its name is read when it starts)"
 
 
+def _command(job: dict[str, Any]) -> str:
+    """Of a batch script its name: it travels in the command, and is long."""
+    command = job.get("command") or ""
+    script = (job.get("annotations") or {}).get("script") if job.get("dialect") == "slurm" else None
+    if script and isinstance(command, list):
+        from tgpu.dialects.slurm.launching import arguments_of  # noqa: PLC0415  only of such jobs
+
+        return f"{shlex.join([script, *arguments_of(command)])}  (as it was when it was submitted)"
+    return (command if isinstance(command, str) else shlex.join(command)).replace("\n", " ↵ ")
+
+
 def _snapshot(job: dict[str, Any]) -> str:
     """Which commit, and whether it is that alone."""
     digest, commit = job.get("snapshot"), job.get("snapshot_commit")
     if not digest:
         return ""
     changes = " with changes" if job.get("snapshot_dirty") else ""
-    origin = f"commit {commit[:12]}{changes}" if commit else "no commit"
-    return f"{origin} of {job.get('snapshot_root')}  ({digest[:19]}…)"
+    origin = f"commit {commit[:12]}{changes} of " if commit else ""
+    return f"{origin}{job.get('snapshot_root')}{'' if commit else ', in no commit'}  ({digest[:19]}…)"
 
 
 def _asked(job: dict[str, Any]) -> str:
@@ -203,7 +213,24 @@ def _limits(job: dict[str, Any]) -> str:
     parts += ["waits again at its time limit"] if job.get("requeue_on_timeout") else []
     parts += ["never tried again"] if job.get("requeue") is False else []
     parts += ["lives at most once"] if job.get("once") else []
+    parts += _of_failures(job)
     return ", ".join(parts)
+
+
+def _of_failures(job: dict[str, Any]) -> list[str]:
+    """How often failures are tried again, and when all of it is over."""
+    parts = [
+        f"{words.plural(job[name], 'failure')}{of} tried again"
+        for name, of in (("backoff_limit", ""), ("backoff_limit_per_index", " of each index"))
+        if job.get(name) is not None
+    ]
+    if job.get("max_failures") is not None:
+        parts.append(f"stops once more than {job['max_failures']} have failed")
+    if job.get("active_deadline_s") is not None:
+        parts.append(f"over {words.duration(job['active_deadline_s'])} after its submission")
+    if job.get("ttl_after_finished_s") is not None:
+        parts.append(f"forgotten {words.duration(job['ttl_after_finished_s'])} after its end")
+    return parts
 
 
 def _most(job: dict[str, Any]) -> list[str]:

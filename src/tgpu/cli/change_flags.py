@@ -52,12 +52,18 @@ _REPEATED = (
 )
 _ABSENT = (
     "time", "max_wait", "begin", "deadline", "gpu_type", "cpu_limit", "memory_limit", "pool", "node_selector",
-    "where", "tolerate", "resource",
+    "where", "tolerate", "resource", "at_once",
 )  # fmt: skip
 _EMPTY: dict[str, Any] = {"node_selector": {}, "node_rules": [], "tolerations": [], "generic": {}}
 
 
 def add_change_flags(made: ArgumentParser) -> None:
+    made.add_argument(
+        "--array",
+        metavar="%N",
+        help="of an array: so many of it at once, also while some of it runs; who waits already goes on",
+    )
+    made.add_argument("--parallelism", metavar="N", help="the same, also of a job of --completions")
     for flag, dest, metavar, doc in _FLAGS:
         choices = CLASSES if dest == "class" else None
         made.add_argument(flag, dest=dest, metavar=metavar, help=doc, choices=choices)
@@ -81,6 +87,7 @@ def changes_of(args: Namespace) -> dict[str, Any]:
     names = [*(dest for _, dest, *_ in (*_FLAGS, *_REPEATED)), "requeue_on_timeout"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     changes = job_fields(given, "--") if given else {}
+    changes |= _at_once(args)
     for word in args.without:
         field = field_of(word)
         if field in changes:
@@ -89,6 +96,24 @@ def changes_of(args: Namespace) -> dict[str, Any]:
     return changes
 
 
+def _at_once(args: Namespace) -> dict[str, Any]:
+    said = [
+        (flag, text)
+        for flag, text in (("--array", args.array), ("--parallelism", args.parallelism))
+        if text is not None
+    ]
+    if not said:
+        return {}
+    flag, text = said[0]
+    number = text.removeprefix("%") if flag == "--array" else text
+    if len(said) > 1:
+        raise UsageError("--array and --parallelism say the same: leave one of them out")
+    if (flag == "--array" and number == text) or not (number.isascii() and number.isdigit()):
+        form = "%5: its indices stay as they are" if flag == "--array" else "5"
+        raise UsageError(f"{flag} must say how many of it at once, such as {form}; got {text[:80]!r}")
+    return {"at_once": int(number)}
+
+
 def flags_of_fields() -> dict[str, str]:
     """What is typed for each of the API's fields."""
-    return {field_of(dest): flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}
+    return {"at_once": "--array"} | {field_of(dest): flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}

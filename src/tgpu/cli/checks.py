@@ -72,7 +72,15 @@ def _python() -> Finding:
         return Finding(
             "python", WARN, f"{text}: other users cannot run it, {closed} is closed to them", REMEDY
         )
-    return Finding("python", OK, text)
+    return _hidden_python(text) or Finding("python", OK, text)
+
+
+def _hidden_python(text: str) -> Finding | None:
+    with contextlib.suppress(config.SettingsError):  # the next check tells
+        hidden = home_in_tmp.program_hidden_from_jobs(config.load(os.environ))
+        if hidden is not None:
+            return Finding("python", WARN, f"{text}: {hidden}", home_in_tmp.INSTALL_ELSEWHERE)
+    return None
 
 
 def _settings() -> Finding:

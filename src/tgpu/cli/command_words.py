@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tgpu.cli.exits import UsageError
+
 _SHELL = ["/bin/sh"]
+_SCRIPTS = (".sh", ".py")
+_HEAD_BYTES = 256
 _BY_SUFFIX = {".py": ["python3"], ".bash": ["bash"], ".zsh": ["zsh"], ".R": ["Rscript"], ".jl": ["julia"]}
 
 
@@ -33,15 +37,39 @@ def script(words: list[str]) -> list[str] | str:
     path = Path(words[0])
     if not path.is_file():
         return command(words)
-    absolute = str(path.absolute())
-    if os.access(path, os.X_OK):
-        return [absolute, *words[1:]]
-    return [*_interpreter(path), absolute, *words[1:]]
+    return [*_interpreter(path), str(path.absolute()), *words[1:]]
+
+
+def check_there(words: list[str]) -> None:
+    """What can only be a script of this directory, and is none, would fail when it has waited its turn."""
+    word = words[0]
+    is_path = "/" in word or word.endswith(_SCRIPTS)
+    if not is_path or word.startswith(("/", "cmd=")) or any(map(str.isspace, word)):
+        return  # a program, a command for the shell, or a path that may be there on nodes alone
+    path = Path(word)
+    if path.is_dir():
+        raise UsageError(f"{word} is a folder: name a script in it, or write `-- COMMAND`")
+    if not path.exists():
+        raise UsageError(
+            f"there is no {word} in {Path.cwd()}: mind its name, say --cwd DIR if it is elsewhere, or write "
+            f"`-- {word}` if only nodes have it"
+        )
 
 
 def _interpreter(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        first = file.readline(256)
+    """Nobody, of what the kernel runs by itself. A script that may be executed and does not say by whom is
+    run by the shell, as a shell would."""
+    may_run = os.access(path, os.X_OK)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except PermissionError:
+        if may_run:
+            return []
+        raise
+    if may_run and (head.startswith(b"#!") or b"\0" in head):
+        return []
+    first = head.split(b"\n", 1)[0]
     if first.startswith(b"#!"):
         said = first[2:].decode("utf-8", "replace").strip().split(None, 1)
         if said:

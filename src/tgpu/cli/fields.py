@@ -316,6 +316,8 @@ _OF_GROUPS = frozenset(
 # What the API already knows by name and refuses: so that nobody looks for a typing error.
 LATER: frozenset[str] = frozenset()
 _ALIKE = 0.7  # below, a guess is worse than none
+_OF_OTHERS = {"depends_on": "needs", "dependson": "needs", "partition": "pool", "job_name": "name"}
+"""Keys of other formats that are not spelt alike."""
 
 
 def field_of(key: str) -> str:
@@ -354,7 +356,10 @@ def job_fields(given: Mapping[str, object], where: str = "") -> dict[str, Any]:
 def _did_you_mean(key: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  only a slip needs it
 
-    near = get_close_matches(key.lower().replace("-", "_"), [*CONVERT, *ALIASES], n=1, cutoff=_ALIKE)
+    typed = key.lower().replace("-", "_")
+    if typed in _OF_OTHERS:
+        return f"; did you mean {_OF_OTHERS[typed]!r}?"
+    near = get_close_matches(typed, [*CONVERT, *ALIASES], n=1, cutoff=_ALIKE)
     return (
         f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted([*CONVERT, *ALIASES]))}"
     )

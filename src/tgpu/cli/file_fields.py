@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tgpu.cli.exits import UsageError
@@ -19,7 +20,8 @@ def _pattern(name: str, value: object) -> str:
 
     if not isinstance(value, str):
         raise UsageError(f"{name} must be a file name such as out-%j.txt; got {value!r}")
-    return checked_pattern(name, value)
+    # A shell leaves a quoted `~` as it is, and nobody expands it later.
+    return checked_pattern(name, os.path.expanduser(value))  # noqa: PTH111  a pattern, and no path yet
 
 
 def _open_mode(name: str, value: object) -> str:

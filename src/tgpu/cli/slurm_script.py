@@ -45,6 +45,9 @@ def fields(args: Namespace) -> dict[str, Any]:
         raise UsageError(str(error)) from None
     for text in job.warnings:
         note(text)
+    if args.time is not None and args.time.strip().isdigit():
+        bare = args.time.strip()
+        note(f"--time {bare} is {bare} seconds here, unlike `#SBATCH --time`: for minutes say --time {bare}m")
     for dest in _OF_LAYOUT:
         setattr(args, dest, None)
     if args.export_env is None:

@@ -26,7 +26,7 @@ class Part:
     def __init__(
         self,
         job_id: int,
-        tasks: Sequence[int] = (0,),
+        tasks: Sequence[int],
         *,
         attempt: int | None = None,
         tail: int | None = None,

@@ -6,10 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from tgpu.cli.exits import UsageError
+from tgpu.cli.screen import note
+from tgpu.cli.words import local_time, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+_JUST_NOW_S = 60
 
 
 def _after(name: str, value: object) -> list[str]:
@@ -39,6 +43,21 @@ def _texts(name: str, value: object) -> list[str]:
     return [str(item) for item in given]
 
 
+def _begin(name: str, value: object) -> str:
+    """One that is past is in nobody's way: whoever wrote it may have meant another."""
+    found = _moment(name, value)
+    if (timestamp(found) or 0) < time.time() - _JUST_NOW_S:
+        note(f"{name} {value} is past ({local_time(found)}): the job may start at once")
+    return found
+
+
+def _deadline(name: str, value: object) -> str:
+    found = _moment(name, value)
+    if (timestamp(found) or 0) < time.time():
+        raise UsageError(f"{name} {value} is past ({local_time(found)}): give a moment to come")
+    return found
+
+
 def _moment(name: str, value: object) -> str:
     from tgpu.cli.when import coming  # noqa: PLC0415  only who uses it
 
@@ -56,15 +75,15 @@ def _flag(name: str, value: object) -> bool:
 TIME_FIELDS: dict[str, Callable[[str, Any], object]] = {
     "after": _after,
     "needs": _needs,
-    "begin_at": _moment,
-    "deadline_at": _moment,
+    "begin_at": _begin,
+    "deadline_at": _deadline,
     "requeue_on_timeout": _flag,
     "hold": _flag,
 }
 TIME_ALIASES = {"dependency": "after", "begin": "begin_at", "deadline": "deadline_at"}
 TIME_FRIENDLY = {"begin_at": "begin", "deadline_at": "deadline"}
 TIME_FLAGS = (
-    ("--begin", "begin", "MOMENT", "not before, such as 16:00, now+1hour or 2026-01-20T12:34"),
+    ("--begin", "begin", "MOMENT", "not before, such as 16:00, tomorrow 2am, now+1hour or 2026-01-20T12:34"),
     ("--deadline", "deadline", "MOMENT", "to be over by then: else it has failed"),
 )
 TIME_REPEATED = (

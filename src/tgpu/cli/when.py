@@ -1,4 +1,4 @@
-"""A moment to come, as people write it: `now+1hour`, `16:00`, `tomorrow`, `2026-01-20T12:34`; as RFC 3339."""
+"""A moment to come as people write it, as RFC 3339: `now+1hour`, `16:00`, `tomorrow 2am`, `2026-01-20`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from datetime import UTC, datetime, time, timedelta
 from tgpu.cli.exits import UsageError
 from tgpu.domain.quantities import BadQuantityError, seconds
 
-_FORM = "16:00, now+1hour, 2h (from now on), tomorrow, 2026-01-20 or 2026-01-20T12:34"
+_FORM = "16:00, now+1hour, 2h (from now on), 4pm, tomorrow, tomorrow 02:00, 2026-01-20 or 2026-01-20T12:34"
 _LATER = re.compile(r"now(?:\s*\+\s*(\d{1,9})\s*([a-z]*))?", re.IGNORECASE)
 _UNITS = {
     "": 1, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
     "d": 86400, "day": 86400, "w": 604800, "week": 604800,
 }  # fmt: skip
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+_TWELVE_HOURS = re.compile(r"(0?[1-9]|1[0-2])(?::([0-5]\d))?\s*([ap])\.?m\.?", re.IGNORECASE)
 _WORDS = {"midnight": time(0), "noon": time(12), "teatime": time(16)}
 
 
@@ -46,18 +47,25 @@ def _after_now(said: str, here: datetime) -> datetime | None:
 
 
 def _of_the_day(said: str, here: datetime) -> datetime | None:
+    day, _, rest = said.lower().partition(" ")
+    if day not in ("today", "tomorrow"):
+        of_day = _time_of_day(said)
+        if of_day is None:
+            return None
+        today = _on(here, of_day)
+        return today if today > here else _on(here + timedelta(days=1), of_day)
     if said.lower() == "today":
         return here
-    if said.lower() == "tomorrow":
-        return _on(here + timedelta(days=1), time(0))
-    match = _TIME_OF_DAY.fullmatch(said)
-    of_day = _WORDS.get(said.lower())
-    if match is not None:
-        of_day = time(int(match[1]), int(match[2]), int(match[3] or 0))
-    if of_day is None:
-        return None
-    today = _on(here, of_day)
-    return today if today > here else _on(here + timedelta(days=1), of_day)
+    of_day = _time_of_day(rest.strip()) if rest else time(0)
+    return None if of_day is None else _on(here + timedelta(days=day == "tomorrow"), of_day)
+
+
+def _time_of_day(said: str) -> time | None:
+    if match := _TIME_OF_DAY.fullmatch(said):
+        return time(int(match[1]), int(match[2]), int(match[3] or 0))
+    if match := _TWELVE_HOURS.fullmatch(said):
+        return time(int(match[1]) % 12 + (12 if match[3].lower() == "p" else 0), int(match[2] or 0))
+    return _WORDS.get(said.lower())
 
 
 def _on(day: datetime, of_day: time) -> datetime:

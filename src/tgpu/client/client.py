@@ -10,7 +10,7 @@ from tgpu.client.changing import ChangingCalls
 from tgpu.client.cluster import ClusterCalls
 from tgpu.client.errors import ReadTimeoutError, TgpuError
 from tgpu.client.events import EventStream
-from tgpu.client.output import Output
+from tgpu.client.output import Output, which_task
 from tgpu.client.series import SeriesCalls
 from tgpu.client.session import Session
 from tgpu.client.snapshots import SnapshotCalls
@@ -161,16 +161,17 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
 
     def logs(
         self,
-        job_id: int,
+        job_id: int | str,
         *,
         stream: str = "stdout",
         follow: bool = False,
         tail: int | None = None,
-        task: int = 0,
+        task: int | None = None,
         attempt: int | None = None,
     ) -> Iterator[bytes]:
-        """A task's output, piece by piece; with `follow`, until the task has ended. Of an array, `task` is
-        its index."""
+        """A task's output, piece by piece; with `follow`, until the task has ended. Of an array its index
+        must be said, by `task` or as in `"42.7"`; of a gang it is the first task's without."""
+        job_id, task = which_task(self, job_id, task)
         output = Output(self, job_id, stream, task=task, attempt=attempt, tail=tail)
         return output.follow() if follow else output.read()
 

@@ -41,7 +41,7 @@ class Output:
         job_id: int,
         stream: str,
         *,
-        task: int = 0,
+        task: int | None = None,
         attempt: int | None = None,
         tail: int | None = None,
         on_lost: Callable[[int, int], None] | None = None,
@@ -115,7 +115,7 @@ class Output:
     def _pieces(self, attempt: int | None, *, follow: bool) -> Iterator[bytes]:
         where = {"tail": self._tail} if self._offset is None else {"offset": self._offset}
         query = {"stream": self._stream, "attempt": attempt, **where, "follow": follow or None}
-        query |= {"task": self._task} if self._task else {}
+        query |= {"task": self._task}
         connection, response = self._client.session.stream(f"/jobs/{self._job_id}/logs", query)
         try:
             begins = response.headers.get("x-tgpu-offset", "")
@@ -142,6 +142,39 @@ class Output:
             self._on_lost(asked, offset)
             self._on_lost = None
         self._offset = offset
+
+
+def which_task(client: Client, job_id: int | str, task: int | None) -> tuple[int, int | None]:
+    """Job and index, also of `"42.7"`; None: its only task, or the first of a gang. Raises ValueError for
+    what names no task, and TgpuError of an array without an index."""
+    if isinstance(job_id, str) and "." in job_id:
+        number, _, index = job_id.partition(".")
+        if not (_is_number(number) and _is_number(index)):
+            raise ValueError(f"{job_id!r} names no task: a job is 42, and one of its tasks '42.7'")
+        if task not in (None, int(index)):
+            raise ValueError(f"{job_id!r} names task {index}, and task={task} another: keep one of them")
+        return int(number), int(index)
+    job: Any = int(job_id) if _is_number(str(job_id)) else job_id  # of what is none, the server tells
+    if task is None:
+        _check_not_an_array(client.job(job))
+    return job, task
+
+
+def _check_not_an_array(job: dict[str, Any]) -> None:
+    shown = job.get("task_list") or ()
+    is_series = job.get("array") or any(one.get("array_index") is not None for one in shown)
+    if is_series and int(job.get("tasks") or 1) > 1:
+        number, index = job["job_id"], shown[0]["array_index"] if shown else 0
+        raise TgpuError(
+            422,
+            "Unprocessable",
+            f"job {number} has several indices, each with its own output: say which, such as task={index} "
+            f"or '{number}.{index}'",
+        )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _of_the_first(job: dict[str, Any]) -> Standing:

@@ -15,10 +15,14 @@ class SeriesCalls(Calls):
         body: dict[str, Any] = {"indices": indices}
         return self._dict("POST", f"/jobs/{job_id}/cancel", body=body | {"now": True} if now else body)
 
-    def retry(self, job_id: int, indices: str | None = None) -> dict[str, Any]:
+    def retry(
+        self, job_id: int, indices: str | None = None, after: list[str] | None = None
+    ) -> dict[str, Any]:
         """What runs and is named starts anew (`restarted`). What failed or was cancelled, and what completed
-        if it is named, becomes a new job, `job_id`."""
-        body = {} if indices is None else {"indices": indices}
+        if it is named, becomes a new job, `job_id`; it waits for what the other waited for, or for
+        what did that again since. `after`: for this instead."""
+        said = {"indices": indices, "after": after}
+        body = {name: value for name, value in said.items() if value is not None}
         return self._dict("POST", f"/jobs/{job_id}/retry", body=body, once=True)
 
     def suspend(self, job_id: int) -> dict[str, Any]:

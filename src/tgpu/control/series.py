@@ -52,7 +52,7 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
         for task_id in book.tasks_of(some.job_id, 0):
             if task_id.task_index in some.positions:
                 wishes.cancel(picture, task_id, some.by, turn, now=some.now)
-        book.touched.add(some.job_id)
+        book.pass_over(some.job_id, some.by, some.positions)
     for job_id, task_index, by in changes.restarts:
         if (placed := picture.placed.get(TaskId(job_id, task_index))) is not None:
             stop(picture, placed, Cause.RESTARTED, by, turn)
@@ -165,21 +165,25 @@ def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None
 
 
 def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
-    series, timing = entry.job.spec.series, entry.job.timing
     entry.hungry_ms = None
-    if series is None or not entry.unborn:
-        return
-    if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
-        return
+    if entry.unborn:
+        room = max(0, _room(picture, entry))
+        if room or entry.passes_over:  # who was cancelled need not wait for room, nor for a release
+            turn.batch.grown.append(Grown(entry.job.job_id, room))
+            entry.asked, entry.passes_over = room, False
+
+
+def _room(picture: Picture, entry: Entry) -> int:
+    """How many more of its tasks can be used now."""
+    series, timing = entry.job.spec.series, entry.job.timing
+    if series is None or (timing is not None and timing.is_parked and not _goes_index_by_index(entry)):
+        return 0
     if len(entry.live) - len(picture.placed) > FEW:  # so many wait at least, and few turns look further
-        return
+        return 0
     waiting = len(entry.live) - sum(map(picture.placed.__contains__, entry.live))
     if waiting > FEW:
-        return
-    room = MANY - waiting if series.at_once is None else min(MANY, series.at_once - len(entry.live))
-    if room > 0:
-        turn.batch.grown.append(Grown(entry.job.job_id, room))
-        entry.asked = room
+        return 0
+    return MANY - waiting if series.at_once is None else min(MANY, series.at_once - len(entry.live))
 
 
 def _goes_index_by_index(entry: Entry) -> bool:

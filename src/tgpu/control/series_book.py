@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.retries import Retries
+from tgpu.store.growth import Skipped
 
 
 class End(NamedTuple):
@@ -28,6 +30,10 @@ class Entry:
     """How many of its tasks failed for good."""
     completed: int
     dropped: bool
+    skipped: Skipped
+    """Those that were cancelled before they had rows."""
+    passes_over: bool
+    """Whether some of these may not be counted yet."""
     live: set[TaskId] = field(default_factory=set)
     end: End | None = None
     asked: int = 0
@@ -47,6 +53,12 @@ class Entry:
     @property
     def unborn(self) -> int:
         return 0 if self.dropped else self.job.spec.task_count - self.born
+
+    @property
+    def to_come(self) -> int:
+        """Of these, those that nobody cancelled."""
+        passed_over = self.skipped.number_between(self.born, self.job.spec.task_count)
+        return self.unborn and self.unborn - passed_over
 
     @property
     def deadline_ms(self) -> int | None:
@@ -108,6 +120,13 @@ class SeriesBook:
         entry.completed += status is Status.COMPLETED
         self.touched.add(task_id.job_id)
 
+    def pass_over(self, job_id: int, by: str, positions: IndexSet) -> None:
+        """Some of its tasks were cancelled; those without rows never wait."""
+        entry = self._jobs.get(job_id)
+        if entry is not None and positions.highest >= entry.born:
+            entry.skipped, entry.passes_over = entry.skipped.and_these(by, positions), True
+        self.touched.add(job_id)
+
     def end(self, job_id: int, end: End) -> None:
         """It ends for this, unless for something else already."""
         entry = self._jobs.get(job_id)
@@ -129,5 +148,7 @@ def _entry(job: Job) -> Entry:
         counts.get(Status.FAILED, 0),
         counts.get(Status.COMPLETED, 0),
         dropped=job.dropped > 0,
+        skipped=Skipped(job.skipped),
+        passes_over=bool(job.skipped),
         end=None if job.cancel_by is None else End(Cause.CANCELLED, f"cancelled by {job.cancel_by}"),
     )

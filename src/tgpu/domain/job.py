@@ -7,6 +7,7 @@ from enum import StrEnum
 from tgpu.domain.container import Container
 from tgpu.domain.dialect import Dialect
 from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.index_set import Range
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.needs import Need
 from tgpu.domain.output_files import OutputFiles
@@ -175,6 +176,8 @@ class JobSpec:
     """Where its tasks' output is written besides; None: nowhere."""
     snapshot: Snapshot | None = None
     """The copy of its code that its tasks run in; None: what is in its directory when they start."""
+    again_of: int | None = None
+    """The job that this one does once more, or some tasks of it; None: it is nobody's repetition."""
 
     @property
     def task_count(self) -> int:
@@ -346,6 +349,8 @@ class Job:
     """How many that had none will never be: the job was over before."""
     failures: int = 0
     """Of a job of several tasks: how many attempts failed and count."""
+    skipped: tuple[tuple[str, tuple[Range, ...]], ...] = ()
+    """Of a series: who cancelled which positions before they had rows."""
 
     @property
     def task_id(self) -> TaskId:

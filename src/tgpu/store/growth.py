@@ -1,5 +1,9 @@
 """How many more tasks of a series its tenant's quota admits, and who of them was cancelled beforehand."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
 import msgspec
 
 from tgpu.domain.index_set import IndexSet, Range
@@ -41,17 +45,41 @@ def first_demands(spec: JobSpec) -> list[Demand]:
     return [(group.request, 1) for group in spec.groups]
 
 
+def same_but_at_once(before: JobSpec, after: JobSpec) -> bool:
+    """Whether nothing differs but how many tasks of a series are live at once, of which no charge knows."""
+    return before.series is not None and replace(after, series=before.series) == before
+
+
 class Skipped(msgspec.Struct, frozen=True):
-    """Positions of a series that are to be cancelled when they get rows, and who asked for it."""
+    """Positions of a series that are cancelled before they have rows, and who asked for it."""
 
     wishes: tuple[tuple[str, tuple[Range, ...]], ...] = ()
+    counted: int = 0
+    """How many that have no rows yet its job counts as cancelled already."""
 
     def and_these(self, by: str, positions: IndexSet) -> "Skipped":
         """What somebody asks for piece by piece becomes one wish, so that it stays short."""
         for at, (who, ranges) in enumerate(self.wishes):
             if who == by and (both := _joined(ranges, positions.ranges)) is not None:
-                return Skipped((*self.wishes[:at], (by, both), *self.wishes[at + 1 :]))
-        return Skipped((*self.wishes, (by, positions.ranges)))
+                return Skipped((*self.wishes[:at], (by, both), *self.wishes[at + 1 :]), self.counted)
+        return Skipped((*self.wishes, (by, positions.ranges)), self.counted)
+
+    def number_between(self, born: int, total: int) -> int:
+        """How many from the one position on, before the other."""
+        ranges = sorted(each for _, theirs in self.wishes for each in theirs)
+        apart = all(before[1] < after[0] for before, after in pairwise(ranges))
+        found = [range(first, min(last + 1, total), step) for first, last, step in ranges]
+        if apart:
+            return sum(len(each[max(0, -(-(born - each.start) // each.step)) :]) for each in found)
+        return sum(position >= born for position in set().union(*found))
+
+    @property
+    def by(self) -> str:
+        """Who asked last."""
+        return self.wishes[-1][0]
+
+    def sets(self) -> list[tuple[str, IndexSet]]:
+        return [(by, IndexSet(ranges)) for by, ranges in self.wishes]
 
 
 def _joined(some: tuple[Range, ...], more: tuple[Range, ...]) -> tuple[Range, ...] | None:
@@ -81,14 +109,18 @@ def text_of(skipped: Skipped) -> str:
     return _encoder.encode(skipped).decode()
 
 
+def who_passed_over(wishes: Sequence[tuple[str, IndexSet]], position: int) -> str | None:
+    return next((by for by, positions in wishes if position in positions), None)
+
+
 def next_ones(skipped: Skipped, born: int, total: int, most: int, most_skipped: int) -> list[str | None]:
     """For each position from `born` on who cancelled it, if somebody did, until so many are found that
     nobody did."""
     found: list[str | None] = []
     waiting = passed = 0
-    wishes = [(by, IndexSet(ranges)) for by, ranges in skipped.wishes]
+    wishes = skipped.sets()
     for position in range(born, total):
-        by = next((by for by, positions in wishes if position in positions), None)
+        by = who_passed_over(wishes, position)
         if by is None:
             if waiting == most:
                 break

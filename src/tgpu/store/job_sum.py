@@ -123,14 +123,20 @@ class JobSum:
         """An attempt of one of its tasks, and it counts."""
         self.tally = msgspec.structs.replace(self.tally, failures=self.tally.failures + 1)
 
-    def drop(self, tasks: int, how: Exit, at_ms: int) -> None:
-        """So many of its tasks, which wait without rows, never get any."""
+    def pass_over(self, tasks: int, how: Exit, at_ms: int) -> None:
+        """So many of its tasks, which wait without rows, are cancelled."""
+        if not tasks:
+            return
         self._counts[Status.PENDING] -= tasks
         if not self._counts[Status.PENDING]:
             del self._counts[Status.PENDING]
         self._counts[Status.CANCELLED] = self._counts.get(Status.CANCELLED, 0) + tasks
-        self.tally = msgspec.structs.replace(self.tally, dropped=self.tally.dropped + tasks)
         self.ended(Status.CANCELLED, how, how.detail, at_ms)
+
+    def drop(self, tasks: int, how: Exit, at_ms: int, *, counted: int = 0) -> None:
+        """So many of its tasks, which have no rows, never get any; some count as cancelled already."""
+        self.pass_over(tasks - counted, how, at_ms)
+        self.tally = msgspec.structs.replace(self.tally, dropped=self.tally.dropped + tasks)
 
     def _keep(self, ending: Ending | None, last_ms: int) -> None:
         self.tally = msgspec.structs.replace(

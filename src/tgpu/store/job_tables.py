@@ -62,7 +62,7 @@ jobs = Table(
     Column("born", Integer),  # of a series: how many of its tasks have rows; null: all
     Column("followed", Boolean),  # true: whoever schedules keeps a book of it; else null
     Column("retries", Text),  # what becomes of tasks that fail
-    Column("skipped", Text),  # of a series: which of its tasks are to be cancelled once they have rows
+    Column("skipped", Text),  # of a series: which of its tasks are cancelled before they have rows
     Column("forget_ms", BigInteger),  # how long after its end it is to be remembered
     Column("timing", Text),  # when it may start and must be over, what holds it back; null of most
     Column("changed_seq", BigInteger),  # the event by which it was last held or edited

@@ -118,11 +118,17 @@ class JobRows:
         if (job := self._sum(job_id)) is not None:
             job.failed()
 
-    def dropped(self, job_id: int, tasks: int, how: Exit) -> None:
-        """So many of its tasks never get rows."""
+    def passed_over(self, job_id: int, tasks: int, how: Exit) -> None:
+        """So many of its tasks are cancelled before they have rows."""
         job = self._sum(job_id)
         assert job is not None, "only a job of several tasks has such"
-        job.drop(tasks, how, how.ended_ms)
+        job.pass_over(tasks, how, how.ended_ms)
+
+    def dropped(self, job_id: int, tasks: int, how: Exit, *, counted: int) -> None:
+        """So many of its tasks never get rows; some of them count as cancelled already."""
+        job = self._sum(job_id)
+        assert job is not None, "only a job of several tasks has such"
+        job.drop(tasks, how, how.ended_ms, counted=counted)
 
     def write(self) -> None:
         for job_id, job in self._sums.items():

@@ -9,6 +9,7 @@ from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.timing import Timing
 from tgpu.store import event_data, timings
 from tgpu.store.acceptance import recharge
+from tgpu.store.growth import same_but_at_once
 from tgpu.store.memory_state import State
 from tgpu.store.needs_port import ChangedMeanwhileError, NeedRow, NotWaitingError
 from tgpu.store.token_cap import check_editor
@@ -95,6 +96,9 @@ def _edit(  # noqa: PLR0917  what becomes of what
     job = state.jobs.get(before.job_id)
     if job is None or job.spec != before.spec:
         raise ChangedMeanwhileError(f"job {before.job_id} was changed meanwhile: look at it again")
+    if same_but_at_once(job.spec, spec) and not job.status.is_final:
+        check_editor(editor_id, state.tasks[job.task_id].token_id)
+        return _edited(state, replace(job, spec=spec), at_ms, told)
     if not all(each.waits for each, number in job.task_counts.items() if number):
         raise NotWaitingError(job)
     tasks = {task_id: state.tasks[task_id] for task_id in sorted(state.live) if task_id.job_id == job.job_id}
@@ -108,7 +112,11 @@ def _edit(  # noqa: PLR0917  what becomes of what
     for task_id, task in tasks.items():
         request, standing = anew.requests[groups[task_id]], anew.standing or task.standing
         state.tasks[task_id] = replace(task, request=request, standing=standing)
-    job = state.jobs[job.job_id] = replace(job, spec=spec, timing=timings.edited(job.timing, spec))
+    return _edited(state, replace(job, spec=spec, timing=timings.edited(job.timing, spec)), at_ms, told)
+
+
+def _edited(state: State, job: Job, at_ms: int, told: event_data.Data) -> Job:
+    state.jobs[job.job_id] = job
     state.changed_seq[job.job_id] = state.record(at_ms, event_data.EDITED, job, None, told).seq
     return state.shown(job)
 

@@ -14,7 +14,7 @@ from tgpu.domain.timing import Timing
 from tgpu.store import event_data, timings
 from tgpu.store.book import NoRoomError
 from tgpu.store.demand import NEVER_RAN, longest_of
-from tgpu.store.growth import NOBODY, as_many, next_ones
+from tgpu.store.growth import NOBODY, Skipped, as_many, next_ones
 from tgpu.store.memory_jobs import JobRows
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.memory_needs import alter
@@ -101,7 +101,11 @@ def _grow(state: State, grown: Grown, at_ms: int, ledger: MemoryBook, rows: JobR
     job = state.jobs[grown.job_id]
     born = job.spec.task_count if job.born is None else job.born
     unborn = 0 if job.cancel_by is not None or job.dropped else job.spec.task_count - born
-    wanted = next_ones(state.skipped.get(job.job_id, NOBODY), born, born + unborn, grown.count, MOST_SKIPPED)
+    skipped = state.skipped.get(job.job_id, NOBODY)
+    passed_over = _count(state, job, skipped, at_ms, ledger, rows) if unborn and skipped.wishes else 0
+    wanted: list[str | None] = []
+    if passed_over < unborn or passed_over <= MOST_SKIPPED:
+        wanted = next_ones(skipped, born, born + unborn, grown.count, MOST_SKIPPED)
     asked, standing = wanted.count(None), Standing.CHARGED
     tenants = ledger.of(job.spec.tenant_id)
     if asked:
@@ -124,22 +128,47 @@ def _grow(state: State, grown: Grown, at_ms: int, ledger: MemoryBook, rows: JobR
             state.live.add(task_id)
             fresh.append(task_id)
         else:
-            _close_unborn(state, task_id, by, at_ms, rows)
-            if token_id is not None:
-                ledger.give_back(token_id, unused(request, longest_of(job.spec), NEVER_RAN))
+            _close_unborn(state, task_id, by, at_ms)
     state.jobs[job.job_id] = replace(state.jobs[job.job_id], born=born)
+    left = state.skipped.get(job.job_id, NOBODY).counted
+    if unborn and left and left == job.spec.task_count - born:
+        gone = Dropped(job.job_id, Cause.CANCELLED, f"cancelled by {skipped.by}")
+        drop(state, [gone], at_ms, ledger, rows)  # all that are left were cancelled: none gets a row
+        born = job.spec.task_count
     return GrownTo(job.job_id, born, [state.brief(task_id) for task_id in fresh])
 
 
-def _close_unborn(state: State, task_id: TaskId, by: str, at_ms: int, rows: JobRows) -> None:
-    """Cancelled before it had a row: it was never charged for."""
+def _count(  # noqa: PLR0917  what a commit works on
+    state: State, job: Job, skipped: Skipped, at_ms: int, ledger: MemoryBook, rows: JobRows
+) -> int:
+    """Those that somebody cancelled count as that from now on, whether they have rows or not; they were
+    never charged for. Returns how many there are without rows."""
+    number = skipped.number_between(job.born or 0, job.spec.task_count)
+    new = number - skipped.counted
+    how = Exit(Cause.CANCELLED, detail=f"cancelled by {skipped.by}", ended_ms=at_ms)
+    rows.passed_over(job.job_id, new, how)
+    _give_back(state, job, new, ledger)
+    state.skipped[job.job_id] = Skipped(skipped.wishes, number)
+    return number
+
+
+def _give_back(state: State, job: Job, tasks: int, ledger: MemoryBook) -> None:
+    token_id = state.tasks[TaskId(job.job_id, 0)].token_id
+    if token_id is not None:
+        ledger.give_back(
+            token_id, tasks * unused(job.spec.groups[0].request, longest_of(job.spec), NEVER_RAN)
+        )
+
+
+def _close_unborn(state: State, task_id: TaskId, by: str, at_ms: int) -> None:
+    """It gets a row after it was counted."""
+    skipped = state.skipped[task_id.job_id]
+    state.skipped[task_id.job_id] = Skipped(skipped.wishes, skipped.counted - 1)
     detail = f"cancelled by {by}"
     task = state.tasks[task_id]
     state.tasks[task_id] = replace(
         task, status=Status.CANCELLED, cause=Cause.CANCELLED, detail=detail, cancel_by=by
     )
-    how = Exit(Cause.CANCELLED, detail=detail, ended_ms=at_ms)
-    rows.closed(task_id.job_id, Status.PENDING, Status.CANCELLED, how)
     data: event_data.Data = {"cause": Cause.CANCELLED.value, "detail": detail}
     state.record(at_ms, Happening.CANCELLED.value, state.jobs[task_id.job_id], task_id.task_index, data)
 
@@ -152,12 +181,10 @@ def drop(
         job = state.jobs.get(each.job_id)
         if job is None or job.born is None or job.dropped or job.born == job.spec.task_count:
             continue
-        tasks = job.spec.task_count - job.born
-        rows.dropped(each.job_id, tasks, Exit(each.cause, detail=each.detail, ended_ms=at_ms))
-        token_id = state.tasks[TaskId(each.job_id, 0)].token_id
-        if token_id is not None:
-            request = job.spec.groups[0].request
-            ledger.give_back(token_id, tasks * unused(request, longest_of(job.spec), NEVER_RAN))
+        tasks, counted = job.spec.task_count - job.born, state.skipped.get(each.job_id, NOBODY).counted
+        how = Exit(each.cause, detail=each.detail, ended_ms=at_ms)
+        rows.dropped(each.job_id, tasks, how, counted=counted)
+        _give_back(state, job, tasks - counted, ledger)
         data = event_data.on_dropped(each, tasks)
         events.append(state.record(at_ms, event_data.DROPPED, job, None, data))
     return events

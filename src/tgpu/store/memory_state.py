@@ -151,7 +151,9 @@ class State:
         return None if found is None else self.shown(found)
 
     def shown(self, job: Job) -> Job:
-        """With how it stands with its tenant's quota, which its task knows."""
+        """With how it stands with its tenant's quota, which its task knows, and who of it was cancelled."""
+        if (skipped := self.skipped.get(job.job_id)) is not None:
+            job = replace(job, skipped=skipped.wishes)
         return replace(job, held=True) if self._held([job.job_id]) and job.status.waits else job
 
     def _held(self, job_ids: Sequence[int]) -> frozenset[int]:

@@ -19,7 +19,7 @@ class UnknownNeedError(StoreError):
 
 
 class NotWaitingError(StoreError):
-    """Only what waits whole can be changed."""
+    """Only what waits whole can be changed, but for how many tasks of a series are live at once."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(f"job {job.job_id} does not wait: it is {job.status}")

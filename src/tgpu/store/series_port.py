@@ -9,12 +9,14 @@ from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import Cause
 
 MOST_SKIPPED = 4096
-"""Rows of tasks that were cancelled before they had any: so many are made in one go."""
+"""Rows of tasks that were cancelled before they had any: so many are made in one go. If those are all that is
+left, and there are more, none of them gets one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A decision: so many more tasks of a series may wait."""
+    """A decision: so many more tasks of a series may wait. Those that were cancelled before they had rows
+    count as that, even if it is none."""
 
     job_id: int
     count: int
@@ -60,8 +62,8 @@ class SeriesStore(Protocol):
     async def cancel_tasks(
         self, job_id: int, positions: IndexSet, by: str, at_ms: int, *, now: bool = False
     ) -> Job | None:
-        """Records the wish for these tasks of a live job; those without rows are cancelled when they get
-        theirs. Returns the job as it was before."""
+        """Records the wish for these tasks of a live job; those without rows count as cancelled from
+        the next `Grown` on. Returns the job as it was before."""
         ...
 
     async def restart_tasks(self, job_id: int, positions: Sequence[int], by: str, at_ms: int) -> list[int]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from submitit.core import core
+from submitit.core.utils import UncompletedJobError
 
 from tgpu.client import Client, TgpuError
 
@@ -49,6 +50,16 @@ class TgpuJob(core.Job[core.R]):
             except TgpuError as error:
                 if check and error.status != _ALREADY_ENDED:
                     raise
+
+    def _get_outcome_and_result(self) -> tuple[str, Any]:
+        """Of a task that left no result, also why: one that never began wrote nothing."""
+        try:
+            return super()._get_outcome_and_result()
+        except UncompletedJobError as error:
+            reason = self.get_info(mode="cache").get("Reason")
+            if not reason:
+                raise
+            raise UncompletedJobError(f"tgpu says: {reason}\n{error}") from None
 
     def _interrupt(self, timeout: bool = False) -> None:
         """Stops it as a preemption does, to start anew; submitit's own tests call this."""

@@ -18,9 +18,24 @@ def test_all_that_is_refused_is_told_at_once() -> None:
     )
 
 
+def test_wrong_types_and_a_second_container_are_told_with_the_rest() -> None:
+    two = [{"name": "a", "image": "x", "env": [{"name": "A", "value": 5}]}, {"name": "b", "image": 1}]
+    said = refusal(p__containers=two, p__initContainers=[{"name": "x"}])
+    assert said.startswith(f"{P}.containers[1] is not supported: a task is one container; programs that run")
+    assert said.endswith(f"; refused as well: {P}.initContainers, {C}.env[0].value, {P}.containers[1].image")
+    said = refusal(p__volumes=[{"name": "x"}], spec__completions="3", p__restartPolicy="Always")
+    assert said.startswith(f"{P}.volumes is not supported: ")
+    assert said.endswith(f"; refused as well: {P}.restartPolicy, spec.completions")
+    said = refusal(p__nodeSelector={"a": 1, "b": "x", "c": True}, c__command=["a", None])
+    assert said == (
+        f"{C}.command[1] must be text; got null; refused as well: {P}.nodeSelector[a], {P}.nodeSelector[c]"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"kind": "job"}, "kind must be Job; got 'job': write it Job"),
         ({"kind": "Pod"}, "kind must be Job; got 'Pod': write it as the template of a Job"),
         ({"kind": "CronJob"}, "kind must be Job; got 'CronJob': submit its jobTemplate as a Job"),
         ({"kind": "Deployment"}, "kind must be Job; got 'Deployment': leave it out"),
@@ -45,7 +60,7 @@ def test_all_that_is_refused_is_told_at_once() -> None:
         ),
         ({"spec__maxFailedIndexes": 1}, "spec.maxFailedIndexes needs spec.backoffLimitPerIndex"),
         ({"spec__suspend": "yes"}, "spec.suspend must be true or false; got text"),
-        ({"p__restartPolicy": None}, f"{P}.restartPolicy is missing"),
+        ({"p__restartPolicy": None}, f"{P}.restartPolicy is missing: say Never or OnFailure"),
         (
             {"p__restartPolicy": "Always"},
             f"{P}.restartPolicy cannot be 'Always' here: `Never` or `OnFailure`",

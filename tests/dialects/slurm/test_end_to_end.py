@@ -75,6 +75,37 @@ def test_steps_take_turns(slurm: Slurm) -> None:
     assert (len(said), most) == (9, 2)
 
 
+_STEPS_WITH_GPUS = """#!/bin/bash
+#SBATCH --ntasks=4 --gres=gpu:4 -o %x.txt -J steps
+export UNTIL='echo $0: $CUDA_VISIBLE_DEVICES; echo >>began
+while [ $(wc -l <began) -lt 4 ]; do sleep 0.05; done'
+one() { srun -Q -n1 -N1 "$@" sh -c "$UNTIL" "${!#}" & }
+one --exclusive --gres=gpu:1; one --gpus-per-task=1; one --exact --gpus=1; one --gpus-per-node=1; wait
+for i in 1 2 3; do one --gpus=2; done; one --exact; wait
+srun --gres=gpu:8 true
+srun -n8 true
+srun -n8 -O --gpus=3 sh -c 'echo many: $CUDA_VISIBLE_DEVICES'
+"""
+
+
+def test_steps_that_name_gpus_have_them_for_themselves(slurm: Slurm) -> None:
+    job_id = int(slurm("sbatch --parsable", stdin=_STEPS_WITH_GPUS))
+    assert slurm.ended(job_id) == "COMPLETED"
+    found: dict[str, list[str]] = {}
+    for line in slurm.output("steps.txt").splitlines():
+        found.setdefault(line.partition(": ")[0], []).append(line.partition(": ")[2])
+    gpus = found["--exact"][0].split(",")
+    assert len(gpus) == 4
+    single = ("--gres=gpu:1", "--gpus-per-task=1", "--gpus=1", "--gpus-per-node=1")
+    assert sorted(found[name][0] for name in single) == gpus
+    assert {each in (",".join(gpus[:2]), ",".join(gpus[2:])) for each in found["--gpus=2"]} == {True}
+    assert found["many"] == [",".join(gpus[:3])] * 8
+    more, too_many = found["srun"]
+    start = f"error: Unable to create step for job {job_id}: "
+    assert more.startswith(f"{start}Requested node configuration is not available")
+    assert too_many.startswith(f"{start}More processors requested than permitted")
+
+
 def test_a_job_that_is_warned_asks_to_be_requeued(slurm: Slurm) -> None:
     job_id = slurm.sbatch("requeue_before_limit.sh")
     assert slurm.ended(job_id) == "COMPLETED"
@@ -139,6 +170,16 @@ def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both(pair: Slurm) -> N
     named = int(pair("sbatch --parsable -w n2 --wrap 'getent hosts $SLURM_JOB_NODELIST'"))
     assert pair.ended(named) == "COMPLETED"
     assert pair(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
+
+
+def test_steps_on_two_nodes_have_their_gpus_for_themselves(pair: Slurm) -> None:
+    until = "echo >>began; while [ $(wc -l <began) -lt 4 ]; do sleep 0.05; done"
+    script = (
+        "#!/bin/bash\n#SBATCH -N2 -n4 --gpus-per-node=2 -o gpus.txt\nfor i in 1 2; do\n"
+        f"srun -n2 --gres=gpu:1 sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES; {until}' &\ndone; wait\n"
+    )
+    assert pair.ended(int(pair("sbatch --parsable", stdin=script))) == "COMPLETED"
+    assert sorted(pair.output("gpus.txt").splitlines()) == ["n1 0", "n1 1", "n2 0", "n2 1"]
 
 
 def test_tasks_that_no_node_can_hold_are_spread(pair: Slurm) -> None:
@@ -219,6 +260,9 @@ def test_indices_of_an_array_are_told_apart_and_cancelled(slurm: Slurm) -> None:
     job_id = int(slurm("sbatch --parsable -a 0-9%2 -o %j.txt --wrap 'echo $SLURM_JOB_ID; sleep 60'"))
     slurm.tgpu.wait_until(lambda: slurm("squeue -h -t R -o %i").count(f"{job_id}_") == 2, "two run")
     assert slurm(f"squeue -h -t PD -j {job_id} -o '%i %r'") == f"{job_id}_[2-9%2] JobArrayTaskLimit\n"
+    assert f"{job_id}_[2-9%2]" in slurm("squeue -h --me -t PD -o %i").split()
+    waiting = [f"{job_id}_{index}" for index in range(2, 10)]
+    assert set(waiting) <= set(slurm("squeue -h -r -t PENDING -o %i").split())
     assert len(slurm(f"squeue -h -r -j {job_id}").splitlines()) == 10
     assert slurm(f"squeue -h -j {job_id}_7 -o '%i %t'") == f"{job_id}_7 PD\n"
     own = slurm(f"squeue -h -j {job_id}_1 -o %A").strip()
@@ -231,6 +275,12 @@ def test_indices_of_an_array_are_told_apart_and_cancelled(slurm: Slurm) -> None:
     slurm(f"scancel {job_id}_[2-5] {job_id}_0")
     slurm.tgpu.wait_until(
         lambda: slurm(f"squeue -h -r -t R -j {job_id} -o %K").split() == ["1", "6"], "0 is over, 6 runs", 30
+    )
+    slurm(f"scontrol update JobId={job_id} ArrayTaskThrottle=1")
+    assert slurm(f"squeue -h -t PD -j {job_id} -o %i") == f"{job_id}_[7-9%1]\n"
+    slurm(f"scancel -t PENDING {job_id}")
+    slurm.tgpu.wait_until(
+        lambda: slurm(f"squeue -h -r -j {job_id} -o %K%t").split() == ["1R", "6R"], "no more", 10
     )
     slurm(f"scancel {job_id}")
     slurm.tgpu.wait_status(job_id, "cancelled")
@@ -261,6 +311,10 @@ def test_sbatch_waits_if_it_is_asked_to(slurm: Slurm) -> None:
     job_id = int(slurm("sbatch --parsable", stdin=script))
     assert slurm.ended(job_id) == "COMPLETED"
     assert slurm.output(f"slurm-{job_id}.out") == f"piped {os.getuid()} 9\n"
+    assert slurm(f"sacct -l -P -j {job_id}").startswith("JobID|JobIDRaw|JobName|Partition|MaxVMSize|")
+    again = slurm.typed(f"scontrol requeue {job_id}").stderr
+    assert again == f"job {job_id} was over: it is tried again as job {job_id + 1}\n"
+    assert slurm.ended(job_id + 1) == "COMPLETED"
 
 
 @pytest.mark.parametrize(

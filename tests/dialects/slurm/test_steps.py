@@ -11,8 +11,9 @@ import pytest
 
 from tgpu.cli.slurm import desk, step_wire
 from tgpu.cli.slurm.turns import Turn
+from tgpu.dialects.slurm import step_gpus
 from tgpu.dialects.slurm.refusal import SlurmError
-from tgpu.dialects.slurm.step_plan import devices_of, step_of
+from tgpu.dialects.slurm.step_plan import step_of
 
 TWO = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"}
 
@@ -59,25 +60,58 @@ def test_what_a_task_of_a_step_finds() -> None:
     }  # fmt: skip
 
 
-def test_the_gpus_of_one_task() -> None:
-    assert [devices_of(local, "1,3,5,7", 2) for local in (0, 1)] == ["1,3", "5,7"]
-    assert devices_of(1, "1,3", None) == "1,3"
-    assert devices_of(0, "", 1) == ""
+def counted(said: dict[str, str | None], environ: dict[str, str]) -> dict[int, int] | None:
+    found = step_gpus.asked(said, step_of(said, environ))
+    return None if found is None else found.counts
+
+
+def test_how_many_gpus_a_step_asks_for() -> None:
+    assert counted({"ntasks": "3"}, TWO) is None
+    assert counted({"ntasks": "3", "gpus-per-task": "2"}, TWO) == {0: 4, 1: 2}
+    assert counted({"ntasks": "3", "tres-per-task": "gres/gpu:a100=1"}, TWO) == {0: 2, 1: 1}
+    assert counted({"gres": "gpu:a100:2"}, TWO) == {0: 2, 1: 2}
+    assert counted({"gpus-per-node": "1"}, TWO) == {0: 1, 1: 1}
+    assert counted({"gpus": "3"}, TWO) == {0: 2, 1: 1}
+    assert counted({"gres": "none"}, TWO) == {0: 0, 1: 0}
+    assert counted({"gres": "mps:50"}, TWO) is None
+    assert counted({"gres": "licence:1"}, TWO) is None
+
+
+def test_which_gpus_a_task_finds() -> None:
+    found = [step_gpus.variables(["1", "3", "5", "7"], local, 2) for local in (0, 1)]
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["1,3", "5,7"]
+    assert step_gpus.variables(["1", "3"], 1, None) == {
+        "CUDA_VISIBLE_DEVICES": "1,3", "SLURM_STEP_GPUS": "1,3", "SLURM_GPUS_ON_NODE": "2",
+    }  # fmt: skip
+
+
+def test_more_gpus_than_the_job_has() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "4,6", "SLURM_GPUS_ON_NODE": "2"}
+    assert step_gpus.StepGpus({0: 1, 1: 2}, None).among(environ, "7") == {
+        0: (1, ["4", "6"]),
+        1: (2, ["0", "1"]),
+    }
+    with pytest.raises(
+        SlurmError, match="step for job 7: Requested node configuration is not available: it asks"
+    ):
+        step_gpus.StepGpus({1: 3}, None).among(environ, "7")
 
 
 def test_turns_are_taken_whole_or_not_at_all() -> None:
     job = f"test-{os.getpid()}"
     first, second = Turn(job), Turn(job)
+    got: list[dict[int, list[str]]] = []
     assert (first.number(), second.number()) == (0, 1)
-    first.wait_for_cpus({0: 2}, 3)
-    waiting = threading.Thread(target=second.wait_for_cpus, args=({0: 2}, 3))
+    gpus = {0: (1, ["4", "6"]), 1: (2, ["0", "1"])}
+    assert first.wait_for({0: 1}, 3, gpus) == {0: ["4"], 1: ["0", "1"]}
+    waiting = threading.Thread(target=lambda: got.append(second.wait_for({0: 2}, 3, gpus)))
     waiting.start()
     waiting.join(timeout=0.5)
     assert waiting.is_alive()
     for held in first._held:
         held.close()
     waiting.join(timeout=5)
-    assert not waiting.is_alive()
+    assert got == [{0: ["4"], 1: ["0", "1"]}]
     for held in second._held:
         held.close()
 

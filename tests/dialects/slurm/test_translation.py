@@ -176,6 +176,14 @@ def test_what_cannot_be_had(words: str, said: str) -> None:
             "job.sh line 3: jobs of several parts are written as groups",
         ),
         ("#SBATCH --bb=x", "job.sh line 2: --bb cannot be had here"),
+        (
+            "#SBATCH -N 1\n#SBATCH --gres=gpus:1",
+            "job.sh line 3: --gres: GPUs are called gpu: write gpu:1",
+        ),
+        (
+            "#SBATCH --mem=4G\n#SBATCH --mem-per-cpu=1G",
+            "job.sh line 3: --mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive: take out --mem",
+        ),
     ],
 )
 def test_an_error_in_a_script_names_its_line(header: str, said: str) -> None:

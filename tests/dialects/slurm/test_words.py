@@ -197,6 +197,11 @@ def test_names_of_output_files_that_cannot_be_had(text: str) -> None:
         file_names.pattern("--output", text)
 
 
+def test_the_sign_that_is_meant_is_named() -> None:
+    with pytest.raises(SlurmError, match="cannot fill up numbers with zeros: write %a for %04a; got"):
+        file_names.pattern("--output", "%x-%04a.out")
+
+
 def test_each_index_of_an_array_has_a_file_of_its_own() -> None:
     assert file_names.pattern("-o", "%%j-%x-%j.out", array=True) == "%%j-%x-%A_%a.out"
     assert file_names.pattern("-o", "%j-%a.out", array=True) == "%j-%a.out"

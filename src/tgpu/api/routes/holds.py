@@ -57,7 +57,8 @@ async def release(call: Call) -> Response[Any]:
 async def edit(call: Call) -> Response[Any]:
     job, services = call.job, call.services
     said = changes_of(decode(_edit, await read_body(call, MIB)))
-    if not all(each.waits for each, number in job.task_counts.items() if number):
+    has_begun = not all(each.waits for each, number in job.task_counts.items() if number)
+    if has_begun and (set(said) != {"at_once"} or job.status.is_final):
         raise _does_not_wait(job, "changed")
     spec = edited(job.spec, said, Defaults.of(services.settings))
     pages = await call.book.pages()
@@ -101,6 +102,11 @@ def _does_not_wait(job: Job, deed: str) -> ProblemError:
         why = "some of its tasks have begun"
     else:
         why = f"it is {job.status}"
+    if deed == "changed" and job.spec.series is not None and not job.status.is_final:
+        why += (
+            "; of an array that has begun, only how many of it are live at once "
+            f"(`tgpu edit {job.job_id} --array %5`)"
+        )
     return ProblemError(
         409,
         "not-waiting",
@@ -166,7 +172,7 @@ ENDPOINTS = (
         "jobs",
         "Change a job that waits",
         "Judged as a submission is: by its tenant's terms, its quota and what its token may still be used "
-        "for, exactly. It keeps its place in line.",
+        "for, exactly. It keeps its place in line. Of a series that has begun, `at_once` can be changed.",
         {200: Answer("The job, as it is now.", JobOut, JOB_EXAMPLE)},
         errors=(404, 409, 413, 422),
         params=(JOB_ID,),

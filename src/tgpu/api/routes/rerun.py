@@ -1,10 +1,11 @@
 """POST /jobs/{job_id}/rerun: the same job once more."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edit_form import EditAsked
@@ -14,13 +15,24 @@ from tgpu.api.job_rules import Defaults
 from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut
 from tgpu.api.needs import RERUN_JOB
+from tgpu.api.needs_again import needs_said
 from tgpu.api.once_more import as_it_was, terms_now
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.api.routes.submit import Submitter
 from tgpu.api.services import Services
 from tgpu.api.timing_rules import check_in_time
 
-_edit = msgspec.json.Decoder(EditAsked)
+
+class RerunAsked(EditAsked, forbid_unknown_fields=True, kw_only=True):
+    """What is left out is as it was, but for other jobs, for which it does not wait."""
+
+    after: Annotated[
+        list[str] | None,
+        Meta(description="What it waits for, as in POST /jobs.", extra_json_schema={"examples": [None]}),
+    ] = None
+
+
+_asked = msgspec.json.Decoder(RerunAsked)
 
 
 class Rerunner:
@@ -32,10 +44,11 @@ class Rerunner:
     async def rerun(self, call: Call) -> Response[Any]:
         """With the code, the image and all else that it was given then; not with what it waited for."""
         job, raw = call.job, await read_body(call, MIB)
-        asked = decode(_edit, raw) if raw.strip() else EditAsked()
+        asked = decode(_asked, raw) if raw.strip() else RerunAsked()
         said = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
+        needs = needs_said(said.pop("after") or ())
         terms = await terms_now(call, job.spec)
-        spec = as_it_was(job.spec)
+        spec = replace(as_it_was(job), needs=needs)
         if said:
             spec = edited(spec, said, self._defaults)
         spec = under_terms(spec, terms, call.caller.token)
@@ -54,10 +67,14 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             "Run a job once more",
             "A new job of the same user, exactly as the other was submitted: the same command and "
             "environment, the same snapshot, the same digest of its image; but for what the body says, as "
-            "PATCH /jobs/{job_id} takes it. It waits for no other job, and is not held.",
+            "PATCH /jobs/{job_id} takes it, or of what it waits for. Else it waits for no other job; it is "
+            "not held.",
             {201: Answer("The new job.", JobOut, JOB_EXAMPLE, headers={"Location": "/jobs/43"})},
             errors=(404, 409, 413, 422),
             params=(JOB_ID,),
-            body=Body((EditAsked,), {"as it was": {}, "for longer": {"time_limit_s": 7200}}),
+            body=Body(
+                (RerunAsked,),
+                {"as it was": {}, "for longer": {"time_limit_s": 7200}, "after another": {"after": ["57"]}},
+            ),
         ),
     )

@@ -15,6 +15,7 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CANCEL_JOB, CHANGE_JOB
+from tgpu.api.needs_again import needs_again, needs_said
 from tgpu.api.once_more import as_it_was, terms_now
 from tgpu.api.permission import check_undoing
 from tgpu.api.problems import ProblemError, forbidden, unprocessable
@@ -23,7 +24,7 @@ from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.api.routes.submit import Submitter, own_token
 from tgpu.domain.index_set import IndexSet
-from tgpu.domain.job import JobSpec
+from tgpu.domain.job import Job, JobSpec
 
 
 class Some(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -46,7 +47,21 @@ class Retried(msgspec.Struct, kw_only=True):
     """The indices of the new job."""
 
 
+class Again(Some, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks are to be tried again, and what they wait for."""
+
+    after: Annotated[
+        list[str] | None,
+        Meta(
+            description="What the new job waits for, as in POST /jobs; `[]`: nothing. By default what the "
+            "other one waited for, or what took the place of that.",
+            extra_json_schema={"examples": [None]},
+        ),
+    ] = None
+
+
 _some = msgspec.json.Decoder(Some)
+_again_asked = msgspec.json.Decoder(Again)
 
 
 async def cancel_some(call: Call) -> Response[Any]:
@@ -73,7 +88,7 @@ async def cancel_some(call: Call) -> Response[Any]:
 async def retry(call: Call) -> Response[Any]:
     """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
     job, caller, services = call.job, call.caller, call.services
-    asked = decode(_some, await read_body(call, MIB) or b"{}")
+    asked = decode(_again_asked, await read_body(call, MIB) or b"{}")
     if job.spec.gang is not None and asked.indices is not None:
         raise unprocessable("indices", f"job {job.job_id} is a gang, which starts whole: leave them out")
     wanted = chosen.positions(job, asked.indices)
@@ -88,7 +103,9 @@ async def retry(call: Call) -> Response[Any]:
         _check_hours(call, "starts nothing anew that runs")
     new_id, indices = None, None
     if over:  # first, for it may be refused: then nothing is done
-        spec = under_terms(_again(job.spec, over), await terms_now(call, job.spec), caller.token)
+        spec = under_terms(_again(job, over), await terms_now(call, job.spec), caller.token)
+        needs = await needs_again(call, job, over) if asked.after is None else needs_said(asked.after)
+        spec = replace(spec, needs=needs)
         await Submitter(services).check_again(call, spec)
         submitted = await services.store.submit([spec], services.now_ms(), None, own_token(call))
         new_id, indices = submitted.job_ids[0], _written(job.spec, over)
@@ -144,8 +161,8 @@ def _check_hours(call: Call, deed: str) -> None:
         )
 
 
-def _again(spec: JobSpec, positions: list[int]) -> JobSpec:
-    spec = as_it_was(spec)
+def _again(job: Job, positions: list[int]) -> JobSpec:
+    spec = as_it_was(job)
     if spec.series is None:
         return spec
     series = spec.series.only(IndexSet.of(spec.index_at(position) for position in positions))
@@ -194,11 +211,12 @@ ENDPOINTS = (
         "jobs",
         "Try tasks of a job again",
         "What runs and is named is stopped and starts anew. What failed or was cancelled becomes a new job "
-        "of the same description, and what completed too if it is named.",
+        "of the same description, and what completed too if it is named. That one waits for what the other "
+        "waited for, or for what did that again since; one that could never start is refused.",
         {202: Answer("What starts anew.", Retried, {"restarted": [], "job_id": 57, "indices": "3,9"})},
         errors=(404, 409, 413, 422),
         params=(JOB_ID,),
-        body=_SOME,
+        body=Body((Again,), {"some tasks": {"indices": "3-9"}, "after another": {"after": ["57"]}}),
     ),
     Endpoint(
         "POST",

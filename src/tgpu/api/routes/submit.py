@@ -93,6 +93,7 @@ class Submitter:
         if spec.snapshot is not None:
             await self._check_snapshot(spec.user, spec.snapshot)
         await self._check_fit(call, [spec], many=False)
+        await need_rules.check_others(call, [spec], many=False)
 
     async def _recorded(
         self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool
@@ -247,7 +248,7 @@ class Submitter:
 
 def _never(specs: Sequence[JobSpec], index: int, why_not: str, *, many: bool) -> ProblemError:
     at = f"jobs[{index}] " if many else ""
-    more = f"{remark(specs[index])}{image_rules.remark(specs[index])}"
+    more = f"{remark(specs[index])}{image_rules.remark(why_not)}"
     return ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
 
 

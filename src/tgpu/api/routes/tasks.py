@@ -17,6 +17,7 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.index_set import MAX_INDEX, MAX_INDICES
 from tgpu.domain.job import Job, TaskView
 from tgpu.domain.lifecycle import Status
+from tgpu.store.growth import Skipped, who_passed_over
 from tgpu.store.task_paging import TaskPaging
 
 _MAX_PAGE = 1000
@@ -51,19 +52,30 @@ async def list_tasks(call: Call) -> Response[Any]:
 
 
 def _unborn(job: Job, paging: TaskPaging, most: int) -> list[TaskView]:
-    """Those of a series that have no rows yet: they wait, unless they never get any."""
-    if job.born is None or most <= 0:
-        return []
-    status = Status.CANCELLED if job.dropped else Status.PENDING
-    if paging.statuses and status not in paging.statuses:
-        return []
-    first = max(job.born, paging.after + 1)
-    name, words = job.spec.groups[0].name, ""
-    if job.dropped:
-        by = job.cancel_by
-        words = f"cancelled by {by}" if by is not None else "its job ended before it was its turn"
-    positions = range(first, min(first + most, job.spec.task_count))
-    return [TaskView(TaskId(job.job_id, at), name, status, 0, detail=words) for at in positions]
+    """Those of a series that have no rows yet: they wait, unless they were cancelled or never get any."""
+    found: list[TaskView] = []
+    wishes = Skipped(job.skipped).sets()
+    possible = (
+        {Status.CANCELLED} if job.dropped else {Status.PENDING, *([Status.CANCELLED] if wishes else [])}
+    )
+    wanted = possible & paging.statuses if paging.statuses else possible
+    if job.born is None or most <= 0 or not wanted:
+        return found
+    name = job.spec.groups[0].name
+    for at in range(max(job.born, paging.after + 1), job.spec.task_count):
+        by = (job.cancel_by if job.dropped else None) or who_passed_over(wishes, at)
+        status = Status.PENDING if by is None and not job.dropped else Status.CANCELLED
+        if status in wanted:
+            found.append(TaskView(TaskId(job.job_id, at), name, status, 0, detail=_words(status, by)))
+            if len(found) == most:
+                break
+    return found
+
+
+def _words(status: Status, by: str | None) -> str:
+    if status is Status.PENDING:
+        return ""
+    return "its job ended before it was its turn" if by is None else f"cancelled by {by}"
 
 
 def _status(text: str) -> Status:

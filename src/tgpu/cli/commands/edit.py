@@ -15,7 +15,9 @@ examples:
   tgpu edit 42 --time 2h --priority 5
   tgpu edit 42-45 --gpus 1 --without pool
   tgpu edit last --begin 22:00
-A job is changed only while all of it waits; it keeps its place in line.
+  tgpu edit 42 --array %5
+A job is changed only while all of it waits; it keeps its place in line. How many of an array are live at once
+can be changed while some of it runs.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tgpu.cli import words
+from tgpu.cli.after_flags import add_after, after_of
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
 from tgpu.cli.change_flags import add_change_flags, changes_of, flags_of_fields
@@ -16,7 +17,9 @@ _EXAMPLES = """\
 examples:
   tgpu rerun 42
   tgpu rerun 42 --time 8h --gpus 2
+  tgpu rerun 42 --after 57
 Each becomes a new job: with the same command, environment, snapshot and image, but for what the flags change.
+It waits for other jobs only if --after says so.
 A job without a snapshot runs what is in its directory then.
 """
 
@@ -25,6 +28,7 @@ def parser() -> Parser:
     made = command_parser("rerun", "Run jobs once more, exactly as they were.", _EXAMPLES)
     add_jobs(made)
     add_change_flags(made)
+    add_after(made, instead=False)
     add_output(made, quiet="print only the new jobs' ids")
     return made
 
@@ -32,7 +36,9 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     changes = changes_of(args)
-    with Client() as client, in_flags(flags_of_fields()):
+    with Client() as client, in_flags({**flags_of_fields(), "after": "--after"}):
+        after = after_of(args, client)
+        changes |= {} if after is None else {"after": after}
         made = [(job_id, client.rerun(job_id, **changes)) for job_id in resolve(client, args.jobs)]
     bare = [old for old, job in made if not job.get("snapshot") and not job.get("image")]
     if bare:

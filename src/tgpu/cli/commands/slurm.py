@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_action, add_actions, add_output, command_parser
 from tgpu.cli.exits import OK, UsageError
+from tgpu.cli.screen import note
 from tgpu.cli.slurm.main import PROGRAMS
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ def main(argv: list[str]) -> int:
         yield f"Wrote {', '.join(PROGRAMS)} to {folder}"
         yield f'use them with: export PATH={shlex.quote(str(folder))}:"$PATH"'
 
+    for hidden in _hidden(folder):
+        note(
+            f"{hidden} is out of sight for jobs that have a /tmp of their own, as they do where agents are "
+            "root (docs/isolation.md): srun and scontrol would be missing in them; take a place elsewhere"
+        )
     show(Answer({"folder": str(folder), "programs": list(PROGRAMS)}, people, []), args)
     return OK
 
@@ -62,6 +68,13 @@ def launcher(program: str) -> str:
     """-P: a json.py in the folder where somebody works is not ours."""
     code = f"import sys; from tgpu.cli.slurm.main import main; sys.exit(main('{program}'))"
     return f'#!/bin/sh\n{_MARK}\nexec {shlex.quote(sys.executable)} -P -c "{code}" "$@"\n'
+
+
+def _hidden(folder: Path) -> list[str]:
+    """The launchers, and the tgpu that they start."""
+    from tgpu.runner.private_tmp import is_for  # noqa: PLC0415  only who installs
+
+    return [path for path in (str(folder), sys.executable) if not is_for(path)]
 
 
 def _is_ours(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tgpu.cli import asking, command_words, words
+from tgpu.cli import asking, command_words, unmet_needs, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK, UsageError
@@ -31,7 +31,7 @@ examples:
   tgpu submit --gpus 2 --gpu-memory 40G --where 'zone in (a,b)' --tolerate spot -- python train.py
   tgpu submit --image pytorch/pytorch:2.5.1 --gpus 1 --mount /data:/data:ro --shm-size 8G -- python train.py
   tgpu submit -f job.yaml --priority 5
-  tgpu submit --snapshot --output logs/%%j.txt -- python train.py
+  tgpu submit --snapshot --output logs/%j.txt -- python train.py
 A script is read when the job starts, unless with --snapshot; one with #SBATCH lines is read now, and these
 are honoured.
 Words after the script or after `--` belong to the job. The job's stdin is /dev/null.
@@ -67,6 +67,7 @@ def main(argv: list[str]) -> int:
         described = with_snapshots(client, described, mode_of(args.snapshot))
         alone = len(described) * args.count == 1
         show(_one(client, described[0], args) if alone else _many(client, described, args), args)
+        unmet_needs.tell(client, described)
     return OK
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from tgpu.cli import outcome
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
@@ -40,26 +42,35 @@ def main(argv: list[str]) -> int:
         except WaitTimeoutError as error:
             raise CommandError(str(error), TIMED_OUT) from None
         jobs = [_whole(client, job) for job in ended]
+        firsts = {} if args.json or args.quiet else _first_failures(client, jobs)
     data = jobs[0] if len(jobs) == 1 else jobs
-    show(Answer(data, lambda _: _people(jobs)), args)
+    show(Answer(data, lambda _: _people(jobs, firsts)), args)
     return max(outcome.exit_status(job) for job in jobs) if jobs else 0
 
 
-def _people(jobs: list[dict[str, Any]]) -> Iterator[str]:
+def _people(jobs: list[dict[str, Any]], firsts: dict[int, str]) -> Iterator[str]:
     """Each of a few; of many those that did not go well, and a count."""
     many = len(jobs) > _MOST_SHOWN
     for job in jobs:
         if not many or job["status"] != "completed":
-            yield f"Job {job['job_id']} {outcome.in_words(job)}"
+            first = f"; the first is {firsts[job['job_id']]}" if job["job_id"] in firsts else ""
+            yield f"Job {job['job_id']} {outcome.in_words(job)}{first}"
     if many:
         yield f"{sum(job['status'] == 'completed' for job in jobs)} of {len(jobs)} jobs completed"
 
 
 def _whole(client: Client, job: dict[str, Any]) -> dict[str, Any]:
     """With its attempts, which alone know the signal; of a job that went well nothing more is needed."""
-    if job["status"] == "completed" or isinstance(job.get("attempts"), list):
+    if job["status"] == "completed":
         return job
-    return client.job(job["job_id"])
+    return job if isinstance(job.get("attempts"), list) else client.job(job["job_id"])
+
+
+def _first_failures(client: Client, jobs: list[dict[str, Any]]) -> dict[int, str]:
+    """Of each array, the first index that failed: of a few, for people."""
+    arrays = [job["job_id"] for job in jobs if job["status"] == "failed" and job.get("array")]
+    firsts = {job_id: client.tasks(job_id, status="failed", limit=1) for job_id in arrays[:_MOST_SHOWN]}
+    return {job_id: str(task["task_id"]) for job_id, found in firsts.items() for task in islice(found, 1)}
 
 
 def _timeout(said: str | None) -> float | None:

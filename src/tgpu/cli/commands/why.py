@@ -7,7 +7,7 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
 from tgpu.cli.exits import OK
 from tgpu.cli.screen import clean
-from tgpu.cli.selectors import resolve
+from tgpu.cli.selectors import resolve_tasks
 from tgpu.cli.table import Column, table
 from tgpu.client import Client
 
@@ -27,11 +27,12 @@ _COLUMNS = (
     Column("RUNNING", right=True),
     Column("ENDS WITHIN", right=True),
 )
+_WAITING = frozenset({"pending", "preempted"})
 
 
 def parser() -> Parser:
     made = command_parser("why", "Why a job waits, when it starts, and what would start it now.")
-    add_jobs(made, default="last")
+    add_jobs(made, default="last", tasks=True)
     add_output(made)
     return made
 
@@ -39,14 +40,27 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
-        answers = [client.why(job_id) for job_id in resolve(client, args.jobs)]
+        answers = [_answer(client, job_id, task) for job_id, task in resolve_tasks(client, args.jobs)]
 
     def people(screen: Screen) -> Iterator[str]:
         for answer in answers:
-            yield from _people(screen, answer)
+            yield from _people(screen, answer) if "summary" in answer else _of_task(screen, answer)
 
     show(Answer(answers[0] if len(answers) == 1 else answers, people), args)
     return OK
+
+
+def _answer(client: Client, job_id: int, task: int | None) -> dict[str, Any]:
+    """What a task waits for, its job waits for; of one that does not wait, the task."""
+    found = None if task is None else client.task(job_id, task)
+    return client.why(job_id) if found is None or found["status"] in _WAITING else found
+
+
+def _of_task(screen: Screen, task: dict[str, Any]) -> Iterator[str]:
+    where = f" on {task['node_id']}" if task.get("node_id") else ""
+    reason = f": {task['reason']}" if task.get("reason") else ""
+    head = screen.paint(f"Task {task['task_id']}:", "bold")
+    yield f"{head} {clean(task['status'] + where + reason)}"
 
 
 def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:

@@ -66,11 +66,13 @@ class _Step:
         cwd = str(asked["cwd"])
         for task in asked["tasks"]:
             env = {**asked["env"], **own, **task["env"]}
-            if asked["gpus_per_task"] is not None:
-                from tgpu.dialects.slurm.step_plan import devices_of  # noqa: PLC0415  only who has some
+            if asked["gpus"] is not None:
+                from tgpu.dialects.slurm import step_gpus  # noqa: PLC0415  only who names some
 
-                visible = own.get("CUDA_VISIBLE_DEVICES", "")
-                env["CUDA_VISIBLE_DEVICES"] = devices_of(task["local"], visible, asked["gpus_per_task"])
+                visible = own.get("CUDA_VISIBLE_DEVICES", "").split(",")
+                places = [int(place) for place in asked["gpus"]]
+                devices = [visible[place] for place in places if place < len(visible)]
+                env |= step_gpus.variables(devices, task["local"], asked["gpus_per_task"])
             self._tasks.start(task["rank"], asked["argv"], env, cwd, {})
         for rank, (code, why) in self._tasks.failed.items():
             self._tell(rank, "stderr", f"{why}\n".encode())

@@ -12,13 +12,15 @@ from tgpu.dialects.slurm.refusal import SlurmError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from tgpu.client import Client
     from tgpu.domain.index_set import IndexSet
 
 _WAITING = frozenset({"pending", "preempted"})
+LIVE = _WAITING | {"scheduled", "running"}
+OVER = frozenset({"completed", "failed", "cancelled"})
 
 
 class Wanted:
@@ -107,6 +109,19 @@ def heads(client: Client) -> set[int]:
     return {int(queue["head_job_id"]) for queue in client.queues() if queue.get("head_job_id")}
 
 
+def jobs_in(
+    client: Client,
+    statuses: Collection[str],
+    among: Collection[str],
+    **filters: Any,  # noqa: ANN401  whatever Client.jobs takes
+) -> Iterator[dict[str, Any]]:
+    """Jobs with one of the `statuses`, and arrays with any `among` these: their indices may be elsewhere than
+    the whole."""
+    for job in client.jobs(status=",".join(sorted(among)), **filters):
+        if job["status"] in statuses or job.get("array"):
+            yield job
+
+
 def records(
     client: Client,
     jobs: Iterable[Mapping[str, Any]],
@@ -136,7 +151,7 @@ def _of_array(
     from tgpu.domain.index_set import parse_indices  # noqa: PLC0415  only of arrays
 
     indices = parse_indices("array", str(job["array"]))
-    status = None if over else "pending,preempted,scheduled,running"
+    status = None if over else ",".join(sorted(LIVE))
     tasks = list(client.tasks(job["job_id"], status=status))
     waiting = [task for task in tasks if task["status"] in _WAITING]
     rest = _waiting_indices(job, indices, waiting)

@@ -60,7 +60,9 @@ def main(argv: list[str]) -> int:
         )
     forms = [value for name, value in given if name == "format" and value]
     form = ",".join(forms) or os.environ.get("SACCT_FORMAT") or account_columns.DEFAULT
-    sheet = Sheet(account_columns.BRIEF if "brief" in options and not forms else form)
+    if not forms and {"brief", "long"} & options.keys():
+        form = account_columns.LONG if "long" in options else account_columns.BRIEF
+    sheet = Sheet(form)
     with Client() as client:
         found = list(_found(client, options))
     lines = [line for record in found for line in _lines(record, options)]

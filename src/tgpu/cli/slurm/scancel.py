@@ -33,7 +33,6 @@ _VARIABLES = {
     "SCANCEL_QOS": "qos", "SCANCEL_STATE": "state", "SCANCEL_USER": "user",
 }  # fmt: skip
 _FILTERS = ("account", "jobname", "me", "nodelist", "partition", "qos", "state", "user")
-_LIVE = "pending,preempted,scheduled,running"
 _GONE, _UNKNOWN = (409, 410), 404
 
 
@@ -108,8 +107,8 @@ def _matching(client: Client, options: dict[str, str | None]) -> Iterator[Record
     if strange:
         raise SlurmError(f"-t: {min(strange)} is over; take PENDING, RUNNING or SUSPENDED")
     users = options.get("user") or ("me" if "me" in options else None)
-    statuses = ",".join(sorted(states.statuses_of(of_states))) if of_states else _LIVE
-    jobs = list(client.jobs(status=statuses, order="oldest", user=users))
+    statuses = states.statuses_of(of_states or states.LIVE)
+    jobs = list(looking.jobs_in(client, statuses, looking.LIVE, order="oldest", user=users))
     nodes = set(expanded("-w", options["nodelist"] or "")) if options.get("nodelist") else set()
     for record in looking.records(client, jobs):
         checks = (

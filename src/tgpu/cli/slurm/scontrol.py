@@ -26,7 +26,7 @@ _OPTIONS = named(
     ),
 )
 _LIVE = "pending,preempted,scheduled,running"
-_NOT_FOUND = 404
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 def main(argv: list[str]) -> int:
@@ -185,10 +185,21 @@ def _requeue(words: list[str], _one_line: bool) -> int:
         for job_id, indices in looking.Wanted("requeue", ",".join(_by_name(client, words))).indices.items():
             meant = _running(client, job_id) if indices is None else indices
             body = {"indices": ",".join(map(str, sorted(meant)))} if meant else {}
-            answer = client.session.call("POST", f"/jobs/{job_id}/retry", body=body)
+            answer = _once_more(client, job_id, body)
             if answer.get("job_id") is not None:
                 print(f"job {job_id} was over: it is tried again as job {answer['job_id']}", file=sys.stderr)
     return 0
+
+
+def _once_more(client: Client, job_id: int, body: dict[str, str]) -> dict[str, Any]:
+    """Of a job of which nothing is left to be tried again, all of it."""
+    try:
+        answer: dict[str, Any] = client.session.call("POST", f"/jobs/{job_id}/retry", body=body)
+    except TgpuError as error:
+        if error.status != _CONFLICT or body or _job(client, job_id)["status"] != "completed":
+            raise
+        return client.rerun(job_id)
+    return answer
 
 
 def _running(client: Client, job_id: int) -> set[int]:
@@ -243,6 +254,7 @@ _CHANGES: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "deadline": ("deadline_at", _moment),
     "partition": ("pool", lambda _, value: value),
     "minmemorynode": ("mem_request_mb", sizes.mebibytes),
+    "arraytaskthrottle": ("at_once", lambda key, value: _number(key, value) or None),
 }
 
 

@@ -38,7 +38,6 @@ _VARIABLES = {
     "SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
     "SQUEUE_USERS": "user",
 }  # fmt: skip
-_LIVE = "pending,preempted,scheduled,running"
 _KEPT = "5m"  # Slurm forgets a job so long after its end
 
 
@@ -131,11 +130,11 @@ def _jobs(
             raise SlurmError("slurm_load_jobs error: Invalid job id specified") from None
         yield from client.jobs(ids=",".join(map(str, wanted.indices)), **filters)
         return
-    statuses = states.statuses_of(of_states) if of_states else set(_LIVE.split(","))
-    if live := statuses & set(_LIVE.split(",")):
-        yield from client.jobs(status=",".join(sorted(live)), **filters)
-    if ended := statuses - set(_LIVE.split(",")):
-        yield from client.jobs(status=",".join(sorted(ended)), ended_since=_KEPT, attempts=True, **filters)
+    statuses = states.statuses_of(of_states or states.LIVE)
+    yield from looking.jobs_in(client, statuses, looking.LIVE, **filters)
+    if of_states - states.LIVE:
+        kept = {"ended_since": _KEPT, "attempts": True}
+        yield from looking.jobs_in(client, statuses, looking.OVER, **kept, **filters)
 
 
 def _users(text: str | None) -> str:

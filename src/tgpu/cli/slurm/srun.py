@@ -9,12 +9,14 @@ from tgpu.dialects.slurm.array_ids import parted
 from tgpu.dialects.slurm.flag_table import MEANINGLESS, REFUSED
 from tgpu.dialects.slurm.refusal import SlurmError
 from tgpu.dialects.slurm.step_flag_table import STEP_FLAGS, STEP_KNOWN
+from tgpu.dialects.slurm.step_gpus import NAMING
 
 _INPUT = {
     "SLURM_CPUS_PER_TASK": "cpus-per-task",
     "SRUN_CPUS_PER_TASK": "cpus-per-task",
     "SLURM_GPUS_PER_TASK": "gpus-per-task",
     "SLURM_LABELIO": "label",
+    "SLURM_OVERCOMMIT": "overcommit",
     "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
     "SLURM_WORKING_DIR": "chdir",
 }
@@ -66,8 +68,11 @@ _COMMON = frozenset({"mpi", "cpu-bind", "unbuffered", "exact", "wait", "accel-bi
 
 
 def _inherited(said: dict[str, str | None]) -> dict[str, str | None]:
-    return {
+    found: dict[str, str | None] = {
         name: os.environ[variable]
         for variable, name in _INPUT.items()
         if variable in os.environ and name not in said
     }
+    if any(name in said for name in NAMING) or "SLURM_GPUS_ON_NODE" not in os.environ:
+        found.pop("gpus-per-task", None)  # the step says it in its own way, or the job has none after all
+    return found

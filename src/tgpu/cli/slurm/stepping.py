@@ -12,19 +12,23 @@ from tgpu.cli.slurm.far_tasks import FarTasks
 from tgpu.cli.slurm.local_tasks import LocalTasks
 from tgpu.cli.slurm.step_output import StepOutput
 from tgpu.cli.slurm.turns import Turn
-from tgpu.dialects.slurm import exporting, gres
+from tgpu.dialects.slurm import exporting, step_gpus
 from tgpu.dialects.slurm.refusal import SlurmError
-from tgpu.dialects.slurm.step_plan import Step, devices_of, step_of
+from tgpu.dialects.slurm.step_plan import Step, step_of
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tgpu.dialects.slurm.step_gpus import StepGpus
+    from tgpu.dialects.slurm.step_plan import Task
 
     Said = dict[str, str | None]
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
               signal.SIGCONT, signal.SIGALRM)  # fmt: skip
 _LOOK_S = 0.05
+_ATTEMPT = ("TGPU_JOB_ID", "TGPU_TASK_INDEX", "TGPU_ATTEMPT")
 
 
 def run(said: Said, argv: Sequence[str]) -> int:
@@ -35,27 +39,61 @@ def run(said: Said, argv: Sequence[str]) -> int:
             f"--jobid: this is job {own}; `tgpu exec JOB -- PROGRAM` runs something inside another"
         )
     step = step_of(said, os.environ)
+    gpus = step_gpus.asked(said, step)
+    turn = Turn("/".join(os.environ.get(name, "") for name in _ATTEMPT))
     if "pty" in said and len(step.tasks) == 1 and step.nodes == [0]:
-        env = {**os.environ, **step.variables(step.tasks[0], 0)}
+        taken = _taken(turn, {}, 1, gpus, said)
+        env = {**os.environ, **step.variables(step.tasks[0], 0), **_found(taken, gpus, step.tasks[0])}
+        turn.keep_through_exec()
         os.execvpe(argv[0], list(argv), env)  # noqa: S606  it takes the place of this program
-    job = "/".join(os.environ.get(name, "") for name in ("TGPU_JOB_ID", "TGPU_TASK_INDEX", "TGPU_ATTEMPT"))
-    turn = Turn(job)
-    if not {"overlap", "overcommit"} & said.keys() and "SLURM_STEP_ID" not in os.environ:
-        cpus = int(said.get("cpus-per-task") or 1)
-        each = int(os.environ.get("SLURM_CPUS_ON_NODE") or 1)
-        turn.wait_for_cpus({node: cpus * len(step.on(node)) for node in step.nodes}, each)
-    return _Running(step, said, turn.number()).carried_out(argv)
+    cpus: dict[int, int] = {}
+    each = int(os.environ.get("SLURM_CPUS_ON_NODE") or 1)
+    if "overcommit" not in said:
+        cpus = {node: step.cpus_on(node) for node in step.nodes}
+        _refuse_more_than_there_are(max(cpus.values()), each)
+    taken = _taken(turn, cpus, each, gpus, said)
+    return _Running(step, said, turn.number(), gpus, taken).carried_out(argv)
+
+
+def _refuse_more_than_there_are(cpus: int, each: int) -> None:
+    """What the job's own tasks need is not more, though flags of `tgpu submit` may have given it less."""
+    tasks, nodes, of_task = (
+        int(text) if (text := os.environ.get(name, "")).isdigit() else 1
+        for name in ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES", "SLURM_CPUS_PER_TASK")
+    )
+    if cpus > max(each, -(-tasks // max(1, nodes)) * of_task) and "SLURM_STEP_ID" not in os.environ:
+        raise SlurmError(
+            f"Unable to create step for job {os.environ.get('SLURM_JOB_ID')}: More processors requested than "
+            f"permitted: it asks for {cpus} CPUs on one node, where the job has {each}; ask for fewer tasks, "
+            "for more in the job's #SBATCH lines, or say --overcommit"
+        )
+
+
+def _taken(
+    turn: Turn, cpus: dict[int, int], each: int, gpus: StepGpus | None, said: Said
+) -> dict[int, list[str]]:
+    """The step's GPUs by node, once it has them and its CPUs. A step in a step has what that has."""
+    named = {} if gpus is None else gpus.among(os.environ, os.environ.get("SLURM_JOB_ID", ""))
+    if "overlap" in said or "SLURM_STEP_ID" in os.environ:
+        return {node: names[:count] for node, (count, names) in named.items()}
+    return turn.wait_for(cpus, each, named)
+
+
+def _found(taken: dict[int, list[str]], gpus: StepGpus | None, task: Task) -> dict[str, str]:
+    """Of GPUs, by a task on this node."""
+    return {} if gpus is None else step_gpus.variables(taken[0], task.local, gpus.per_task)
 
 
 class _Running:
-    def __init__(self, step: Step, said: Said, step_id: int) -> None:
+    def __init__(
+        self, step: Step, said: Said, step_id: int, gpus: StepGpus | None, taken: dict[int, list[str]]
+    ) -> None:
         self._step, self._said, self._id = step, said, step_id
+        self._gpus, self._taken = gpus, taken
         self._cwd = str(Path(said.get("chdir") or ".").absolute())
         self._output = StepOutput(said, step, step_id)
         self._codes: dict[int, int] = {}
         self._lock = Lock()
-        per_task = said.get("gpus-per-task")
-        self._per_task = None if per_task is None else int(gres.gpus("--gpus-per-task", per_task).count)
 
     def carried_out(self, argv: Sequence[str]) -> int:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*_PASSED_ON, signal.SIGCHLD])
@@ -64,10 +102,7 @@ class _Running:
         near = LocalTasks(self._output.told if self._output.is_heard else None)
         near.keep_mask({signal.Signals(number) for number in mask})
         for task in self._step.on(0):
-            own = {**env, **self._step.variables(task, self._id)}
-            if self._per_task is not None:
-                visible = env.get("CUDA_VISIBLE_DEVICES", "")
-                own["CUDA_VISIBLE_DEVICES"] = devices_of(task.local, visible, self._per_task)
+            own = {**env, **self._step.variables(task, self._id), **_found(self._taken, self._gpus, task)}
             near.start(task.rank, argv, own, self._cwd, self._output.files_of(task))
         for rank, (code, why) in near.failed.items():
             print(f"srun: error: {why}", file=sys.stderr)
@@ -89,7 +124,8 @@ class _Running:
             "env": env,
             "cwd": self._cwd,
             "tasks": tasks,
-            "gpus_per_task": self._per_task,
+            "gpus": self._taken.get(node),
+            "gpus_per_task": self._gpus and self._gpus.per_task,
         }
         return FarTasks(node, asked, self._output.told_from_afar)
 

@@ -83,6 +83,10 @@ def _take(client: Client, cwd: Path, mode: str) -> dict[str, Any] | None:
     root = tree.git_root(physical)
     if root is None and mode == AUTO:
         return None
+    if root is None and physical == Path(physical.anchor):
+        raise UsageError(
+            "a snapshot of / would be one of the whole machine: go where the code is, or say --no-snapshot"
+        )
     found = tree.plain_tree(physical) if root is None else tree.git_tree(root)
     try:
         packed = archive.pack(found, _most_mb())

@@ -22,13 +22,15 @@ class Field:
     """Of one that is refused: values that ask for nothing, and are let pass."""
     of: str | None = None
     """The table of what stands in it, or in each of a list."""
+    only_one: str = ""
+    """Of a list in which a second one is refused: how that sentence goes on."""
 
 
 Table = dict[str, Field]
 
 
-def honoured(words: str, of: str | None = None) -> Field:
-    return Field(Verdict.HONOURED, words, of=of)
+def honoured(words: str, of: str | None = None, *, only_one: str = "") -> Field:
+    return Field(Verdict.HONOURED, words, of=of, only_one=only_one)
 
 
 def translated(words: str, of: str | None = None) -> Field:

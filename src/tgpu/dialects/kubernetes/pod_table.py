@@ -5,6 +5,10 @@ from tgpu.dialects.kubernetes.field import Table, honoured, refused, translated
 _IN_ONE_PLACE = (
     "is not supported: a task is one container; run one job after the other (--after), or use groups"
 )
+_ONE_CONTAINER = (
+    "is not supported: a task is one container; programs that run beside each other are groups of a job in "
+    "tgpu's own form (docs/gangs.md)"
+)
 _NO_VOLUMES = "is not supported: say --mount SOURCE:TARGET for a path of the node, --shm-size for /dev/shm"
 _NO_PROBES = "is not supported: nothing looks at a task from outside while it runs; leave it out"
 _NO_NAMES = "is not supported: a task has the host name that its node or engine gives it; leave it out"
@@ -15,7 +19,7 @@ _OWN_SPACES = "can only be false: a container has namespaces of its own; leave i
 POD_SPEC: Table = {
     "volumes": refused(_NO_VOLUMES),
     "initContainers": refused(_IN_ONE_PLACE),
-    "containers": honoured("exactly one, see below", of="Container"),
+    "containers": honoured("exactly one, see below", of="Container", only_one=_ONE_CONTAINER),
     "ephemeralContainers": refused(
         "is not supported: look into a running task with `tgpu exec`; leave it out"
     ),

@@ -1,6 +1,5 @@
 """A document of a file to a manifest's shape: what cannot be honoured is refused by its path, all at once."""
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tgpu.dialects.kubernetes.field import Field, Table, Verdict
+from tgpu.dialects.kubernetes.misfits import misfits
 from tgpu.dialects.kubernetes.problems import ManifestError, Refusal, refused
 from tgpu.dialects.kubernetes.shape import Job
 from tgpu.dialects.kubernetes.tables import TABLES
@@ -15,23 +15,6 @@ from tgpu.dialects.kubernetes.tables import TABLES
 API_VERSION, KIND = "batch/v1", "Job"
 _EMPTY: tuple[object, ...] = ({}, [], "")
 _LONGEST_SHOWN = 80
-_WRONG = re.compile(r"(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
-_TYPES = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
-_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]+)`")
-_VALUE = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
-_WORDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-}
-_TYPE_NAMES: dict[type, str] = {
-    str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array"
-}  # fmt: skip
-_SCALARS = ("int", "float", "bool")
-_STEP = re.compile(r"(\w+)|\[(\d+)\]")
 _NO_JOBS = {
     "CronJob": "submit its jobTemplate as a Job, and let cron do that",
     "Pod": "write it as the template of a Job",
@@ -45,18 +28,17 @@ def manifest(document: Mapping[str, Any]) -> Job:
     _check_kind(document)
     refusals: list[Refusal] = []
     said = _said(document, TABLES["Job"], "", refusals)
+    refusals += misfits(said, Job)
     if refusals:
         raise ManifestError(refusals)
-    try:
-        return msgspec.convert(said, Job)
-    except msgspec.ValidationError as error:
-        raise ManifestError([_in_words(str(error), said)]) from None
+    return msgspec.convert(said, Job)
 
 
 def _check_kind(document: Mapping[str, Any]) -> None:
     kind, version = document.get("kind"), document.get("apiVersion")
     if kind != KIND:
-        hint = _NO_JOBS.get(str(kind), "leave it out")
+        as_written = str(kind).lower() == KIND.lower()
+        hint = f"write it {KIND}" if as_written else _NO_JOBS.get(str(kind), "leave it out")
         raise refused("kind", f"must be {KIND}; got {str(kind)[:_LONGEST_SHOWN]!r}: {hint}")
     if version != API_VERSION:
         raise refused("apiVersion", f"must be {API_VERSION}; got {str(version)[:_LONGEST_SHOWN]!r}")
@@ -87,6 +69,8 @@ def _inside(value: object, field: Field, path: str, refusals: list[Refusal]) -> 
     if isinstance(value, dict):
         return _said(value, table, path, refusals)
     if isinstance(value, list):
+        if field.only_one and len(value) > 1:
+            refusals.append(Refusal(f"{path}[1]", field.only_one))
         return [
             _said(one, table, f"{path}[{at}]", refusals) if isinstance(one, dict) else one
             for at, one in enumerate(value)
@@ -109,45 +93,3 @@ def _unknown(name: object, table: Table) -> str:
     return (
         f"is no field of a Job manifest; did you mean {near[0]}?" if near else "is no field of a Job manifest"
     )
-
-
-def _in_words(message: str, said: Mapping[str, Any]) -> Refusal:
-    match = _WRONG.fullmatch(message)
-    assert match is not None  # the pattern matches any text
-    what, path = match["what"], match["path"] or ""
-    if missing := _MISSING.search(what):
-        return Refusal(f"{path}.{missing['name']}" if path else missing["name"], "is missing")
-    if match["key"]:
-        return Refusal(path, "must have text for its keys: put quotes around them")
-    if types := _TYPES.search(what):
-        expected, got = _types(types["expected"]), _types(types["got"])
-        hint = ": put quotes around it" if expected == "text" and types["got"] in _SCALARS else ""
-        return Refusal(_with_key(path, said, types["got"]), f"must be {expected}; got {got}{hint}")
-    if value := _VALUE.search(what):
-        return Refusal(path, f"cannot be {value['value'][:_LONGEST_SHOWN]} here: {_field_at(path).words}")
-    return Refusal(path, f"is wrong: {what}")
-
-
-def _types(names: str) -> str:
-    words = [_WORDS.get(name.strip(), name.strip()) for name in names.split("|")]
-    return " or ".join(word for word in words if word != "null")
-
-
-def _with_key(path: str, said: Mapping[str, Any], got: str) -> str:
-    """`nodeSelector[...]` says not which one: the first of such a type is it."""
-    if not path.endswith("[...]"):
-        return path
-    path = path.removesuffix("[...]")
-    found: Any = said
-    for name, index in _STEP.findall(path):
-        found = found[int(index)] if index else found[name]
-    key = next((key for key, value in found.items() if _TYPE_NAMES.get(type(value)) == got), "")
-    return f"{path}[{str(key)[:_LONGEST_SHOWN]}]"
-
-
-def _field_at(path: str) -> Field:
-    table = TABLES["Job"]
-    *before, last = [name for name, _ in _STEP.findall(path) if name]
-    for name in before:
-        table = TABLES[table[name].of or ""]
-    return table[last]

@@ -82,12 +82,6 @@ def job_fields(document: Mapping[str, Any]) -> dict[str, Any]:
 def _only(pod: PodSpec) -> Container:
     if not pod.containers:
         raise refused(f"{_POD}.containers", "is empty: say what to run")
-    if len(pod.containers) > 1:
-        raise refused(
-            f"{_POD}.containers[1]",
-            "is not supported: a task is one container; programs that run beside each other are groups of a "
-            "job in tgpu's own form (docs/gangs.md)",
-        )
     return pod.containers[0]
 
 

@@ -35,7 +35,12 @@ def _pattern(name: str, text: str) -> str:
         elif sign in _FIXED:
             out += _FIXED[sign]
         elif sign.isdigit():
-            raise SlurmError(f"{name} cannot fill up numbers with zeros: write %j for %4j; got {text!r}")
+            width = len(text) - at - 1 - len(text[at + 1 :].lstrip("0123456789"))
+            meant = text[at + 1 + width :][:1] or "j"
+            written = f"%{text[at + 1 : at + 1 + width]}{meant}"
+            raise SlurmError(
+                f"{name} cannot fill up numbers with zeros: write %{meant} for {written}; got {text!r}"
+            )
         else:
             raise SlurmError(f"{name} can have %j %A %a %x %N %u and %% in it; got {text!r}")
         at += 2

@@ -10,9 +10,10 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 # Each of them says the same thing in another way: whoever says one later takes back the others.
 _INSTEAD = (
-    frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
+    _MEMORY,
     frozenset({"requeue", "no-requeue"}),
     frozenset({"cpus-per-task", "cpus-per-gpu"}),
 )
@@ -41,7 +42,12 @@ class Given:
         for group in _INSTEAD:
             if name in group:
                 for other in group - {name}:
-                    self._said.pop(other, None)
+                    before = self._said.pop(other, None)
+                    if before is not None and group is _MEMORY and _source(before.where) == _source(where):
+                        raise SlurmError(
+                            "--mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive: take out "
+                            f"--{other} ({before.where}) or --{name}"
+                        ).at(where)
         self._said[name] = Said(value, where)
 
     def has(self, name: str) -> bool:
@@ -66,6 +72,11 @@ class Given:
             for name, said in self._said.items()
             if BY_NAME[name].fate == MEANINGLESS
         ]
+
+
+def _source(where: str) -> str:
+    """Who said it: the script, the environment or the command line."""
+    return "script" if " line " in where else where.partition("_")[0]
 
 
 def gathered(

@@ -6,6 +6,8 @@ from tgpu.dialects.slurm.refusal import SlurmError
 
 _HUNDRED = 100
 _MOST = 100_000
+_MEANT_GPUS = frozenset({"gpus", "gpu"})
+"""In any case: what people write for `gpu`, and would wait for as a resource of that name."""
 
 
 class Gpus:
@@ -47,6 +49,9 @@ def gres(name: str, text: str) -> tuple[Gpus | None, dict[str, int]]:
             found = _share(name, rest, text)
         elif kind == "shard":
             raise SlurmError(f"{name}: GPUs are not cut into shards: tgpu submit --gpus 0.25 shares one")
+        elif kind.lower() in _MEANT_GPUS:
+            meant = ":".join(["gpu", *rest])
+            raise SlurmError(f"{name}: GPUs are called gpu: write {meant}; got {part.strip()!r}")
         else:
             others[kind] = others.get(kind, 0) + _count(name, rest[-1] if rest else "1")
     return found, others

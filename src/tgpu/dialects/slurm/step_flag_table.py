@@ -26,7 +26,7 @@ STEP_FLAGS = tuple(
         ("msg-timeout", "", VALUE, "", MEANINGLESS, _OWN),
         ("multi-prog", "", NONE, "", REFUSED, "look at SLURM_PROCID in a script"),
         ("no-allocate", "Z", NONE, "", REFUSED, "nothing runs outside of jobs"),
-        ("overlap", "", NONE, "", HONOURED, "does not wait for CPUs that other steps have"),
+        ("overlap", "", NONE, "", HONOURED, "does not wait for CPUs and GPUs that other steps have"),
         ("preserve-env", "E", NONE, "", MEANINGLESS, "the job's own numbers are SLURM_JOB_NUM_NODES and the like"),
         ("prolog", "", VALUE, "", REFUSED, "call it in the script"),
         ("pty", "", OPTIONAL, "", HONOURED, "task 0"),

@@ -35,6 +35,9 @@ class Step:
     def nodes(self) -> list[int]:
         return sorted({task.node for task in self.tasks})
 
+    def cpus_on(self, node: int) -> int:
+        return (_number(self._said, "cpus-per-task") or 1) * len(self.on(node))
+
     def variables(self, task: Task, step_id: int) -> dict[str, str]:
         counts = [len(self.on(node)) for node in self.nodes]
         found = {
@@ -98,14 +101,6 @@ def _shared_out(tasks: int, nodes: list[int]) -> list[Task]:
         for local in range(each + (node_rank < more)):
             found.append(Task(len(found), local, node, node_rank))
     return found
-
-
-def devices_of(local: int, visible: str, per_task: int | None) -> str:
-    """The GPUs of one task among those of its node."""
-    devices = [device for device in visible.split(",") if device]
-    if per_task is None or not devices:
-        return visible
-    return ",".join(devices[local * per_task : (local + 1) * per_task])
 
 
 def _first_of_range(said: Mapping[str, str | None]) -> dict[str, str | None]:

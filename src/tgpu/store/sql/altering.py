@@ -10,6 +10,7 @@ from tgpu.domain.timing import Timing
 from tgpu.store import event_data, timings
 from tgpu.store.acceptance import recharge
 from tgpu.store.book import Book, Charged
+from tgpu.store.growth import same_but_at_once
 from tgpu.store.needs_port import ChangedMeanwhileError, NotWaitingError
 from tgpu.store.sql import cluster, codec, feed, jobs, ledger, tenants, token_caps
 from tgpu.store.sql.moves import HOLD_JOB
@@ -140,12 +141,13 @@ def edit(  # noqa: PLR0917  what becomes of what, and by whom
     job = jobs.one(session, job_id)
     if job is None or job.spec != before.spec:
         raise ChangedMeanwhileError(f"job {job_id} was changed meanwhile: look at it again")
-    if not all(each.waits for each, number in job.task_counts.items() if number):
+    at_once = same_but_at_once(job.spec, spec) and not job.status.is_final
+    if not at_once and not all(each.waits for each, number in job.task_counts.items() if number):
         raise NotWaitingError(job)
-    timing = timings.edited(job.timing, spec)
+    timing = job.timing if at_once else timings.edited(job.timing, spec)
     (token_id,) = session.the_row(TOKEN, job=job_id)
     check_editor(editor_id, token_id)
-    requests, standing = _charge_anew(session, job, spec, token_id)
+    requests, standing = ([], None) if at_once else _charge_anew(session, job, spec, token_id)
     _, seq = cluster.reserve(session, 0, 1)
     session.change(
         EDIT_JOB,

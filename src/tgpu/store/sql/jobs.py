@@ -15,6 +15,7 @@ from tgpu.domain.ids import MAX_JOB_ID, AttemptId
 from tgpu.domain.job import Attempt, Job
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
 from tgpu.domain.quota import Standing
+from tgpu.store.growth import skipped_of
 from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.job_sum import tally_of
 from tgpu.store.lost import Origin
@@ -45,6 +46,7 @@ _FIELDS = (
     jobs.c.tally,
     jobs.c.timing,
     jobs.c.born,
+    jobs.c.skipped,
 )
 ATTEMPT_FIELDS = (
     attempts.c.job_id,
@@ -230,7 +232,7 @@ def counts(session: Session, seen: Seen | None = None) -> Counts:
 def _job(row: Row) -> Job:
     (
         job_id, spec, tenant_id, status_name, submitted_ms, cause, detail, exit_code, node_id, devices,
-        tried, started_ms, ended_ms, cancel_by, standing, text, timing, born,
+        tried, started_ms, ended_ms, cancel_by, standing, text, timing, born, skipped,
     ) = row  # fmt: skip
     status, tally = Status(status_name), None if text is None else tally_of(text)
     return Job(
@@ -253,6 +255,7 @@ def _job(row: Row) -> Job:
         born=born,
         dropped=0 if tally is None else tally.dropped,
         failures=0 if tally is None else tally.failures,
+        skipped=skipped_of(skipped).wishes,
     )
 
 

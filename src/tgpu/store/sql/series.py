@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import Text, func, insert, select, update
 
 from tgpu.domain.ids import TaskId
@@ -14,7 +15,7 @@ from tgpu.domain.timing import Timing
 from tgpu.store import event_data, growth, timings
 from tgpu.store.book import NoRoomError
 from tgpu.store.demand import NEVER_RAN, longest_of
-from tgpu.store.job_sum import tally_of
+from tgpu.store.job_sum import JobSum, tally_of
 from tgpu.store.series_port import MOST_SKIPPED, Dropped, Grown, GrownTo
 from tgpu.store.sql import altering, cluster, codec, feed, jobs, world
 from tgpu.store.sql.job_sums import JobSums
@@ -54,7 +55,7 @@ HAVE_BORN = Query(
     update(job_rows).values(born=value("new_born")).where(_THIS_JOB),
 )
 SKIP = Query(
-    "Says which tasks of a series are to be cancelled once they have rows.",
+    "Says which tasks of a series are cancelled before they have rows.",
     update(job_rows).values(skipped=value("new_skipped")).where(_THIS_JOB),
 )
 SKIPPED = Query("Which those are.", select(job_rows.c.born, job_rows.c.skipped).where(_THIS_JOB))
@@ -125,22 +126,28 @@ class Birth:
                 continue
             spec = codec.spec_from(row[0], row[1])
             for _, job in self._sums.each([change], lambda it: it.job_id):
-                number = spec.task_count - row[2]
+                number, counted = spec.task_count - row[2], growth.skipped_of(row[3]).counted
                 if not number or job.tally.dropped:
                     continue
-                job.drop(number, Exit(change.cause, detail=change.detail), self._at_ms)
-                self._give_back(row[4], spec, number)
-                data = event_data.on_dropped(change, number)
-                self.happened.append(Happened(event_data.DROPPED, (change.job_id, None), data, spec.user))
+                self._give_back(row[4], spec, number - counted)
+                self._drop(change, spec.user, job, (number, counted))
+
+    def _drop(self, change: Dropped, user: str, job: JobSum, numbers: tuple[int, int]) -> None:
+        number, counted = numbers
+        job.drop(number, Exit(change.cause, detail=change.detail), self._at_ms, counted=counted)
+        data = event_data.on_dropped(change, number)
+        self.happened.append(Happened(event_data.DROPPED, (change.job_id, None), data, user))
 
     def grow(self, growing: Sequence[Growing]) -> list[GrownTo]:
         return [self._grow(each) for each in growing]
 
     def _grow(self, one: Growing) -> GrownTo:
         job_id = one.change.job_id
-        wanted = growth.next_ones(
-            one.skipped, one.born, one.born + one.unborn, one.change.count, MOST_SKIPPED
-        )
+        passed_over = self._count(one) if one.skipped.wishes else 0
+        total = one.spec.task_count
+        wanted: list[str | None] = []
+        if passed_over < one.unborn or passed_over <= MOST_SKIPPED:
+            wanted = growth.next_ones(one.skipped, one.born, total, one.change.count, MOST_SKIPPED)
         taken, standing, request = self._charged(one, wanted.count(None))
         rows: list[Row] = []
         waiting = 0
@@ -168,7 +175,15 @@ class Birth:
                 for position, by in rows
             ])  # fmt: skip
             self._session.change(HAVE_BORN, job=job_id, new_born=born)
-            self._cancelled(one, [(position, by) for position, by in rows if by is not None])
+            skipped = [(position, by) for position, by in rows if by is not None]
+            self._cancelled(one, skipped)
+            passed_over -= len(skipped)
+        if passed_over != one.skipped.counted:
+            text = growth.text_of(msgspec.structs.replace(one.skipped, counted=passed_over))
+            self._session.change(SKIP, job=job_id, new_skipped=text)
+        if passed_over and passed_over == total - born:
+            self._let_go(one, passed_over)
+            born = total
         fresh = [position for position, by in rows if by is None]
         return GrownTo(job_id, born, world.waiting_alike(self._session, job_id, fresh))
 
@@ -184,16 +199,29 @@ class Birth:
             return 0, Standing.CHARGED, kept
         return taken, standing, kept
 
+    def _count(self, one: Growing) -> int:
+        """Those that somebody cancelled count as that from now on, whether they have rows or not; they were
+        never charged for. Returns how many there are without rows."""
+        number = one.skipped.number_between(one.born, one.spec.task_count)
+        new = number - one.skipped.counted
+        how = Exit(Cause.CANCELLED, detail=f"cancelled by {one.skipped.by}")
+        for _, job in self._sums.each([one], lambda it: it.change.job_id):
+            job.pass_over(new, how, self._at_ms)
+        self._give_back(one.token_id, one.spec, new)
+        return number
+
+    def _let_go(self, one: Growing, number: int) -> None:
+        """All that are left were cancelled, and are many: none of them gets a row."""
+        change = Dropped(one.change.job_id, Cause.CANCELLED, f"cancelled by {one.skipped.by}")
+        for _, job in self._sums.each([one], lambda it: it.change.job_id):
+            self._drop(change, one.spec.user, job, (number, number))
+
     def _cancelled(self, one: Growing, skipped: Sequence[tuple[int, str]]) -> None:
-        """Those that somebody cancelled before they had rows; they were never charged for."""
-        for (position, by), job in self._sums.each(skipped, lambda _: one.change.job_id):
-            detail = f"cancelled by {by}"
-            job.moved(Status.PENDING, Status.CANCELLED)
-            job.ended(Status.CANCELLED, Exit(Cause.CANCELLED), detail, self._at_ms)
-            data: event_data.Data = {"cause": Cause.CANCELLED.value, "detail": detail}
+        """They get rows after they were counted."""
+        for position, by in skipped:
+            data: event_data.Data = {"cause": Cause.CANCELLED.value, "detail": f"cancelled by {by}"}
             task_id = TaskId(one.change.job_id, position)
             self.happened.append(Happened(Happening.CANCELLED.value, task_id, data, one.spec.user))
-        self._give_back(one.token_id, one.spec, len(skipped))
 
     def _give_back(self, token_id: int | None, spec: JobSpec, number: int) -> None:
         if token_id is not None and number:

@@ -1,0 +1,79 @@
+"""The GPUs of a step: how many of the job's it asks for, on which nodes, and which of them its tasks find."""
+
+from __future__ import annotations
+
+from tgpu.dialects.slurm import gres
+from tgpu.dialects.slurm.refusal import SlurmError
+
+TYPE_CHECKING = False  # see tgpu.client.errors
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tgpu.dialects.slurm.step_plan import Step
+
+NAMING = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
+"""A step that says none of these finds all GPUs of its job."""
+
+
+class StepGpus:
+    """`counts`: how many on which node. `per_task`: None if each task finds all of the step's on its node."""
+
+    def __init__(self, counts: dict[int, int], per_task: int | None) -> None:
+        self.counts, self.per_task = counts, per_task
+
+    def among(self, environ: Mapping[str, str], job: str) -> dict[int, tuple[int, list[str]]]:
+        """By node: how many, and which there are for all steps. Here by their own names, elsewhere by their
+        places, which their node knows the names of. Raises SlurmError if there are too few."""
+        here = environ.get("CUDA_VISIBLE_DEVICES", environ.get("SLURM_JOB_GPUS", ""))
+        own = [device for device in here.split(",") if device]
+        each = int(environ.get("SLURM_GPUS_ON_NODE") or len(own))
+        found = {}
+        for node, count in self.counts.items():
+            names = [str(at) for at in range(each)] if node else own
+            if count > len(names):
+                raise SlurmError(
+                    f"Unable to create step for job {job}: Requested node configuration is not available: "
+                    f"it asks for {count} GPU{'s' * (count > 1)} on a node, where the job has {len(names)}; "
+                    "ask for fewer, or for more in the job's #SBATCH lines"
+                )
+            found[node] = count, names
+        return found
+
+
+def asked(said: Mapping[str, str | None], step: Step) -> StepGpus | None:
+    """None: nothing is said of GPUs, or of parts of one, which its steps share."""
+    on_node = in_all = of_task = None
+    if (text := said.get("gres")) is not None:
+        on_node, _ = gres.gres("--gres", text)
+        if on_node is None and text == "none":
+            on_node = gres.Gpus(0)
+    if (text := said.get("tres-per-task")) is not None:
+        _, of_task = gres.per_task("--tres-per-task", text)
+    if (text := said.get("gpus-per-task")) is not None:
+        of_task = gres.gpus("--gpus-per-task", text)
+    if (text := said.get("gpus-per-node")) is not None:
+        on_node = gres.gpus("--gpus-per-node", text)
+    if (text := said.get("gpus")) is not None:
+        in_all = gres.gpus("--gpus", text)
+    if on_node is None and in_all is None and of_task is None:
+        return None
+    if on_node is not None and on_node.count != int(on_node.count):
+        return None
+    per_task = None if of_task is None else int(of_task.count)
+    each, more = divmod(0 if in_all is None else int(in_all.count), len(step.nodes))
+    counts = {}
+    for at, node in enumerate(step.nodes):
+        least = (per_task or 0) * len(step.on(node))
+        shared = each + (at < more) if on_node is None else int(on_node.count)
+        counts[node] = max(shared, least)
+    return StepGpus(counts, per_task)
+
+
+def variables(devices: Sequence[str], local: int, per_task: int | None) -> dict[str, str]:
+    """What a task finds of the step's `devices` on its node. `local`: which one of the node's tasks it is."""
+    mine = devices if per_task is None else devices[local * per_task : (local + 1) * per_task]
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(mine),
+        "SLURM_STEP_GPUS": ",".join(devices),
+        "SLURM_GPUS_ON_NODE": str(len(devices)),
+    }
