@@ -6,6 +6,9 @@ have.
 
 Docker keeps a long line in pieces of 16 KiB, and some versions of it forget the end of such a line: a
 shorter piece without an end, behind which another message comes, had one.
+
+An engine that is stopped while containers run on loses what it has read of them and not kept yet. Some of
+that may have been heard by who was attached: then the copy lacks it, and goes on with what came later.
 """
 
 import os
@@ -18,6 +21,8 @@ NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 COPY_BYTES = 1 << 30
 """What the engine keeps of a container's output before it lets go of the oldest part."""
 _SURELY_WHOLE = COPY_BYTES * 9 // 10
+_IN_ITS_HANDS = 1 << 20
+"""What an engine may have read of a container, and not kept yet."""
 _HEAD = 8
 _PIECE = 16 * 1024
 _LINE_END = b"\n"
@@ -49,6 +54,15 @@ class Segments(Stream):
     def keep(self, data: bytes) -> None:
         self._keep(data)
 
+    def tail(self, since: int) -> bytes:
+        """Of what was written last, and from this offset on, as much as an engine may lack."""
+        size = min(_IN_ITS_HANDS, self._end - max(self._begin, since))
+        if self._file < 0 or size <= 0:
+            return b""
+        with Path(self._path(self._begin)).open("rb") as file:
+            file.seek(-size, os.SEEK_END)
+            return file.read(size)
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
@@ -58,11 +72,22 @@ class Segments(Stream):
 class _Copied:
     """One stream of the engine's copy: what is still to be passed over, and what is to be kept."""
 
-    def __init__(self, segments: Segments, skip: int, *, forgets_ends: bool) -> None:
+    def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        self._forgets_ends = forgets_ends
-        self._skip = skip
+        self._forgets_ends = False
+        self._lacking = self._lacked = 0
+        """So many bytes of ours the copy was found not to have, all of them before that offset of ours."""
+        self._skip = 0
+        self._tail = b""
         self._pending = bytearray()
+        self._lacks_end = False
+
+    def begin(self, *, whole: bool, forgets_ends: bool) -> None:
+        """`whole`: it comes from its own beginning on."""
+        self._skip = self._segments.end - self._lacking if whole else 0
+        self._tail = self._segments.tail(self._lacked) if whole else b""
+        self._forgets_ends = forgets_ends
+        self._pending.clear()
         self._lacks_end = False
 
     def message(self, data: memoryview) -> None:
@@ -78,9 +103,18 @@ class _Copied:
             self._pending.clear()
 
     def _add(self, data: memoryview) -> None:
+        if 0 < self._skip <= len(self._tail) and self._is_later_than_ours(bytes(data)):
+            self._lacking, self._lacked = self._lacking + self._skip, self._segments.end
+            self._skip = 0
         passed = min(self._skip, len(data))
         self._skip -= passed
         self._pending += data[passed:]
+
+    def _is_later_than_ours(self, data: bytes) -> bool:
+        """Whether it stands nowhere in what should come now. In doubt it does: then some of it is lost, and
+        none is doubled."""
+        at = len(self._tail) - self._skip
+        return not self._tail.startswith(data[: self._skip], at) and self._tail.find(data, at) < 0
 
 
 class Follower:
@@ -89,7 +123,7 @@ class Follower:
     def __init__(self, folder: Path, cap_bytes: int) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._streams = {number: Segments(str(folder), name, cap_bytes) for number, name in NAMES.items()}
-        self._copied: dict[int, _Copied] = {}
+        self._copied = {number: _Copied(segments) for number, segments in self._streams.items()}
         self._buffer = bytearray()
 
     def printed(self, number: int, data: bytes) -> None:
@@ -107,10 +141,8 @@ class Follower:
         `forgets_ends`: whether this engine is one that does."""
         self._buffer.clear()
         whole = sum(segments.end for segments in self._streams.values()) < _SURELY_WHOLE
-        self._copied = {
-            number: _Copied(segments, segments.end if whole else 0, forgets_ends=forgets_ends)
-            for number, segments in self._streams.items()
-        }
+        for stream in self._copied.values():
+            stream.begin(whole=whole, forgets_ends=forgets_ends)
         return "0" if whole else f"{max(one.written_s for one in self._streams.values()):.9f}"
 
     def copied(self, data: bytes) -> None:
