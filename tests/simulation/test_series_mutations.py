@@ -65,6 +65,10 @@ def a_series_that_does_not_mind_how_many_run_at_once(patch: Patch) -> None:
     patch.setattr(series, "_grow", grow)
 
 
+def a_series_that_goes_on_as_before_when_its_cap_is_lowered(patch: Patch) -> None:
+    patch.setattr(series, "keep_back", lambda *_about: None)
+
+
 def a_series_that_does_not_mind_how_many_have_failed(patch: Patch) -> None:
     original = series._settle_one
 
@@ -137,6 +141,7 @@ NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
     ("breaks", "checker"),
     [
         (a_series_that_does_not_mind_how_many_run_at_once, "SeriesKeepTheirWord"),
+        (a_series_that_goes_on_as_before_when_its_cap_is_lowered, "SeriesKeepTheirWord"),
         (a_series_that_does_not_mind_how_many_have_failed, "SeriesKeepTheirWord"),
         (a_judge_who_counts_that_a_task_gave_way, "SeriesKeepTheirWord"),
         (a_judge_who_never_has_enough, "SeriesKeepTheirWord"),

@@ -12,6 +12,7 @@ AT_LEAST = {
     "cause=suspended": 1,
     "cause=restarted": 1,
     "cause=job-failed": 1,
+    r"job \d+: pace": 1,
     r"job \d+ dropped ": 1,
     r"process \d+\.[1-9]\d\.\d+ starts": 20,
     r"it is tried again in": 1,

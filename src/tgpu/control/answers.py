@@ -58,8 +58,10 @@ class Answers:
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
         picture, entry = control.picture, control.series.get(job_id)
-        task_id = _asked_about(picture, job_id, () if entry is None else sorted(entry.live))
-        waits, parked = picture.waiting.get(task_id), picture.parked.of_job(job_id)
+        kept_back = set() if entry is None else entry.kept_back
+        task_id = _asked_about(picture, job_id, () if entry is None else sorted(entry.live - kept_back))
+        waits = picture.waiting.get(task_id)
+        parked = [task for task in picture.parked.of_job(job_id) if task.task_id not in kept_back]
         why = explain(picture, control.policy, task_id, control.engine)
         if parked and waits is None:
             waits = parked[0]

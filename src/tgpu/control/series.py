@@ -6,6 +6,7 @@ are live than may run at once. Who ends and who comes instead are in one transac
 
 from tgpu.control import wishes
 from tgpu.control.deadlines import too_late
+from tgpu.control.keeping_back import keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -87,7 +88,7 @@ def settle(picture: Picture, turn: Turn) -> None:
     _note_ends(turn)
     if picture.now_ms >= book.look_ms:
         _look_at_the_clock(picture, book)
-    for job_id in sorted(book.touched):
+    for job_id in sorted(book.touched | book.crowded):
         if (touched := book.get(job_id)) is not None:
             _settle_one(picture, touched, turn)
     book.touched.clear()
@@ -135,6 +136,7 @@ def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
     elif (due := too_late(entry.job, picture.now_ms)) is not None:
         _drop(entry, End(due.cause, due.detail), turn)  # those that have rows are looked at one by one
     else:
+        keep_back(picture, turn.series, entry)
         _grow(picture, entry, turn)
     if not entry.live and not entry.unborn:
         turn.series.forget(entry.job.job_id)
@@ -162,6 +164,7 @@ def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None
         if wishes.take_out(picture, task_id):
             turn.batch.closed.append(TaskClosed(task_id, happening, end.cause, end.detail))
             entry.live.discard(task_id)
+            entry.kept_back.discard(task_id)
 
 
 def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:

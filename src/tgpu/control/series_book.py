@@ -35,6 +35,8 @@ class Entry:
     passes_over: bool
     """Whether some of these may not be counted yet."""
     live: set[TaskId] = field(default_factory=set)
+    kept_back: set[TaskId] = field(default_factory=set)
+    """Those of them that are parked, for more are live than may be since its cap was lowered."""
     end: End | None = None
     asked: int = 0
     """How many more tasks it asked for last."""
@@ -56,9 +58,9 @@ class Entry:
 
     @property
     def to_come(self) -> int:
-        """Of these, those that nobody cancelled."""
+        """Of these, those that nobody cancelled, and those that are kept back."""
         passed_over = self.skipped.number_between(self.born, self.job.spec.task_count)
-        return self.unborn and self.unborn - passed_over
+        return len(self.kept_back) + (self.unborn and self.unborn - passed_over)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -76,6 +78,8 @@ class SeriesBook:
         self._jobs: dict[int, Entry] = {}
         self.touched: set[int] = set()
         """Those to which something has happened in this turn."""
+        self.crowded: set[int] = set()
+        """Those of which more tasks are live than may be: they are looked at in every turn."""
         self.look_ms = 0
         """When to look again who is due by the clock."""
         self.owed: list[tuple[AttemptId, Cause, str]] = []
@@ -116,6 +120,7 @@ class SeriesBook:
         if entry is None or task_id not in entry.live:
             return
         entry.live.discard(task_id)
+        entry.kept_back.discard(task_id)
         entry.failed += status is Status.FAILED
         entry.completed += status is Status.COMPLETED
         self.touched.add(task_id.job_id)
@@ -136,6 +141,7 @@ class SeriesBook:
 
     def forget(self, job_id: int) -> None:
         self._jobs.pop(job_id, None)
+        self.crowded.discard(job_id)
 
 
 def _entry(job: Job) -> Entry:

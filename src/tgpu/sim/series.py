@@ -1,6 +1,8 @@
-"""What users do with jobs of many tasks: submit them, cancel some tasks, suspend, resume, start anew."""
+"""What users do with jobs of many tasks: submit them, cancel some tasks, suspend, resume, start anew, and let
+more or fewer of them run at once."""
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from random import Random
 
@@ -11,6 +13,7 @@ from tgpu.domain.series import Mode, Series
 from tgpu.sim.chance import happens
 from tgpu.sim.door import Door
 from tgpu.sim.trace import Trace
+from tgpu.store.needs_port import ChangedMeanwhileError, NotWaitingError
 
 
 def as_series(random: Random, spec: JobSpec) -> JobSpec:
@@ -50,7 +53,7 @@ class Meddler:
 
     async def meddle(self, job_id: int, spec: JobSpec) -> None:
         """A gang is stopped whole or not at all."""
-        some = ("suspend",) if spec.gang is not None else ("cancel", "restart", "suspend")
+        some = ("suspend",) if spec.gang is not None else ("cancel", "restart", "suspend", "pace")
         what = self._random.choice(some)
         at = IndexSet.of(self._random.sample(range(30), 5))
         self._trace.add("meddler", f"job {job_id}: {what}")
@@ -59,10 +62,21 @@ class Meddler:
             await self._door.ask(lambda store: store.cancel_tasks(job_id, at, "meddler", now_ms))
         elif what == "restart":
             await self._door.ask(lambda store: store.restart_tasks(job_id, list(at), "meddler", now_ms))
+        elif what == "pace":
+            await self._pace(job_id)
         else:
             await self._door.ask(lambda store: store.suspend(job_id, "meddler", now_ms))
             await asyncio.sleep(self._random.choice((0, 0.5, 8)))
             await self._door.ask(lambda store: store.resume(job_id, "meddler", self._door.now_ms()))
+
+    async def _pace(self, job_id: int) -> None:
+        job = await self._door.ask(lambda store: store.job(job_id))
+        series = None if job is None else job.spec.series
+        if job is None or series is None or series.mode is Mode.WORK_QUEUE:
+            return
+        paced = replace(job.spec, series=replace(series, at_once=self._random.choice((None, 1, 2, 5))))
+        with contextlib.suppress(NotWaitingError, ChangedMeanwhileError):
+            await self._door.ask(lambda store: store.edit(job, paced, "meddler", self._door.now_ms(), {}))
 
     def wants_to(self) -> bool:
         return happens(self._random, 0.4)

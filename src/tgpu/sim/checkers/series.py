@@ -10,6 +10,8 @@ from tgpu.sim.facts import Watcher
 from tgpu.store.memory_state import State
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt
 
+_HAVE_A_NODE = (Status.SCHEDULED, Status.RUNNING)
+
 
 class SeriesKeepTheirWord(Watcher):
     """Of single jobs the same holds, as far as it concerns them."""
@@ -29,8 +31,8 @@ class SeriesKeepTheirWord(Watcher):
         for start in batch.assigned:
             if start not in receipt.refused:
                 yield from self._started(start, batch.at_ms)
-        touched = {start.attempt_id.job_id for start in batch.assigned}
-        for job_id in sorted(touched | {grown.job_id for grown in receipt.grown}):
+        began = {start.attempt_id.job_id for start in batch.assigned if start not in receipt.refused}
+        for job_id in sorted(began):
             yield from self._too_many_at_once(self._state.jobs[job_id])
 
     def _ended(self, ended: AttemptEnded, at_ms: int) -> Iterator[str]:
@@ -73,9 +75,10 @@ class SeriesKeepTheirWord(Watcher):
             yield f"{start.attempt_id} starts, and the work of its job is done"
 
     def _too_many_at_once(self, job: Job) -> Iterator[str]:
+        """A cap may be lowered: then none begins before enough have ended."""
         series = job.spec.series
         if series is None or series.at_once is None:
             return
-        live = [task_id for task_id, task in self._state.tasks_of(job.job_id) if not task.status.is_final]
-        if len(live) > series.at_once:
-            yield f"of job {job.job_id} {len(live)} tasks are live, and {series.at_once} may be at once"
+        begun = sum(task.status in _HAVE_A_NODE for _, task in self._state.tasks_of(job.job_id))
+        if begun > series.at_once:
+            yield f"of job {job.job_id} {begun} tasks have a node, and {series.at_once} may at once"

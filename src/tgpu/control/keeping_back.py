@@ -1,0 +1,40 @@
+"""A series whose cap was lowered: of its tasks that wait, only so many stay in line as may still run.
+
+More of them have rows than that. The others are parked until some have ended; their rows, and what they are
+charged for, stay.
+"""
+
+from dataclasses import replace
+
+from tgpu.control.series_book import Entry, SeriesBook
+from tgpu.core.picture import Picture
+from tgpu.domain.needs import NeedKind
+
+
+def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
+    """Tasks are begun in the order of their indices, so that who gave way comes first."""
+    if len(entry.live) > _cap(entry):
+        book.crowded.add(entry.job.job_id)
+    elif entry.job.job_id in book.crowded:
+        book.crowded.discard(entry.job.job_id)
+    else:
+        return
+    waiting = {task_id for task_id in entry.live if task_id in picture.waiting}
+    kept = {task_id for task_id in entry.kept_back if task_id in picture.parked}
+    room = _cap(entry) - (len(entry.live) - len(waiting) - len(kept))
+    in_line = set(sorted(waiting | kept)[: max(0, room)])
+    for task_id in waiting - in_line:
+        task = picture.remove_waiting(task_id)
+        # It waits for others of its series from now on, and does not wait too long by that.
+        picture.parked.add(replace(task, max_wait_s=None))
+    for task_id in kept & in_line:
+        picture.add_waiting(picture.parked.take(task_id))
+    entry.kept_back = (waiting | kept) - in_line
+
+
+def _cap(entry: Entry) -> int:
+    """How many may be live. Behind another series its tasks are let go one by one, and are not told apart."""
+    spec = entry.job.spec
+    if spec.series is None or any(need.kind is NeedKind.CORR for need in spec.needs):
+        return spec.task_count
+    return spec.series.at_once or spec.task_count
