@@ -104,3 +104,17 @@ def test_a_node_is_reached_by_its_machine_s_name() -> None:
 def test_annotations_that_cannot_be_numbers_do_no_harm() -> None:
     found = slurm_variables(launch(dialect=slurm(nodes="x", tasks="9" * 30)), {}, "n1")
     assert (found["SLURM_NNODES"], found["SLURM_TASKS_PER_NODE"]) == ("1", "1")
+
+
+def test_a_job_without_a_limit_has_all_cpus_of_its_node() -> None:
+    whole = launch(cpu_milli=1000, cpu_limit_milli=0, dialect=slurm(tasks="1", nodes="1"))
+    assert slurm_variables(whole, {}, "n1", (), 64_000)["SLURM_CPUS_ON_NODE"] == "64"
+    limited = launch(cpu_milli=1000, cpu_limit_milli=1000, dialect=slurm(tasks="1", nodes="1"))
+    assert slurm_variables(limited, {}, "n1", (), 64_000)["SLURM_CPUS_ON_NODE"] == "1"
+
+
+def test_how_many_tasks_is_told_also_if_gpus_say_it() -> None:
+    said = slurm(tasks="4", nodes="1", gpus="4", gpus_per_task="1")
+    assert slurm_variables(launch(dialect=said), {}, "n1")["SLURM_NTASKS"] == "4"
+    said = slurm(tasks="1", nodes="1", gpus_per_task="1")
+    assert "SLURM_NTASKS" not in slurm_variables(launch(dialect=said), {}, "n1")

@@ -109,6 +109,40 @@ def test_wait_ends_as_the_job_did(server: FakeTgpu, tgpu: Tgpu, end: dict[str, A
     assert tgpu("wait", "1,2", "--quiet").returncode == code
 
 
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ({"status": "completed", "exit_code": 0, "reason": "exit code 0"}, 0, "completed"),
+        (
+            {"status": "failed", "cause": "exited", "exit_code": 7, "reason": "exit code 7"},
+            7,
+            "failed: exit code 7",
+        ),
+        (
+            {"status": "failed", "cause": "signalled", "signal": 9, "reason": "killed by signal 9"},
+            137,
+            "failed: killed by signal 9",
+        ),
+    ],
+)
+def test_wait_for_one_task_ends_as_that_did(
+    server: FakeTgpu, tgpu: Tgpu, *, end: dict[str, Any], code: int, said: str
+) -> None:
+    server.jobs = {1: a_job(1, **STARTED, array="0-9"), 2: a_job(2, **ended(exit_code=0))}
+    running = {"task_id": "1.4", "status": "running", "reason": None}
+    server.fixed["/jobs/1/tasks"] = {"tasks": [running], "next_cursor": None}
+
+    def over() -> None:
+        server.fixed["/jobs/1/tasks"] = {"tasks": [running | end], "next_cursor": None}
+        server.change(1, "failed" if code else "succeeded")
+
+    assert tgpu("wait", "1.4", "--timeout", "0.2s").stderr == "tgpu: not ended in time: 1.4\n"
+    later(0.5, over)
+    done = tgpu("wait", "1.4", "2")
+    assert (done.returncode, done.stdout) == (code, f"Task 1.4 {said}\nJob 2 completed\n")
+    assert server.asked("GET", "/jobs/1/tasks")[-1]["query"]["index"] == "4"
+
+
 def test_waiting_for_many_counts_them_and_names_only_failures(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {n: a_job(n, **ended(exit_code=0)) for n in range(1, 31)}
     server.jobs[7] |= ended(exit_code=2, reason="exit code 2")

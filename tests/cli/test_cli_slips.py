@@ -1,5 +1,6 @@
 """What people type who know other tools, or who slip: each is told what is meant, before anything waits."""
 
+import os
 import time
 from pathlib import Path
 
@@ -84,6 +85,15 @@ def test_a_script_that_is_not_here_is_refused_at_once(server: FakeTgpu, tgpu: Tg
 def test_what_may_be_there_on_nodes_is_taken(server: FakeTgpu, tgpu: Tgpu, words: list[str]) -> None:
     assert tgpu("submit", *words).stdout == "Submitted job 1\n"
     assert server.running
+
+
+def test_a_program_on_path_may_be_called_like_a_script(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "tool.sh"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert tgpu("submit", "tool.sh", PATH=f"{tool.parent}:{os.environ['PATH']}").stdout == "Submitted job 1\n"
+    assert server.submitted()[0]["command"] == ["tool.sh"]
 
 
 def test_bare_seconds_for_a_script_of_slurm_s_are_told(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:

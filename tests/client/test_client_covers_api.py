@@ -52,6 +52,8 @@ def example(parameter: inspect.Parameter) -> Any:
         return BytesIO(b"x")
     if "Sequence[Mapping" in said:
         return [{}]
+    if parameter.name == "job_ids":
+        return ["@1", "@2"]
     return 1 if parameter.name == "size" else "@1"
 
 

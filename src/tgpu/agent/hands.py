@@ -1,6 +1,6 @@
 """Carries out on this node what was decided: starts, stops and forgets tasks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tgpu.agent.checkpoints import Checkpoints
@@ -11,6 +11,7 @@ from tgpu.agent.machine import DropPrepared, ForgetTask, LaunchTask, StopTask
 from tgpu.agent.manifest_variables import manifest_variables
 from tgpu.agent.slurm_variables import own_host, slurm_variables
 from tgpu.domain.job import Exit
+from tgpu.domain.node import Capacity
 from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import Launch
 from tgpu.runner.port import AttemptEnded, AttemptStarted, LaunchSpec, Runner, RunnerEvent
@@ -25,13 +26,16 @@ class Hands:
         gpus: GpuWatch,
         gangs: GangService,
         checkpoints: Checkpoints,
+        capacity: Callable[[], Capacity | None],
     ) -> None:
+        """`capacity`: what the node has, as far as that is known."""
         self._node = node
         self._log_cap_bytes = log_cap_bytes
         self._everybodys_env = everybodys_env
         self._gpus = gpus
         self._gangs = gangs
         self._checkpoints = checkpoints
+        self._capacity = capacity
 
     def carry_out(
         self, instruction: LaunchTask | DropPrepared | StopTask | ForgetTask, runner: Runner, now: float
@@ -68,9 +72,11 @@ class Hands:
         folder = self._checkpoints.folder_of(launch.attempt)
         spec = launch_spec(launch, self._log_cap_bytes, self._everybodys_env, folder)
         spec = self._gangs.joined(spec, launch, go)
+        capacity = self._capacity()
+        all_cpu_milli = 0 if capacity is None else capacity.cpu_milli
         hosts = [own_host(self._node)] if go is None else [host.address for host in go.hosts]
         of_dialect = {
-            **slurm_variables(launch, spec.env, self._node, hosts),
+            **slurm_variables(launch, spec.env, self._node, hosts, all_cpu_milli),
             **manifest_variables(launch, self._node),
         }
         return replace(spec, env={**spec.env, **of_dialect}) if of_dialect else spec

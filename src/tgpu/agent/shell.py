@@ -106,7 +106,8 @@ class Agent:
         self._spots = spots or FixedSpots()
         self._checkpoints = checkpoints or NoCheckpoints()
         gangs, node = GangService(self._spots), identity.node_id
-        self._hands = Hands(node, log_cap_bytes, everybodys_env, self._gpus, gangs, self._checkpoints)
+        self._hands = Hands(node, log_cap_bytes, everybodys_env, self._gpus, gangs, self._checkpoints,
+                            lambda: self._capacity)  # fmt: skip
         self._labels: Mapping[str, str] = {}
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()

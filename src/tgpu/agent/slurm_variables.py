@@ -43,13 +43,14 @@ _OF_ARRAYS = {
     "TGPU_ARRAY_STEP": "SLURM_ARRAY_TASK_STEP",
 }
 _COUNTING_TASKS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu")
+_COUNTING_GPUS = ("gpus", "gpus-per-node", "gres")
 
 
 def slurm_variables(
-    launch: Launch, own: Mapping[str, str], node: str, hosts: Sequence[str] = ()
+    launch: Launch, own: Mapping[str, str], node: str, hosts: Sequence[str] = (), all_cpu_milli: int = 0
 ) -> dict[str, str]:
     """Nothing for jobs in other words. `own`: what the task finds anyway. `hosts`: where its nodes are
-    reached."""
+    reached. `all_cpu_milli`: what this node has."""
     if launch.dialect is None or launch.dialect.name is not DialectName.SLURM:
         return {}
     attempt, said = AttemptId.parse(launch.attempt), launch.dialect.annotations
@@ -71,7 +72,8 @@ def slurm_variables(
         "SLURM_LOCALID": "0",
         "SLURM_GTIDS": "0",
     }
-    found |= _of_nodes(launch, said, node, hosts)
+    most_milli = launch.cpu_milli if launch.cpu_limit_milli else max(launch.cpu_milli, all_cpu_milli)
+    found |= _of_nodes(said, node, hosts, max(1, most_milli // 1000))
     if attempt.number > 1:
         found["SLURM_RESTART_COUNT"] = str(attempt.number - 1)
     if launch.devices:
@@ -91,11 +93,11 @@ def own_host(node: str) -> str:
     return node if node == host.partition(".")[0] else host
 
 
-def _of_nodes(launch: Launch, said: Mapping[str, str], node: str, hosts: Sequence[str]) -> dict[str, str]:
+def _of_nodes(said: Mapping[str, str], node: str, hosts: Sequence[str], cpus: int) -> dict[str, str]:
+    """`cpus`: which each of them has; all, if nothing limits it, as of a whole node."""
     count, tasks = max(1, _number(said, "nodes")), max(1, _number(said, "tasks"))
     each, more = divmod(tasks, count)
     names = ",".join(hosts) or node
-    cpus = max(1, launch.cpu_milli // 1000)
     found = {
         "SLURMD_NODENAME": node,
         "SLURM_TOPOLOGY_ADDR": node,
@@ -108,9 +110,15 @@ def _of_nodes(launch: Launch, said: Mapping[str, str], node: str, hosts: Sequenc
         "SLURM_JOB_CPUS_PER_NODE": repeated([cpus] * count),
         "SLURM_TASKS_PER_NODE": repeated([each + (at < more) for at in range(count)]),
     }
-    if any(key in said for key in _COUNTING_TASKS):  # as in Slurm, where programs look whether it is there
+    if _says_how_many_tasks(said):  # as in Slurm, where programs look whether it is there
         found |= {"SLURM_NTASKS": str(tasks), "SLURM_NPROCS": str(tasks)}
     return found
+
+
+def _says_how_many_tasks(said: Mapping[str, str]) -> bool:
+    """Or how many GPUs there are, and how many a task has."""
+    by_gpus = "gpus-per-task" in said and any(key in said for key in _COUNTING_GPUS)
+    return by_gpus or any(key in said for key in _COUNTING_TASKS)
 
 
 def _number(said: Mapping[str, str], key: str) -> int:

@@ -30,6 +30,8 @@ class TaskOut(msgspec.Struct, kw_only=True):
     cause: Cause | None
     reason: str | None
     exit_code: int | None
+    signal: int | None = None
+    """Which one ended it."""
     last_saved_at: str | None = None
     """When it last saved its work, as far as it said so."""
 
@@ -71,6 +73,7 @@ def task_out(job: Job, task: TaskView, sight: Sight) -> TaskOut:
         cause=cause,
         reason=reason if known else None,
         exit_code=ended.exit_code if ended is not None and known else None,
+        signal=ended.signal if ended is not None and known else None,
         last_saved_at=optional_rfc3339(task.checkpoint_ms) if known else None,
     )
 

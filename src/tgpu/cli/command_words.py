@@ -49,11 +49,18 @@ def check_there(words: list[str]) -> None:
     path = Path(word)
     if path.is_dir():
         raise UsageError(f"{word} is a folder: name a script in it, or write `-- COMMAND`")
-    if not path.exists():
+    if not path.exists() and not _is_program(word):
         raise UsageError(
             f"there is no {word} in {Path.cwd()}: mind its name, say --cwd DIR if it is elsewhere, or write "
             f"`-- {word}` if only nodes have it"
         )
+
+
+def _is_program(word: str) -> bool:
+    """On PATH, by the name of a script."""
+    from shutil import which  # noqa: PLC0415  only who is about to be refused
+
+    return "/" not in word and which(word) is not None
 
 
 def _interpreter(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a job ended: the exit code that stands for it, and the words."""
+"""How a job, or one task of it, ended: the exit code that stands for it, and the words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def exit_status(job: dict[str, Any]) -> int:
         return known
     if job.get("exit_code"):
         return int(job["exit_code"])
-    if signal := _last_attempt(job).get("signal"):
+    if signal := job.get("signal") or _last_attempt(job).get("signal"):
         return _SIGNALLED + int(signal)
     if job.get("cause") == "could-not-start":
         said = str(job.get("reason") or "").lower()

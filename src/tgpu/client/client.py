@@ -149,14 +149,14 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
 
     def wait(
         self,
-        job_ids: int | Collection[int],
+        job_ids: int | str | Collection[int | str],
         *,
         timeout: float | None = None,
         on_away: Callable[[str], None] = lambda _: None,
     ) -> list[dict[str, Any]]:
-        """The jobs as they ended. Waits through restarts of the server; `on_away` hears of them.
-        Raises WaitTimeoutError."""
-        ids = [job_ids] if isinstance(job_ids, int) else list(dict.fromkeys(job_ids))
+        """The jobs as they ended; of `"42.7"` the one task. Waits through restarts of the server; `on_away`
+        hears of them. Raises WaitTimeoutError."""
+        ids = [job_ids] if isinstance(job_ids, int | str) else list(dict.fromkeys(job_ids))
         return waiting.wait(self, ids, timeout, on_away)
 
     def logs(

@@ -40,8 +40,8 @@ class ReadTimeoutError(Exception):
 
 
 class WaitTimeoutError(Exception):
-    """The time given to `wait` is over and these jobs have not ended."""
+    """The time given to `wait` is over and these jobs, or tasks of jobs, have not ended."""
 
-    def __init__(self, job_ids: list[int]) -> None:
+    def __init__(self, job_ids: list[int | str]) -> None:
         super().__init__(f"not ended in time: {', '.join(map(str, job_ids))}")
         self.job_ids = job_ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tgpu.client.errors import DroppedError
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from tgpu.client.session import Session
+
+_AT_ONCE_S = 0.001
+"""And not 0, which would mean "do not wait" to a socket."""
 
 
 class EventStream:
@@ -43,11 +47,13 @@ class EventStream:
         self._connection.close()
 
     def next(self, timeout: float) -> dict[str, Any]:
-        """The next event. Raises ReadTimeoutError if none came, DroppedError when the feed has ended."""
-        self._connection.set_timeout(timeout)
+        """The next event. Raises ReadTimeoutError if none came, however many heartbeats did, and DroppedError
+        when the feed has ended."""
+        until = time.monotonic() + timeout
         while True:
             line, found, rest = self._pending.partition(b"\n")
             if not found:
+                self._connection.set_timeout(max(_AT_ONCE_S, until - time.monotonic()))
                 piece = self._response.read_some()
                 if not piece:
                     raise DroppedError("the server ended its feed of events")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tgpu.client.errors import ReadTimeoutError, TgpuError, UnreachableError
+from tgpu.client.task_names import parted
 from tgpu.client.waiting import FINAL, is_passing, nudges
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -147,17 +148,13 @@ class Output:
 def which_task(client: Client, job_id: int | str, task: int | None) -> tuple[int, int | None]:
     """Job and index, also of `"42.7"`; None: its only task, or the first of a gang. Raises ValueError for
     what names no task, and TgpuError of an array without an index."""
-    if isinstance(job_id, str) and "." in job_id:
-        number, _, index = job_id.partition(".")
-        if not (_is_number(number) and _is_number(index)):
-            raise ValueError(f"{job_id!r} names no task: a job is 42, and one of its tasks '42.7'")
-        if task not in (None, int(index)):
-            raise ValueError(f"{job_id!r} names task {index}, and task={task} another: keep one of them")
-        return int(number), int(index)
-    job: Any = int(job_id) if _is_number(str(job_id)) else job_id  # of what is none, the server tells
-    if task is None:
+    job: Any
+    job, index = parted(job_id)
+    if index is not None and task not in (None, index):
+        raise ValueError(f"{job_id!r} names task {index}, and task={task} another: keep one of them")
+    if index is None and task is None:
         _check_not_an_array(client.job(job))
-    return job, task
+    return job, task if index is None else index
 
 
 def _check_not_an_array(job: dict[str, Any]) -> None:
@@ -171,10 +168,6 @@ def _check_not_an_array(job: dict[str, Any]) -> None:
             f"job {number} has several indices, each with its own output: say which, such as task={index} "
             f"or '{number}.{index}'",
         )
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 def _of_the_first(job: dict[str, Any]) -> Standing:

@@ -6,6 +6,7 @@ import time
 
 from tgpu.client.errors import ReadTimeoutError, TgpuError, UnreachableError, WaitTimeoutError
 from tgpu.client.events import EventStream
+from tgpu.client.task_names import parted
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tgpu.client.client import Client
+
+    Named = dict[int | str, tuple[Any, int | None]]
+    """What is waited for: by the name that the caller has for it, a job, or a task of it."""
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
 _NOT_AN_END = frozenset({"submitted", "assigned", "started", "requeued", "preempted", "lost", "returned"})
@@ -24,32 +28,45 @@ _LONGEST_BACKOFF_S = 3.0
 
 
 def wait(
-    client: Client, job_ids: Collection[int], timeout: float | None, on_away: Callable[[str], None]
+    client: Client, named: Collection[int | str], timeout: float | None, on_away: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """The jobs as they ended, in the order asked. A server that restarts is waited for."""
+    """The jobs and tasks as they ended, in the order asked. A server that restarts is waited for."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    ended = _ended(client.jobs_by_id(job_ids))
-    pending = {job_id for job_id in job_ids if job_id not in ended}
-    if pending:
-        for news in nudges(client, pending, deadline=deadline, ends_only=True, on_away=on_away):
-            just_ended = _look(client, pending & news if news else pending)
+    left: Named = {name: parted(name) for name in named}
+    ended = _ended(client, left)
+    left = {name: part for name, part in left.items() if name not in ended}
+    if left:
+        names: dict[int, list[int | str]] = {}
+        for name, (job_id, _) in left.items():
+            names.setdefault(job_id, []).append(name)
+        for news in nudges(client, names, deadline=deadline, ends_only=True, on_away=on_away):
+            of_them = [name for job_id in news for name in names[job_id] if name in left]
+            just_ended = _look(client, {name: left[name] for name in of_them} if news else left)
             ended |= just_ended
-            pending -= just_ended.keys()
-            if not pending:
+            for name in just_ended:
+                del left[name]
+            if not left:
                 break
         else:
-            raise WaitTimeoutError(sorted(pending))
-    return [ended[job_id] for job_id in job_ids]
+            raise WaitTimeoutError(sorted(left, key=lambda name: (left[name][0], left[name][1] or 0)))
+    return [ended[name] for name in named]
 
 
-def _ended(jobs: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    return {job["job_id"]: job for job in jobs if job["status"] in FINAL}
+def _ended(client: Client, named: Named) -> dict[int | str, dict[str, Any]]:
+    """Those of them that have."""
+    whole = {job_id for job_id, index in named.values() if index is None}
+    jobs = {job["job_id"]: job for job in (client.jobs_by_id(whole) if whole else ())}
+    found = {
+        name: jobs[job_id] if index is None else client.task(job_id, index)
+        for name, (job_id, index) in named.items()
+    }
+    return {name: one for name, one in found.items() if one["status"] in FINAL}
 
 
-def _look(client: Client, job_ids: set[int]) -> dict[int, dict[str, Any]]:
+def _look(client: Client, named: Named) -> dict[int | str, dict[str, Any]]:
     """Those that have ended. If the server is away, none: the feed breaks too and will be opened again."""
     try:
-        return _ended(client.jobs_by_id(job_ids))
+        return _ended(client, named)
     except TgpuError as error:
         if not is_passing(error):
             raise

@@ -144,7 +144,7 @@ def test_the_first_of_a_queue_waits_for_room() -> None:
 
 def test_states_as_they_are_asked_for() -> None:
     assert states.states("-t", "R,pd") == {"RUNNING", "PENDING"}
-    assert states.states("-t", "Timeout,RQ") == {"TIMEOUT"}
+    assert states.states("-t", "Timeout,RQ") == {"TIMEOUT", "RQ"}
     assert states.states("-t", "all") == set(states.COMPACT)
     assert states.statuses_of({"TIMEOUT", "PENDING"}) == {"failed", "pending", "preempted"}
     with pytest.raises(SlurmError, match="SLEEPING is no state"):

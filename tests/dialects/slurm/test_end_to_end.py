@@ -106,6 +106,61 @@ def test_steps_that_name_gpus_have_them_for_themselves(slurm: Slurm) -> None:
     assert too_many.startswith(f"{start}More processors requested than permitted")
 
 
+_STEPS_OF_STEPS = """#!/bin/bash
+#SBATCH --ntasks=4 --cpus-per-task=2 --gpus=4 -o %x.txt -J nested
+srun -n1 --gpus=2 bash -c 'for i in 1 2; do srun -Q -n1 --gpus=1 bash -c "$ONE" & done; wait' inner &
+srun -n1 bash -c 'srun -Q -n1 --gpus=1 bash -c "$ONE"' none &
+srun -n1 --gpus=1 bash -c "$ONE" outer &
+wait
+srun -Q -n8 sh -c 'echo many: $SLURM_PROCID'
+srun -n8 -c2 true
+srun --gpus=4 --gpus-per-task=1 sh -c 'echo each: $CUDA_VISIBLE_DEVICES'
+"""
+
+
+def test_steps_in_steps_have_gpus_of_their_own(slurm: Slurm) -> None:
+    until = "while [ $(wc -l <nested) -lt 4 ]; do sleep 0.05; done"
+    one = f"echo gpus: $CUDA_VISIBLE_DEVICES; echo >>nested; {until}"
+    job_id = int(slurm("sbatch --parsable", stdin=_STEPS_OF_STEPS, ONE=one))
+    assert slurm.ended(job_id) == "COMPLETED"
+    found: dict[str, list[str]] = {}
+    for line in slurm.output("nested.txt").splitlines():
+        found.setdefault(line.partition(": ")[0], []).append(line.partition(": ")[2])
+    assert sorted(",".join(found["gpus"]).split(",")) == sorted(found["each"])
+    assert len(set(found["each"])) == 4
+    assert sorted(found["many"]) == [str(rank) for rank in range(8)]
+    assert "More processors requested than permitted: it asks for 16 CPUs on one node" in found["srun"][0]
+
+
+_KILLED = """#!/bin/bash
+#SBATCH --gpus=1 --ntasks=2 -o %x.txt -J killed
+srun -n1 --gpus=1 sh -c 'echo $$ >first; exec sleep 60' &
+while [ ! -s first ]; do sleep 0.05; done
+kill -9 $!
+srun -n1 --gpus=1 sh -c 'readlink /proc/$(cat first)/exe && echo both || echo alone'
+"""
+
+
+def test_whoever_gets_the_gpu_of_a_step_that_was_killed_has_it_alone(slurm: Slurm) -> None:
+    assert slurm.ended(int(slurm("sbatch --parsable", stdin=_KILLED))) == "COMPLETED"
+    assert "alone" in slurm.output("killed.txt").splitlines()
+
+
+def test_a_whole_node_has_all_its_cpus_for_steps(slurm: Slurm) -> None:
+    script = "#!/bin/sh\n#SBATCH --exclusive -N1 -o whole.txt\nsrun -n8 sh -c 'echo $SLURM_CPUS_ON_NODE'\n"
+    assert slurm.ended(int(slurm("sbatch --parsable", stdin=script))) == "COMPLETED"
+    assert slurm.output("whole.txt").split() == ["16"] * 8
+
+
+def test_as_many_tasks_as_there_are_gpus_for_them(slurm: Slurm) -> None:
+    show = "sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS: $CUDA_VISIBLE_DEVICES'"
+    ranks = [f"{rank} of 3: {rank}" for rank in range(3)]
+    assert sorted(slurm(f"srun --gpus=3 --gpus-per-task=1 {show}").splitlines()) == ranks
+    script = f"#!/bin/sh\n#SBATCH --gpus=3 --gpus-per-task=1 -o by_gpus.txt\nsrun {show}\n"
+    assert slurm.ended(int(slurm("sbatch --parsable", stdin=script))) == "COMPLETED"
+    assert sorted(slurm.output("by_gpus.txt").splitlines()) == ranks
+
+
 def test_a_job_that_is_warned_asks_to_be_requeued(slurm: Slurm) -> None:
     job_id = slurm.sbatch("requeue_before_limit.sh")
     assert slurm.ended(job_id) == "COMPLETED"
@@ -180,6 +235,18 @@ def test_steps_on_two_nodes_have_their_gpus_for_themselves(pair: Slurm) -> None:
     )
     assert pair.ended(int(pair("sbatch --parsable", stdin=script))) == "COMPLETED"
     assert sorted(pair.output("gpus.txt").splitlines()) == ["n1 0", "n1 1", "n2 0", "n2 1"]
+
+
+def test_a_step_goes_to_the_node_that_has_room(pair: Slurm) -> None:
+    until = "echo >>placed; while [ $(wc -l <placed) -lt 4 ]; do sleep 0.05; done"
+    script = (
+        "#!/bin/bash\n#SBATCH -N2 -n4 --gpus-per-node=2 -o room.txt\nfor i in 1 2 3 4; do\n"
+        f"srun -n1 --gpus=1 sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES; {until}' &\ndone; wait\n"
+        "echo typed | srun -n1 cat\n"
+    )
+    assert pair.ended(int(pair("sbatch --parsable", stdin=script))) == "COMPLETED"
+    *gpus, last = pair.output("room.txt").splitlines()
+    assert (sorted(gpus), last) == (["n1 0", "n1 1", "n2 0", "n2 1"], "typed")
 
 
 def test_tasks_that_no_node_can_hold_are_spread(pair: Slurm) -> None:

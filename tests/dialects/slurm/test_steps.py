@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import resource
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tgpu.cli.slurm import desk, step_wire
-from tgpu.cli.slurm.turns import Turn
+from tgpu.cli.slurm.placing import places
+from tgpu.cli.slurm.turns import Turn, Wish
 from tgpu.dialects.slurm import step_gpus
 from tgpu.dialects.slurm.refusal import SlurmError
 from tgpu.dialects.slurm.step_plan import step_of
@@ -60,6 +62,15 @@ def test_what_a_task_of_a_step_finds() -> None:
     }  # fmt: skip
 
 
+def test_a_step_s_nodes_stand_in_the_order_of_its_ranks() -> None:
+    several = {"SLURM_JOB_NODELIST": "10.0.0.7,10.0.0.2,10.0.0.3", "SLURM_JOB_NUM_NODES": "3"}
+    step = step_of({}, several)
+    assert step.variables(step.tasks[0], 0)["SLURM_STEP_NODELIST"] == "10.0.0.7,10.0.0.2,10.0.0.3"
+    step = step_of({"nodelist": "10.0.0.3,10.0.0.2,10.0.0.3", "ntasks": "3"}, several)
+    found = step.variables(step.tasks[0], 0)
+    assert [found[f"SLURM_STEP_{name}"] for name in ("NODELIST", "TASKS_PER_NODE")] == ["10.0.0.[2-3]", "2,1"]
+
+
 def counted(said: dict[str, str | None], environ: dict[str, str]) -> dict[int, int] | None:
     found = step_gpus.asked(said, step_of(said, environ))
     return None if found is None else found.counts
@@ -78,10 +89,11 @@ def test_how_many_gpus_a_step_asks_for() -> None:
 
 
 def test_which_gpus_a_task_finds() -> None:
-    found = [step_gpus.variables(["1", "3", "5", "7"], local, 2) for local in (0, 1)]
+    found = [step_gpus.variables(["1", "3", "5", "7"], local, 2, "0") for local in (0, 1)]
     assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["1,3", "5,7"]
-    assert step_gpus.variables(["1", "3"], 1, None) == {
+    assert step_gpus.variables(["1", "3"], 1, None, "5") == {
         "CUDA_VISIBLE_DEVICES": "1,3", "SLURM_STEP_GPUS": "1,3", "SLURM_GPUS_ON_NODE": "2",
+        "TGPU_STEP_OF_GPUS": "5",
     }  # fmt: skip
 
 
@@ -97,23 +109,90 @@ def test_more_gpus_than_the_job_has() -> None:
         step_gpus.StepGpus({1: 3}, None).among(environ, "7")
 
 
-def test_turns_are_taken_whole_or_not_at_all() -> None:
-    job = f"test-{os.getpid()}"
-    first, second = Turn(job), Turn(job)
+def test_gpus_and_how_many_each_task_has_say_how_many_tasks() -> None:
+    said: dict[str, str | None] = {"gpus": "4", "gpus-per-task": "1"}
+    assert len(step_of(said, {"SLURM_JOB_NODELIST": "n1"}).tasks) == 4
+    assert spread(said, TWO) == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]
+    assert counted(said, TWO) == {0: 2, 1: 2}
+    assert len(step_of(said, TWO | {"SLURM_NTASKS": "2"}).tasks) == 4
+    assert len(step_of(said | {"ntasks": "2"}, TWO).tasks) == 2
+    assert len(step_of({"gres": "gpu:4", "tres-per-task": "gres/gpu=2", "nodes": "1"}, TWO).tasks) == 2
+    assert len(step_of({"gpus-per-node": "2", "ntasks-per-gpu": "2"}, TWO).tasks) == 8
+    assert len(step_of({"gpus-per-task": "1"}, TWO | {"SLURM_NTASKS": "3"}).tasks) == 3
+    assert len(step_of({"gpus": "4"}, TWO).tasks) == 2
+
+
+@pytest.fixture
+def turns() -> Iterator[Callable[..., Turn]]:
+    """Makes turns of one job."""
+    made: list[Turn] = []
+
+    def one(inside: str = "") -> Turn:
+        made.append(Turn(f"test-{os.getpid()}", inside))
+        return made[-1]
+
+    yield one
+    for turn in made:
+        let_go(turn)
+
+
+def let_go(turn: Turn) -> None:
+    for held in turn._held:
+        held.close()
+
+
+def gpus_of(turn: Turn, *wishes: Wish, each: int = 3) -> dict[int, list[str]]:
+    return turn.wait_for(wishes, each)[1]
+
+
+def test_turns_are_taken_whole_or_not_at_all(turns: Callable[..., Turn]) -> None:
+    first, second = turns(), turns()
     got: list[dict[int, list[str]]] = []
     assert (first.number(), second.number()) == (0, 1)
     gpus = {0: (1, ["4", "6"]), 1: (2, ["0", "1"])}
-    assert first.wait_for({0: 1}, 3, gpus) == {0: ["4"], 1: ["0", "1"]}
-    waiting = threading.Thread(target=lambda: got.append(second.wait_for({0: 2}, 3, gpus)))
+    assert gpus_of(first, Wish({0: 1}, gpus)) == {0: ["4"], 1: ["0", "1"]}
+    waiting = threading.Thread(target=lambda: got.append(gpus_of(second, Wish({0: 2}, gpus))))
     waiting.start()
     waiting.join(timeout=0.5)
     assert waiting.is_alive()
-    for held in first._held:
-        held.close()
+    let_go(first)
     waiting.join(timeout=5)
     assert got == [{0: ["4"], 1: ["0", "1"]}]
-    for held in second._held:
-        held.close()
+
+
+def test_a_step_takes_the_first_nodes_that_have_what_it_asks_for(turns: Callable[..., Turn]) -> None:
+    environ = TWO | {"SLURM_GPUS_ON_NODE": "2", "CUDA_VISIBLE_DEVICES": "4,6"}
+    said: dict[str, str | None] = {"ntasks": "1", "gpus": "2"}
+    found = []
+    for _ in range(2):
+        place, gpus = turns().wait_for(places(said, environ), 4)
+        found.append((place.step.nodes, place.step.names, gpus))
+    assert found == [([0], ["n1"], {0: ["4", "6"]}), ([1], ["n2"], {1: ["0", "1"]})]
+
+
+@pytest.mark.parametrize("where", [{"nodelist": "n2"}, {"relative": "1"}, {"pty": None}, {"nodes": "2"}])
+def test_a_step_that_says_where_runs_nowhere_else(where: dict[str, str | None]) -> None:
+    assert len(list(places({"ntasks": "1"} | where, TWO))) == (2 if "nodes" in where else 1)
+    assert len(list(places({} | where, TWO))) == 1
+
+
+def test_steps_inside_of_a_step_share_out_its_gpus(turns: Callable[..., Turn]) -> None:
+    both = Wish({}, {0: (2, ["4", "6"])})
+    one = Wish({}, {0: (1, ["4", "6"])})
+    assert gpus_of(turns(), both) == {0: ["4", "6"]}
+    assert [gpus_of(turns("0"), one) for _ in range(2)] == [{0: ["4"]}, {0: ["6"]}]
+
+
+def test_a_step_may_have_more_cpus_than_a_process_has_files(turns: Callable[..., Turn]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+    turn = turns()
+    try:
+        turn.wait_for([Wish(dict.fromkeys(range(8), 128), {})], 128)
+        assert len(turn._held) == 8 * 128
+    finally:
+        let_go(turn)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture

@@ -196,6 +196,7 @@ TASK_EXAMPLE: dict[str, object] = {
     "cause": None,
     "reason": None,
     "exit_code": None,
+    "signal": None,
     "last_saved_at": None,
 }
 EVENT_EXAMPLE: dict[str, object] = {

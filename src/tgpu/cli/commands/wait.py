@@ -9,7 +9,7 @@ from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
 from tgpu.cli.away import AwayNotes
 from tgpu.cli.exits import TIMED_OUT, CommandError, UsageError
-from tgpu.cli.selectors import resolve
+from tgpu.cli.selectors import resolve_tasks
 from tgpu.client import Client, WaitTimeoutError
 from tgpu.domain.quantities import BadQuantityError, seconds
 
@@ -23,9 +23,11 @@ _MOST_SHOWN = 20
 
 def parser() -> Parser:
     made = command_parser(
-        "wait", "Wait until jobs have ended. The exit code is the job's; of several jobs, the highest."
+        "wait",
+        "Wait until jobs have ended, or tasks of them (42.7). The exit code is the job's, or the task's; of "
+        "several, the highest.",
     )
-    add_jobs(made)
+    add_jobs(made, tasks=True)
     made.add_argument(
         "--timeout", metavar="DURATION", help="give up after this, such as 0.5s or 2h, with exit code 124"
     )
@@ -36,9 +38,10 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     with Client() as client:
-        ids = resolve(client, args.jobs)
+        chosen = resolve_tasks(client, args.jobs)
+        names = [job_id if task is None else f"{job_id}.{task}" for job_id, task in chosen]
         try:
-            ended = client.wait(ids, timeout=_timeout(args.timeout), on_away=AwayNotes())
+            ended = client.wait(names, timeout=_timeout(args.timeout), on_away=AwayNotes())
         except WaitTimeoutError as error:
             raise CommandError(str(error), TIMED_OUT) from None
         jobs = [_whole(client, job) for job in ended]
@@ -53,15 +56,16 @@ def _people(jobs: list[dict[str, Any]], firsts: dict[int, str]) -> Iterator[str]
     many = len(jobs) > _MOST_SHOWN
     for job in jobs:
         if not many or job["status"] != "completed":
-            first = f"; the first is {firsts[job['job_id']]}" if job["job_id"] in firsts else ""
-            yield f"Job {job['job_id']} {outcome.in_words(job)}{first}"
+            name = f"Task {job['task_id']}" if "task_id" in job else f"Job {job['job_id']}"
+            first = firsts.get(job.get("job_id", 0))
+            yield f"{name} {outcome.in_words(job)}{f'; the first is {first}' if first else ''}"
     if many:
         yield f"{sum(job['status'] == 'completed' for job in jobs)} of {len(jobs)} jobs completed"
 
 
 def _whole(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """With its attempts, which alone know the signal; of a job that went well nothing more is needed."""
-    if job["status"] == "completed":
+    """With its attempts, which alone know a job's signal; of one that went well nothing more is needed."""
+    if job["status"] == "completed" or "task_id" in job:
         return job
     return job if isinstance(job.get("attempts"), list) else client.job(job["job_id"])
 

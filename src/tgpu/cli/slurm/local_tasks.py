@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+from ctypes import CDLL
 from threading import Thread
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _NOT_FOUND, _CANNOT = 127, 126
+_PDEATHSIG = 1
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""Before this process took more for itself."""
+_prctl = CDLL(None).prctl
 
 
 class LocalTasks:
@@ -65,6 +71,10 @@ class LocalTasks:
                 thread.start()
 
     def _as_it_was(self) -> None:
+        """But for one thing: if this process is killed, so are its tasks. Whoever gets their GPUs next, since
+        nobody holds them any more, would find them busy."""
+        _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def keep_mask(self, mask: set[signal.Signals]) -> None:

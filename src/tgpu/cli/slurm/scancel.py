@@ -105,7 +105,9 @@ def _matching(client: Client, options: dict[str, str | None]) -> Iterator[Record
     of_states = states.states("-t", options.get("state") or "")
     strange = of_states - states.LIVE
     if strange:
-        raise SlurmError(f"-t: {min(strange)} is over; take PENDING, RUNNING or SUSPENDED")
+        raise SlurmError(
+            f"-t: {min(strange)} is no state of what can be cancelled; take PENDING, RUNNING or SUSPENDED"
+        )
     users = options.get("user") or ("me" if "me" in options else None)
     statuses = states.statuses_of(of_states or states.LIVE)
     jobs = list(looking.jobs_in(client, statuses, looking.LIVE, order="oldest", user=users))

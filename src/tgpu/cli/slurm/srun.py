@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     if _is_in_a_job():
         from tgpu.cli.slurm import stepping  # noqa: PLC0415  only one of the two is needed
 
-        return stepping.run(said | _inherited(said), words)
+        return stepping.run(said, _inherited(said), words)
     if "jobid" in said:
         raise SlurmError("--jobid: `tgpu exec JOB -- PROGRAM` runs something inside another job")
     from tgpu.cli.slurm import allocating  # noqa: PLC0415

@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 
 from tgpu.cli.slurm.far_tasks import FarTasks
 from tgpu.cli.slurm.local_tasks import LocalTasks
+from tgpu.cli.slurm.placing import places
 from tgpu.cli.slurm.step_output import StepOutput
 from tgpu.cli.slurm.turns import Turn
 from tgpu.dialects.slurm import exporting, step_gpus
 from tgpu.dialects.slurm.refusal import SlurmError
-from tgpu.dialects.slurm.step_plan import Step, step_of
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tgpu.dialects.slurm.step_gpus import StepGpus
+    from tgpu.cli.slurm.placing import Place
     from tgpu.dialects.slurm.step_plan import Task
 
     Said = dict[str, str | None]
@@ -31,37 +32,41 @@ _LOOK_S = 0.05
 _ATTEMPT = ("TGPU_JOB_ID", "TGPU_TASK_INDEX", "TGPU_ATTEMPT")
 
 
-def run(said: Said, argv: Sequence[str]) -> int:
-    """The highest exit code among its tasks."""
+def run(said: Said, inherited: Said, argv: Sequence[str]) -> int:
+    """The highest exit code among its tasks. `inherited`: what it takes from its job, unsaid."""
     own = os.environ.get("SLURM_JOB_ID", "")
     if said.get("jobid") not in (None, own):
         raise SlurmError(
             f"--jobid: this is job {own}; `tgpu exec JOB -- PROGRAM` runs something inside another"
         )
-    step = step_of(said, os.environ)
-    gpus = step_gpus.asked(said, step)
-    turn = Turn("/".join(os.environ.get(name, "") for name in _ATTEMPT))
-    if "pty" in said and len(step.tasks) == 1 and step.nodes == [0]:
-        taken = _taken(turn, {}, 1, gpus, said)
-        env = {**os.environ, **step.variables(step.tasks[0], 0), **_found(taken, gpus, step.tasks[0])}
-        turn.keep_through_exec()
-        os.execvpe(argv[0], list(argv), env)  # noqa: S606  it takes the place of this program
-    cpus: dict[int, int] = {}
     each = int(os.environ.get("SLURM_CPUS_ON_NODE") or 1)
-    if "overcommit" not in said:
-        cpus = {node: step.cpus_on(node) for node in step.nodes}
-        _refuse_more_than_there_are(max(cpus.values()), each)
-    taken = _taken(turn, cpus, each, gpus, said)
-    return _Running(step, said, turn.number(), gpus, taken).carried_out(argv)
+    turn = Turn("/".join(os.environ.get(name, "") for name in _ATTEMPT), os.environ.get(step_gpus.OWNER, ""))
+    wanted = places(said | inherited, os.environ)
+    place = next(wanted)
+    if "pty" in said and len(place.step.tasks) == 1 and place.step.nodes == [0]:
+        place.cpus = {}  # whoever types in it starts other steps
+        taken, step_id = _taken(turn, [place], each, said)[1], turn.number()
+        found = _variables(place, place.step.tasks[0], step_id, taken)
+        turn.keep_through_exec()
+        os.execvpe(argv[0], list(argv), {**os.environ, **found})  # noqa: S606  it takes the place of this program
+    _refuse_more_than_there_are(place, each, said)
+    place, taken = _taken(turn, chain([place], wanted if _hears_nothing() else ()), each, said)
+    return _Running(place, said | inherited, turn.number(), taken).carried_out(argv)
 
 
-def _refuse_more_than_there_are(cpus: int, each: int) -> None:
-    """What the job's own tasks need is not more, though flags of `tgpu submit` may have given it less."""
+def _refuse_more_than_there_are(place: Place, each: int, said: Said) -> None:
+    """What the job's own tasks need is not more, though flags of `tgpu submit` may have given it less. Nor is
+    what a step did not ask for itself: as many CPUs for each task as the job's own have."""
+    if "SLURM_STEP_ID" in os.environ or not place.cpus:
+        return
     tasks, nodes, of_task = (
         int(text) if (text := os.environ.get(name, "")).isdigit() else 1
         for name in ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES", "SLURM_CPUS_PER_TASK")
     )
-    if cpus > max(each, -(-tasks // max(1, nodes)) * of_task) and "SLURM_STEP_ID" not in os.environ:
+    cpus = max(place.cpus.values())
+    if "cpus-per-task" not in said:
+        cpus = max(len(place.step.on(node)) for node in place.step.nodes)
+    if cpus > max(each, -(-tasks // max(1, nodes)) * of_task):
         raise SlurmError(
             f"Unable to create step for job {os.environ.get('SLURM_JOB_ID')}: More processors requested than "
             f"permitted: it asks for {cpus} CPUs on one node, where the job has {each}; ask for fewer tasks, "
@@ -69,29 +74,38 @@ def _refuse_more_than_there_are(cpus: int, each: int) -> None:
         )
 
 
-def _taken(
-    turn: Turn, cpus: dict[int, int], each: int, gpus: StepGpus | None, said: Said
-) -> dict[int, list[str]]:
-    """The step's GPUs by node, once it has them and its CPUs. A step in a step has what that has."""
-    named = {} if gpus is None else gpus.among(os.environ, os.environ.get("SLURM_JOB_ID", ""))
-    if "overlap" in said or "SLURM_STEP_ID" in os.environ:
-        return {node: names[:count] for node, (count, names) in named.items()}
-    return turn.wait_for(cpus, each, named)
+def _taken(turn: Turn, wanted: Iterable[Place], each: int, said: Said) -> tuple[Place, dict[int, list[str]]]:
+    """Where the step runs, and its GPUs by node, once it has them and its CPUs. A step in a step has CPUs
+    already, those of that one."""
+    if "overlap" in said:
+        place = next(iter(wanted))
+        return place, place.first_gpus()
+    if "SLURM_STEP_ID" in os.environ:
+        place = next(iter(wanted))
+        place.cpus = {}
+        wanted = [place]
+    return turn.wait_for(wanted, each)
 
 
-def _found(taken: dict[int, list[str]], gpus: StepGpus | None, task: Task) -> dict[str, str]:
-    """Of GPUs, by a task on this node."""
-    return {} if gpus is None else step_gpus.variables(taken[0], task.local, gpus.per_task)
+def _hears_nothing() -> bool:
+    """Whether nothing is lost if no task is on this node, as of `srun … &` in a script."""
+    return os.fstat(0).st_rdev == Path(os.devnull).stat().st_rdev
+
+
+def _variables(place: Place, task: Task, step_id: int, taken: dict[int, list[str]]) -> dict[str, str]:
+    """What a task on this node finds."""
+    found = place.step.variables(task, step_id)
+    if place.gpus is not None:
+        found |= step_gpus.variables(taken[0], task.local, place.gpus.per_task, str(step_id))
+    return found
 
 
 class _Running:
-    def __init__(
-        self, step: Step, said: Said, step_id: int, gpus: StepGpus | None, taken: dict[int, list[str]]
-    ) -> None:
-        self._step, self._said, self._id = step, said, step_id
-        self._gpus, self._taken = gpus, taken
+    def __init__(self, place: Place, said: Said, step_id: int, taken: dict[int, list[str]]) -> None:
+        self._place, self._step, self._said, self._id = place, place.step, said, step_id
+        self._taken = taken
         self._cwd = str(Path(said.get("chdir") or ".").absolute())
-        self._output = StepOutput(said, step, step_id)
+        self._output = StepOutput(said, place.step, step_id)
         self._codes: dict[int, int] = {}
         self._lock = Lock()
 
@@ -102,8 +116,8 @@ class _Running:
         near = LocalTasks(self._output.told if self._output.is_heard else None)
         near.keep_mask({signal.Signals(number) for number in mask})
         for task in self._step.on(0):
-            own = {**env, **self._step.variables(task, self._id), **_found(self._taken, self._gpus, task)}
-            near.start(task.rank, argv, own, self._cwd, self._output.files_of(task))
+            own = _variables(self._place, task, self._id, self._taken)
+            near.start(task.rank, argv, {**env, **own}, self._cwd, self._output.files_of(task))
         for rank, (code, why) in near.failed.items():
             print(f"srun: error: {why}", file=sys.stderr)
             self._codes[rank] = code
@@ -125,7 +139,7 @@ class _Running:
             "cwd": self._cwd,
             "tasks": tasks,
             "gpus": self._taken.get(node),
-            "gpus_per_task": self._gpus and self._gpus.per_task,
+            "gpus_per_task": self._place.gpus and self._place.gpus.per_task,
         }
         return FarTasks(node, asked, self._output.told_from_afar)
 

@@ -8,7 +8,7 @@ from tgpu.dialects.slurm.refusal import SlurmError
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _MOST = 65_536
 _NUMBERED = re.compile(r"(.*?)(\d+)")
@@ -78,6 +78,12 @@ def compressed(hosts: Iterable[str]) -> str:
             order.append(family)
         families[family].append(int(digits))
     return ",".join(one if isinstance(one, str) else _family(one, families[one]) for one in order)
+
+
+def in_order(hosts: Sequence[str]) -> str:
+    """The same, but for programs that take the first of them for the one of rank 0: never sorted anew."""
+    short = compressed(hosts)
+    return short if expanded("hosts", short) == list(hosts) else ",".join(hosts)
 
 
 def _family(family: tuple[str, int], numbers: list[int]) -> str:

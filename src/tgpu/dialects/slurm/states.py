@@ -137,7 +137,9 @@ def states(name: str, text: str) -> set[str]:
             found |= COMPACT.keys()
         elif word in by_compact or word in COMPACT:
             found.add(by_compact.get(word, word))
-        elif word and word not in _NEVER:
+        elif word in _NEVER:
+            found.add(word)  # of which none are found, and not: all, as of whoever says nothing
+        elif word:
             raise SlurmError(f"{name}: {word} is no state; there are {', '.join(COMPACT)} and all")
     return found
 

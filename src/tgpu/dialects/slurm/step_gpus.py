@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 NAMING = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
 """A step that says none of these finds all GPUs of its job."""
 
+OWNER = "TGPU_STEP_OF_GPUS"
+"""In a step: the one, it or one around it, whose GPUs it finds. Not set: they are all of the job's."""
+
 
 class StepGpus:
     """`counts`: how many on which node. `per_task`: None if each task finds all of the step's on its node."""
@@ -40,21 +43,21 @@ class StepGpus:
         return found
 
 
+def tasks_of(said: Mapping[str, str | None], of_gpu: int | None, nodes: int) -> int | None:
+    """How many tasks are meant by whoever says how many GPUs there are, in all or on each of the `nodes`, and
+    how many of them a task has, or with `of_gpu` how many tasks a GPU has. None: not all of that is said."""
+    on_node, in_all, of_task = _named(said)
+    total = int(in_all.count if in_all is not None else on_node.count * nodes if on_node is not None else 0)
+    if not total:
+        return None
+    if of_gpu is not None:
+        return of_gpu * total
+    return max(1, total // int(of_task.count)) if of_task is not None and of_task.count else None
+
+
 def asked(said: Mapping[str, str | None], step: Step) -> StepGpus | None:
     """None: nothing is said of GPUs, or of parts of one, which its steps share."""
-    on_node = in_all = of_task = None
-    if (text := said.get("gres")) is not None:
-        on_node, _ = gres.gres("--gres", text)
-        if on_node is None and text == "none":
-            on_node = gres.Gpus(0)
-    if (text := said.get("tres-per-task")) is not None:
-        _, of_task = gres.per_task("--tres-per-task", text)
-    if (text := said.get("gpus-per-task")) is not None:
-        of_task = gres.gpus("--gpus-per-task", text)
-    if (text := said.get("gpus-per-node")) is not None:
-        on_node = gres.gpus("--gpus-per-node", text)
-    if (text := said.get("gpus")) is not None:
-        in_all = gres.gpus("--gpus", text)
+    on_node, in_all, of_task = _named(said)
     if on_node is None and in_all is None and of_task is None:
         return None
     if on_node is not None and on_node.count != int(on_node.count):
@@ -69,11 +72,30 @@ def asked(said: Mapping[str, str | None], step: Step) -> StepGpus | None:
     return StepGpus(counts, per_task)
 
 
-def variables(devices: Sequence[str], local: int, per_task: int | None) -> dict[str, str]:
+def _named(said: Mapping[str, str | None]) -> tuple[gres.Gpus | None, gres.Gpus | None, gres.Gpus | None]:
+    """On each node, in all, and of each task."""
+    on_node = in_all = of_task = None
+    if (text := said.get("gres")) is not None:
+        on_node, _ = gres.gres("--gres", text)
+        if on_node is None and text == "none":
+            on_node = gres.Gpus(0)
+    if (text := said.get("tres-per-task")) is not None:
+        _, of_task = gres.per_task("--tres-per-task", text)
+    if (text := said.get("gpus-per-task")) is not None:
+        of_task = gres.gpus("--gpus-per-task", text)
+    if (text := said.get("gpus-per-node")) is not None:
+        on_node = gres.gpus("--gpus-per-node", text)
+    if (text := said.get("gpus")) is not None:
+        in_all = gres.gpus("--gpus", text)
+    return on_node, in_all, of_task
+
+
+def variables(devices: Sequence[str], local: int, per_task: int | None, step_id: str) -> dict[str, str]:
     """What a task finds of the step's `devices` on its node. `local`: which one of the node's tasks it is."""
     mine = devices if per_task is None else devices[local * per_task : (local + 1) * per_task]
     return {
         "CUDA_VISIBLE_DEVICES": ",".join(mine),
         "SLURM_STEP_GPUS": ",".join(devices),
         "SLURM_GPUS_ON_NODE": str(len(devices)),
+        OWNER: step_id,
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tgpu.dialects.slurm.hosts import compressed, expanded, repeated
+from tgpu.dialects.slurm.hosts import expanded, in_order, repeated
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.step_gpus import tasks_of
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Step:
             "SLURM_STEP_NUM_TASKS": str(len(self.tasks)),
             "SLURM_STEP_NUM_NODES": str(len(counts)),
             "SLURM_STEP_TASKS_PER_NODE": repeated(counts),
-            "SLURM_STEP_NODELIST": compressed(self.names),
+            "SLURM_STEP_NODELIST": in_order(self.names),
             "SLURM_LAUNCH_NODE_IPADDR": self._first,
         }
         if name := self._said.get("job-name"):
@@ -74,11 +75,13 @@ def step_of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Step:
         missing = [name for name in wanted if name not in names]
         if missing:
             raise SlurmError(f"--nodelist: {missing[0]} is none of the job's nodes, {','.join(names)}")
-        chosen = [names.index(name) for name in wanted]
+        chosen = sorted({names.index(name) for name in wanted})
     elif (first := _number(said, "relative")) is not None:
         chosen = chosen[first:]
     tasks, nodes = _number(said, "ntasks"), _number(_first_of_range(said), "nodes")
     each = _number(said, "ntasks-per-node")
+    if tasks is None and each is None:
+        tasks = tasks_of(said, _number(said, "ntasks-per-gpu"), nodes or len(chosen))
     if tasks is None and nodes is None and each is None:
         each = _number(environ, "SLURM_NTASKS_PER_NODE") if not environ.get("SLURM_NTASKS") else None
         tasks = _number(environ, "SLURM_NTASKS") if each is None and not said.get("nodelist") else None
