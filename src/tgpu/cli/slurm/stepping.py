@@ -7,7 +7,6 @@ import signal
 import sys
 from itertools import chain
 from pathlib import Path
-from threading import Lock
 
 from tgpu.cli.slurm.far_tasks import FarTasks
 from tgpu.cli.slurm.local_tasks import LocalTasks
@@ -107,7 +106,6 @@ class _Running:
         self._cwd = str(Path(said.get("chdir") or ".").absolute())
         self._output = StepOutput(said, place.step, step_id)
         self._codes: dict[int, int] = {}
-        self._lock = Lock()
 
     def carried_out(self, argv: Sequence[str]) -> int:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*_PASSED_ON, signal.SIGCHLD])
