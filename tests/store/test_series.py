@@ -1,5 +1,6 @@
 """Series on every store: rows appear, and quotas are charged, as tasks are needed."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -255,10 +256,24 @@ def test_wishes_of_one_person_stay_short_however_many_they_are() -> None:
     wishes = growth.NOBODY
     for position in (7, *range(20, 400), 9):
         wishes = wishes.and_these("bob", IndexSet.of([position]))
-    wishes = wishes.and_these("ann", IndexSet.of([8])).and_these("bob", IndexSet.of([7, 8]))
+    wishes = wishes.and_these("ann", IndexSet.of([8]))
+    for _ in range(2):  # who says it twice, or says what others said before, says nothing new
+        wishes = wishes.and_these("bob", IndexSet.of([7, 8])).and_these("bob", IndexSet(((5, 9, 2),)))
     assert [(by, len(ranges)) for by, ranges in wishes.wishes] == [("bob", 3), ("ann", 1), ("bob", 1)]
-    found = growth.next_ones(wishes, 6, 1000, 3, 1000)
-    assert found == [None, "bob", "ann", "bob", None, None]
+    found = growth.next_ones(wishes, 4, 1000, 3, 1000)
+    assert found == [None, "bob", None, "bob", "ann", "bob", None]
+
+
+def test_of_a_million_positions_those_that_overlap_are_counted_once_and_quickly() -> None:
+    half = IndexSet(((0, 999_998, 2),))
+    wishes = growth.NOBODY.and_these("bob", half).and_these("ann", IndexSet(((1, 999_999, 3),)))
+    assert wishes.number_between(0, 1_000_000) == len({*half, *range(1, 1_000_000, 3)})
+    assert wishes.number_between(999_990, 1_000_000) == 7
+    assert wishes.number_between(5, 10) == 3
+    began = time.perf_counter()
+    for _ in range(20):
+        wishes.number_between(64, 1_000_000)
+    assert time.perf_counter() - began < 1, "every commit in which it grows does this"
 
 
 async def test_how_many_are_live_at_once_is_changed_without_a_charge(store: Store) -> None:

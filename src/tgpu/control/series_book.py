@@ -57,8 +57,9 @@ class Entry:
     @property
     def to_come(self) -> int:
         """Of these, those that nobody cancelled."""
-        passed_over = self.skipped.number_between(self.born, self.job.spec.task_count)
-        return self.unborn and self.unborn - passed_over
+        if not self.unborn:
+            return 0
+        return self.unborn - self.skipped.number_between(self.born, self.job.spec.task_count)
 
     @property
     def deadline_ms(self) -> int | None:
