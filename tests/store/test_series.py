@@ -243,6 +243,24 @@ async def test_a_long_tail_that_is_cancelled_never_gets_rows(store: Store) -> No
     assert job.dropped > 5000
 
 
+async def test_a_commit_tells_of_those_that_were_cancelled_before_they_had_rows(store: Store) -> None:
+    epoch = await submitted(store, an_array(10, at_once=2))
+    await store.cancel_tasks(1, IndexSet.of([2, 3]), "bob", 20)
+    receipt = await store.commit(epoch, Batch(30, grown=[Grown(1, 1)]))
+    assert [(event.kind, event.task_index) for event in receipt.events] == [
+        ("cancelled", 2),
+        ("cancelled", 3),
+    ]
+    await store.submit([an_array(10_000, at_once=1)], 40)
+    await store.cancel_tasks(2, IndexSet(((1, 9999, 1),)), "bob", 50)
+    receipt = await store.commit(epoch, Batch(60, grown=[Grown(2, 0)]))
+    assert [(event.kind, event.job_id, event.task_index) for event in receipt.events] == [
+        ("dropped", 2, None)
+    ]
+    known = await store.events(after_seq=receipt.events[0].seq - 1)
+    assert known == receipt.events
+
+
 async def test_a_job_that_ends_drops_who_was_cancelled_once(store: Store) -> None:
     epoch = await submitted(store, an_array(10, at_once=2))
     await store.cancel_tasks(1, IndexSet.of([8]), "bob", 20)
