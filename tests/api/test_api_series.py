@@ -203,22 +203,39 @@ def test_one_that_was_cancelled_among_a_million_is_found_without_looking_at_each
     assert looks["all"] < 100
 
 
+def begun(client: httpx.Client, server: ServerUnderTest, **fields: Any) -> str:
+    """The path of a job of which the first task has a node."""
+    job_id = asked(client, **fields)["job_id"]
+
+    async def begin() -> None:
+        starts = [Assigned(AttemptId(job_id, 0, 1), "n", ())]
+        await server.store.commit(await server.store.claim(), Batch(1, assigned=starts))
+
+    server.run(begin())
+    return f"/jobs/{job_id}"
+
+
+def test_how_many_at_once_can_be_changed_whatever_terms_are_new(
+    client: httpx.Client, server: ServerUnderTest
+) -> None:
+    path = begun(client, server, array="1-9%2")
+    assert client.patch("/tenants/default", json={"default_time_limit_s": 3600}).status_code == 200
+    changed = client.patch(path, json={"at_once": 5})
+    assert (changed.status_code, changed.json()["at_once"], changed.json()["time_limit_s"]) == (200, 5, None)
+
+
 def test_how_many_at_once_can_be_changed_while_some_run(
     client: httpx.Client, server: ServerUnderTest
 ) -> None:
-    path = f"/jobs/{asked(client, array='1-9%2')['job_id']}"
-
-    async def begin() -> None:
-        name = AttemptId(int(path[6:]), 0, 1)
-        await server.store.commit(await server.store.claim(), Batch(1, assigned=[Assigned(name, "n", ())]))
-
-    server.run(begin())
+    path = begun(client, server, array="1-9%2")
     changed = client.patch(path, json={"at_once": 5})
     assert (changed.status_code, changed.json()["at_once"], changed.json()["array"]) == (200, 5, "1-9")
     assert client.patch(path, json={"at_once": None}).json()["at_once"] is None
     refused = client.patch(path, json={"at_once": 5, "time_limit_s": 60})
     assert (refused.status_code, "only how many of it are live at once" in refused.text) == (409, True)
     assert "at_once must be from 1" in client.patch(path, json={"at_once": 0}).text
+    refused = client.patch(begun(client, server, parallelism=3), json={"time_limit_s": 60})
+    assert (refused.status_code, "live at once" in refused.text) == (409, False)
     single = asked(client)["job_id"]
     assert "this one is neither" in client.patch(f"/jobs/{single}", json={"at_once": 2}).text
 
