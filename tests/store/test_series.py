@@ -12,13 +12,13 @@ from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota
 from tgpu.domain.retries import FailureAction, FailureRule, Retries
-from tgpu.domain.series import FIRST_BORN, Mode
+from tgpu.domain.series import FIRST_BORN, Mode, Series
 from tgpu.domain.tenant import Terms
 from tgpu.store import growth
 from tgpu.store.needs_port import NotWaitingError
 from tgpu.store.port import Assigned, AttemptEnded, Batch, DeposedError, Started, Store, TaskClosed
 from tgpu.store.quota_port import QuotaExceededError
-from tgpu.store.series_port import Dropped, Grown, RestartAsked
+from tgpu.store.series_port import Dropped, Grown, RestartAsked, WithoutIndexError
 from tgpu.store.task_paging import TaskPaging
 
 
@@ -68,6 +68,14 @@ async def test_of_very_many_tasks_only_the_first_have_rows(store: Store) -> None
     assert (await store.load()).series == [job]
     assert len(await store.tasks(1, TaskPaging())) == FIRST_BORN
     assert await used(store) == (64_000, 64)
+
+
+async def test_tasks_without_an_index_are_not_taken_for_nobody_could_launch_them(store: Store) -> None:
+    spec = an_array(3)
+    with pytest.raises(WithoutIndexError, match="a series of 3 tasks has 2 indices"):
+        await store.submit([a_job(), replace(spec, series=Series(IndexSet.of([4, 5])))], 10)
+    assert await used(store) == (0, 0)
+    assert (await store.submit([spec], 11)).job_ids == [1]
 
 
 async def test_a_series_grows_by_as_many_as_are_asked_for_up_to_its_end(store: Store) -> None:
