@@ -127,8 +127,10 @@ def test_an_index_waits_for_its_own_alone_wherever_that_was_done_again(
     assert retried(client, second, indices="3") == [f"afterok:{first}"]
     ended(server, first, (0, True), (2, False), (3, False))
     refused = client.post(f"/jobs/{second}/retry", json={"indices": "3"})
-    told = f"index 3 of job {first}, for which it waits, has not completed: try that one again first"
+    told = f"index 3 of job {first}, for which it waits, has not completed: try it again first"
     assert (refused.status_code, f"{told} (`tgpu retry {first}.3`)" in refused.text) == (409, True)
+    both = client.post(f"/jobs/{second}/retry", json={"indices": "3-4"}).text
+    assert f"indices 3-4 of job {first}, for which it waits, have not completed" in both
     early = client.post(f"/jobs/{second}/retry", json={"indices": "2"})
     assert (early.status_code, f"index 2 of job {first} is not over yet" in early.text) == (409, True)
     again = client.post(f"/jobs/{first}/retry", json={}).json()["job_id"]

@@ -109,7 +109,7 @@ class _Others:
                 left = left - done
             if not left:
                 return found
-        raise self._never(other, min(left) if by_index else None)
+        raise self._indices_never(other, left) if by_index else self._never(other)
 
     async def _heirs(self, other: Job) -> list[Job]:
         """Those that did it again, the newest first."""
@@ -139,16 +139,23 @@ class _Others:
             raise self._refused(f"job {job_id}, for which it waits, is not known any more")
         return []
 
-    def _never(self, other: Job, index: int | None = None) -> ProblemError:
+    def _never(self, other: Job) -> ProblemError:
         if other.status is Status.COMPLETED:
             return self._refused(f"job {other.job_id}, for which it waits, has completed")
-        what, name = f"job {other.job_id}", f"{other.job_id}"
         how = "was cancelled" if other.status is Status.CANCELLED else "has failed"
-        if index is not None:
-            what, name, how = f"index {index} of {what}", f"{name}.{index}", "has not completed"
         return self._refused(
-            f"{what}, for which it waits, {how}: try that one again first (`tgpu retry {name}`)"
+            f"job {other.job_id}, for which it waits, {how}: try that one again first "
+            f"(`tgpu retry {other.job_id}`)"
         )
+
+    def _indices_never(self, other: Job, indices: set[int]) -> ProblemError:
+        """The others of it may go on, or have completed."""
+        number, text = other.job_id, IndexSet.of(indices).text[:200]
+        if len(indices) == 1:
+            why = f"index {text} of job {number}, for which it waits, has not completed: try it again first"
+            return self._refused(f"{why} (`tgpu retry {number}.{text}`)")
+        why = f"indices {text} of job {number}, for which it waits, have not completed: try them again first"
+        return self._refused(f"{why} (`tgpu retry {number}`)")
 
     def _refused(self, why: str) -> ProblemError:
         return ProblemError(
