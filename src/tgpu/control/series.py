@@ -176,8 +176,10 @@ def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
 def _room(picture: Picture, entry: Entry) -> int:
     """How many more of its tasks can be used now."""
     series, timing = entry.job.spec.series, entry.job.timing
-    if series is None or (timing is not None and timing.is_parked and not _goes_index_by_index(entry)):
+    if series is None:
         return 0
+    if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
+        return 0 if entry.live else 1  # else who waits for it could take all of the quota, and wait for ever
     if len(entry.live) - len(picture.placed) > FEW:  # so many wait at least, and few turns look further
         return 0
     waiting = len(entry.live) - sum(map(picture.placed.__contains__, entry.live))
