@@ -87,10 +87,10 @@ def settle(picture: Picture, turn: Turn) -> None:
     _note_ends(turn)
     if picture.now_ms >= book.look_ms:
         _look_at_the_clock(picture, book)
-    for job_id in sorted(book.touched):
-        if (touched := book.get(job_id)) is not None:
-            _settle_one(picture, touched, turn)
-    book.touched.clear()
+    touched, book.touched = sorted(book.touched), set()  # whom this concerns in turn is looked at in the next
+    for job_id in touched:
+        if (entry := book.get(job_id)) is not None:
+            _settle_one(picture, entry, turn)
 
 
 def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
@@ -167,7 +167,7 @@ def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None
 def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
     entry.hungry_ms = None
     if entry.unborn:
-        room = max(0, _room(picture, entry))
+        room = max(0, min(_room(picture, entry), _within_reach(entry, turn.series)))
         if room or entry.passes_over:  # who was cancelled need not wait for room, nor for a release
             turn.batch.grown.append(Grown(entry.job.job_id, room))
             entry.asked, entry.passes_over = room, False
@@ -188,6 +188,15 @@ def _room(picture: Picture, entry: Entry) -> int:
     return MANY - waiting if series.at_once is None else min(MANY, series.at_once - len(entry.live))
 
 
+def _within_reach(entry: Entry, book: SeriesBook) -> int:
+    """How many more of them have, index by index, somebody to wait for; but one is always live, as above."""
+    reach = book.reach(entry)
+    if reach == entry.job.spec.task_count:
+        return entry.unborn
+    ahead = reach - entry.born - entry.skipped.number_between(entry.born, reach)
+    return ahead if entry.live else max(1, ahead)
+
+
 def _goes_index_by_index(entry: Entry) -> bool:
     """Behind another series: its tasks wait one by one, so that there must be some."""
     timing = entry.job.timing
@@ -202,7 +211,9 @@ def heard(picture: Picture, book: SeriesBook, receipt: Receipt) -> bool:
         entry = book.get(job_id)
         if entry is None:
             continue
-        grew |= born > entry.born
+        if born > entry.born:
+            grew = True
+            book.went_on(job_id)
         passed_over = born - entry.born - len(tasks)
         entry.born = born
         for task in tasks:
