@@ -3,12 +3,14 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.api.conftest import ServerUnderTest
 from tests.api.test_api_tasks import asked
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import Assigned, AttemptEnded, Batch, TaskClosed
 
 NO = Exit(Cause.EXITED, 1, started_ms=1, ended_ms=2)
@@ -104,3 +106,58 @@ def test_indices_wait_for_those_that_were_done_again(client: httpx.Client, serve
     four = client.post(f"/jobs/{first}/retry", json={"indices": "4"}).json()["job_id"]
     assert sorted(retried(client, whole)) == [f"afterok:{three}", f"afterok:{four}"]
     assert sorted(retried(client, second)) == [f"afterok:{three}", f"afterok:{four}"]
+
+
+def test_indices_are_the_same_however_they_are_written(client: httpx.Client, server: ServerUnderTest) -> None:
+    first = asked(client, array="0-8:4")["job_id"]
+    second = asked(client, array="0,4,8", after=[f"aftercorr:{first}"])["job_id"]
+    never_started(server, second, 0, 1, 2)
+    assert retried(client, second) == [f"aftercorr:{first}"]
+    ended(server, first, (0, True), (1, False), (2, False))
+    again = client.post(f"/jobs/{first}/retry", json={}).json()["job_id"]
+    assert retried(client, second, indices="4,8") == [f"aftercorr:{again}"]
+
+
+def test_an_index_waits_for_its_own_alone_wherever_that_was_done_again(
+    client: httpx.Client, server: ServerUnderTest
+) -> None:
+    first = asked(client, array="1-4")["job_id"]
+    second = asked(client, array="1-4", after=[f"aftercorr:{first}"])["job_id"]
+    never_started(server, second, 0, 1, 2, 3)
+    assert retried(client, second, indices="3") == [f"afterok:{first}"]
+    ended(server, first, (0, True), (2, False), (3, False))
+    refused = client.post(f"/jobs/{second}/retry", json={"indices": "3"})
+    told = f"index 3 of job {first}, for which it waits, has not completed: try it again first"
+    assert (refused.status_code, f"{told} (`tgpu retry {first}.3`)" in refused.text) == (409, True)
+    both = client.post(f"/jobs/{second}/retry", json={"indices": "3-4"}).text
+    assert f"indices 3-4 of job {first}, for which it waits, have not completed" in both
+    early = client.post(f"/jobs/{second}/retry", json={"indices": "2"})
+    assert (early.status_code, f"index 2 of job {first} is not over yet" in early.text) == (409, True)
+    again = client.post(f"/jobs/{first}/retry", json={}).json()["job_id"]
+    assert retried(client, second, indices="3-4") == [f"aftercorr:{again}"]
+    assert retried(client, second, indices="3") == [f"afterok:{again}"]
+    ended(server, again, (0, True), (1, False))
+    assert retried(client, second, indices="3") == []
+    refused = client.post(f"/jobs/{second}/retry", json={"indices": "3-4"})
+    assert (refused.status_code, f"`tgpu retry {again}.4`" in refused.text) == (409, True)
+
+
+def test_those_that_did_others_again_are_looked_for_once(
+    client: httpx.Client, server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [asked(client)["job_id"] for _ in range(5)]
+    job = asked(client, after=[f"afterany:{other}" for other in others])["job_id"]
+    for other in others:
+        ended(server, other, (0, False))
+    again = [client.post(f"/jobs/{other}/retry", json={}).json()["job_id"] for other in others[:2]]
+    ended(server, job, (0, False))
+    looked: list[JobFilter] = []
+    jobs = server.store.jobs
+
+    async def counted(where: JobFilter, paging: Paging) -> Any:
+        looked.append(where)
+        return await jobs(where, paging)
+
+    monkeypatch.setattr(server.store, "jobs", counted)
+    assert sorted(retried(client, job)) == sorted(f"afterany:{each}" for each in (*again, *others[2:]))
+    assert len([where for where in looked if where.users]) == 1

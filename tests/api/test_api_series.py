@@ -1,5 +1,6 @@
 """Arrays and parallel jobs over HTTP: how they are asked for, what is refused, and what can be done."""
 
+from collections import Counter
 from typing import Any
 
 import httpx
@@ -9,9 +10,12 @@ from tests.api.conftest import ServerUnderTest
 from tests.api.test_api_submit import refusal
 from tests.api.test_api_tasks import asked
 from tgpu.domain.ids import AttemptId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.store.port import Assigned, AttemptEnded, Batch
+from tgpu.store.series_port import Grown
+from tgpu.store.task_paging import TaskPaging
 
 
 def test_an_array_says_its_indices_and_how_many_run_at_once(client: httpx.Client) -> None:
@@ -155,22 +159,83 @@ def test_who_is_cancelled_without_a_row_is_shown_so_and_can_be_tried_again(clien
     assert client.post(f"/jobs/{job_id}/retry", json={"indices": "6"}).json()["indices"] == "6"
 
 
+def test_who_gets_a_row_while_it_is_looked_for_is_found_once(
+    client: httpx.Client, server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = asked(client, array="1-9%2")["job_id"]
+    assert client.post(f"/jobs/{job_id}/cancel", json={"indices": "3-5"}).status_code == 202
+    tasks = server.store.tasks
+
+    async def a_little_later(job_id: int, paging: TaskPaging) -> Any:
+        await server.store.commit(await server.store.claim(), Batch(1, grown=[Grown(job_id, 1)]))
+        return await tasks(job_id, paging)
+
+    monkeypatch.setattr(server.store, "tasks", a_little_later)
+    found = client.get(f"/jobs/{job_id}/tasks").json()["tasks"]
+    assert [task["array_index"] for task in found] == list(range(1, 10))
+    other = asked(client, array="1-9%2")["job_id"]
+    assert client.post(f"/jobs/{other}/cancel", json={"indices": "3-5"}).status_code == 202
+    again = client.post(f"/jobs/{other}/retry", json={}).json()
+    assert again["indices"] == "3-5"
+    new = client.get(f"/jobs/{again['job_id']}").json()
+    assert (new["tasks"], new["task_counts"]) == (3, {"pending": 3})
+
+
+def test_one_that_was_cancelled_among_a_million_is_found_without_looking_at_each(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = asked(client, array="0-999999%1")["job_id"]
+    assert client.post(f"/jobs/{job_id}/cancel", json={"indices": "1-999998"}).status_code == 202
+    other = asked(client, array="0-999999%1")["job_id"]
+    assert client.post(f"/jobs/{other}/cancel", json={"indices": "999999"}).status_code == 202
+    looks, look = Counter[str](), IndexSet.position_of
+
+    def counted(indices: IndexSet, index: int) -> int | None:
+        looks["all"] += 1
+        return look(indices, index)
+
+    monkeypatch.setattr(IndexSet, "position_of", counted)
+    found = client.get(f"/jobs/{job_id}/tasks", params={"status": "pending"}).json()["tasks"]
+    assert [task["array_index"] for task in found] == [0, 999_999]
+    found = client.get(f"/jobs/{other}/tasks", params={"status": "cancelled"}).json()["tasks"]
+    assert [task["array_index"] for task in found] == [999_999]
+    assert client.post(f"/jobs/{other}/retry", json={}).json()["indices"] == "999999"
+    assert looks["all"] < 100
+
+
+def begun(client: httpx.Client, server: ServerUnderTest, **fields: Any) -> str:
+    """The path of a job of which the first task has a node."""
+    job_id = asked(client, **fields)["job_id"]
+
+    async def begin() -> None:
+        starts = [Assigned(AttemptId(job_id, 0, 1), "n", ())]
+        await server.store.commit(await server.store.claim(), Batch(1, assigned=starts))
+
+    server.run(begin())
+    return f"/jobs/{job_id}"
+
+
+def test_how_many_at_once_can_be_changed_whatever_terms_are_new(
+    client: httpx.Client, server: ServerUnderTest
+) -> None:
+    path = begun(client, server, array="1-9%2")
+    assert client.patch("/tenants/default", json={"default_time_limit_s": 3600}).status_code == 200
+    changed = client.patch(path, json={"at_once": 5})
+    assert (changed.status_code, changed.json()["at_once"], changed.json()["time_limit_s"]) == (200, 5, None)
+
+
 def test_how_many_at_once_can_be_changed_while_some_run(
     client: httpx.Client, server: ServerUnderTest
 ) -> None:
-    path = f"/jobs/{asked(client, array='1-9%2')['job_id']}"
-
-    async def begin() -> None:
-        name = AttemptId(int(path[6:]), 0, 1)
-        await server.store.commit(await server.store.claim(), Batch(1, assigned=[Assigned(name, "n", ())]))
-
-    server.run(begin())
+    path = begun(client, server, array="1-9%2")
     changed = client.patch(path, json={"at_once": 5})
     assert (changed.status_code, changed.json()["at_once"], changed.json()["array"]) == (200, 5, "1-9")
     assert client.patch(path, json={"at_once": None}).json()["at_once"] is None
     refused = client.patch(path, json={"at_once": 5, "time_limit_s": 60})
     assert (refused.status_code, "only how many of it are live at once" in refused.text) == (409, True)
     assert "at_once must be from 1" in client.patch(path, json={"at_once": 0}).text
+    refused = client.patch(begun(client, server, parallelism=3), json={"time_limit_s": 60})
+    assert (refused.status_code, "live at once" in refused.text) == (409, False)
     single = asked(client)["job_id"]
     assert "this one is neither" in client.patch(f"/jobs/{single}", json={"at_once": 2}).text
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.control.control_story import FakeNode, Leader, capacity, hello, play, says, spec
+from tests.control.control_story import FakeNode, Leader, capacity, hello, now_ms, play, says, spec
 from tests.control.test_series import array
 from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Group, Request
 from tgpu.domain.node import DeviceSigns
 from tgpu.domain.priority import PriorityClass
@@ -41,6 +42,20 @@ def test_a_job_is_told_why_it_waits() -> None:
         assert why is not None
         assert why.summary == "waits: needs 1 GPU; n1 has 0 of 2 GPUs free"
         assert await answers_of(leader).why(9) is None
+
+    play(story())
+
+
+def test_who_was_cancelled_is_not_told_of_as_not_having_begun() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.submit(array(10, at_once=1))
+        await leader.store.cancel_tasks(1, IndexSet.of([4, 8]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        why = await answers_of(leader).why(1)
+        assert why is not None
+        assert why.summary.endswith("; 7 of its 10 tasks have not begun, for at most 1 run at once")
 
     play(story())
 

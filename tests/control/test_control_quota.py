@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, says, spec
+from tests.control.test_series import array
 from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, LEDGER_DIFFERS
 from tgpu.control.loop import Timers
 from tgpu.domain.access import Actor
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.needs import Need, NeedKind
 from tgpu.domain.periods import period_until_ms
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import JobLimits, Limits, OverQuota, Period
@@ -245,5 +247,33 @@ def test_a_budget_that_is_nearly_spent_and_then_spent_is_told() -> None:
         await change(leader, "lab", partial(replace, budget=None))
         await time_passes(int(DUTIES_S) + 5, node)
         assert leader.control.alerts.now == ()
+
+    play(story())
+
+
+def test_a_held_series_keeps_room_for_one_task_so_that_who_waits_for_it_does_not_wait_for_ever() -> None:
+    async def story() -> None:
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=6000)))
+        node = await leader.node()
+        await leader.submit(array(20, at_once=2, tenant_id="lab"))
+        await leader.submit(array(20, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
+        ended: set[str] = set()
+
+        async def work(seconds: int) -> None:
+            for _ in range(seconds):
+                for name in set(node.launched()) - ended:
+                    node.reports(says(name), says(name, Phase.ENDED, DONE))
+                    ended.add(name)
+                node.beats()
+                await asyncio.sleep(1)
+
+        await leader.store.hold([1], "ann", now_ms())
+        await work(10)
+        assert sorted(ended) == ["1.0.1", "1.1.1", "2.0.1", "2.1.1"]
+        await leader.store.release([1], "ann", now_ms())
+        await work(60)
+        jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
+        assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
+        assert await leader.store.recount(1) == []
 
     play(story())

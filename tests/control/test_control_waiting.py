@@ -12,7 +12,7 @@ from tgpu.domain.job import Exit, JobSpec
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.needs import Need, NeedKind
 from tgpu.domain.retries import Retries
-from tgpu.domain.series import Series
+from tgpu.domain.series import FIRST_BORN, Series
 from tgpu.domain.timing import Timing
 from tgpu.protocol.messages import Phase
 from tgpu.store.memory import MemoryStore
@@ -348,6 +348,32 @@ def test_an_array_goes_index_by_index_behind_another_one_that_partly_fails() -> 
         assert job is not None
         assert dict(job.task_counts) == {Status.COMPLETED: 2, Status.FAILED: 1}
         assert (job.status, job.cause) == (Status.FAILED, Cause.DEPENDENCY_FAILED)
+
+    story(tell)
+
+
+def test_an_array_behind_another_one_has_no_more_rows_than_that_needs_to_go_on() -> None:
+    async def tell(leader: Leader, node: FakeNode) -> None:
+        many = Series(parse_indices("--array", "0-99"), 1)
+        array = replace(spec(gpus=0), series=many)
+        array = replace(array, groups=(replace(array.groups[0], tasks=100),))
+        behind = replace(array, series=replace(many, at_once=None), needs=(Need(NeedKind.CORR, 1),))
+        await submit(leader, array, behind)
+        await sleep(node, 2)
+        for index in range(100):
+            first, second = [await leader.store.job(job_id) for job_id in (1, 2)]
+            assert first is not None
+            assert second is not None
+            assert (second.born or 0) <= max(FIRST_BORN, first.born or 0)
+            await ends(node, f"1.{index}.1", FAILED if index == 80 else DONE)
+            if index != 80:
+                assert f"2.{index}.1" in launched(node)[-2:]
+                await ends(node, f"2.{index}.1")
+        jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
+        assert [job and dict(job.task_counts) for job in jobs] == [
+            {Status.COMPLETED: 99, Status.FAILED: 1}
+        ] * 2
+        assert not leader.control.series
 
     story(tell)
 

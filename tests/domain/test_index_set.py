@@ -114,3 +114,18 @@ def test_positions_of_many_are_those_of_each(all_of_them: IndexSet, wanted: Inde
 @given(_stretches(0, 40), st.integers(0, 45))
 def test_the_next_one_is_the_first_that_is_not_before(some: IndexSet, index: int) -> None:
     assert some.next_from(index) == next((each for each in some if each >= index), None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("0-8:4", "0,4,8", True),
+        ("1,2,3", "1-3", True),
+        ("0-8:4", "0,5,8", False),
+        ("0-8:4", "0,4", False),
+        ("1-3", "2-4", False),
+    ],
+)
+def test_sets_are_the_same_however_they_are_written(one: str, other: str, same: bool) -> None:
+    first, second = parse_indices("array", one), parse_indices("array", other)
+    assert first.is_same(second) is second.is_same(first) is same

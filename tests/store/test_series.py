@@ -1,5 +1,6 @@
 """Series on every store: rows appear, and quotas are charged, as tasks are needed."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,13 +12,13 @@ from tgpu.domain.job import Exit, Job, JobSpec
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.quota import Admission, JobLimits, Limits, OverQuota
 from tgpu.domain.retries import FailureAction, FailureRule, Retries
-from tgpu.domain.series import FIRST_BORN, Mode
+from tgpu.domain.series import FIRST_BORN, Mode, Series
 from tgpu.domain.tenant import Terms
 from tgpu.store import growth
 from tgpu.store.needs_port import NotWaitingError
 from tgpu.store.port import Assigned, AttemptEnded, Batch, DeposedError, Started, Store, TaskClosed
 from tgpu.store.quota_port import QuotaExceededError
-from tgpu.store.series_port import Dropped, Grown, RestartAsked
+from tgpu.store.series_port import Dropped, Grown, RestartAsked, WithoutIndexError
 from tgpu.store.task_paging import TaskPaging
 
 
@@ -67,6 +68,14 @@ async def test_of_very_many_tasks_only_the_first_have_rows(store: Store) -> None
     assert (await store.load()).series == [job]
     assert len(await store.tasks(1, TaskPaging())) == FIRST_BORN
     assert await used(store) == (64_000, 64)
+
+
+async def test_tasks_without_an_index_are_not_taken_for_nobody_could_launch_them(store: Store) -> None:
+    spec = an_array(3)
+    with pytest.raises(WithoutIndexError, match="a series of 3 tasks has 2 indices"):
+        await store.submit([a_job(), replace(spec, series=Series(IndexSet.of([4, 5])))], 10)
+    assert await used(store) == (0, 0)
+    assert (await store.submit([spec], 11)).job_ids == [1]
 
 
 async def test_a_series_grows_by_as_many_as_are_asked_for_up_to_its_end(store: Store) -> None:
@@ -242,6 +251,24 @@ async def test_a_long_tail_that_is_cancelled_never_gets_rows(store: Store) -> No
     assert job.dropped > 5000
 
 
+async def test_a_commit_tells_of_those_that_were_cancelled_before_they_had_rows(store: Store) -> None:
+    epoch = await submitted(store, an_array(10, at_once=2))
+    await store.cancel_tasks(1, IndexSet.of([2, 3]), "bob", 20)
+    receipt = await store.commit(epoch, Batch(30, grown=[Grown(1, 1)]))
+    assert [(event.kind, event.task_index) for event in receipt.events] == [
+        ("cancelled", 2),
+        ("cancelled", 3),
+    ]
+    await store.submit([an_array(10_000, at_once=1)], 40)
+    await store.cancel_tasks(2, IndexSet(((1, 9999, 1),)), "bob", 50)
+    receipt = await store.commit(epoch, Batch(60, grown=[Grown(2, 0)]))
+    assert [(event.kind, event.job_id, event.task_index) for event in receipt.events] == [
+        ("dropped", 2, None)
+    ]
+    known = await store.events(after_seq=receipt.events[0].seq - 1)
+    assert known == receipt.events
+
+
 async def test_a_job_that_ends_drops_who_was_cancelled_once(store: Store) -> None:
     epoch = await submitted(store, an_array(10, at_once=2))
     await store.cancel_tasks(1, IndexSet.of([8]), "bob", 20)
@@ -255,10 +282,24 @@ def test_wishes_of_one_person_stay_short_however_many_they_are() -> None:
     wishes = growth.NOBODY
     for position in (7, *range(20, 400), 9):
         wishes = wishes.and_these("bob", IndexSet.of([position]))
-    wishes = wishes.and_these("ann", IndexSet.of([8])).and_these("bob", IndexSet.of([7, 8]))
+    wishes = wishes.and_these("ann", IndexSet.of([8]))
+    for _ in range(2):  # who says it twice, or says what others said before, says nothing new
+        wishes = wishes.and_these("bob", IndexSet.of([7, 8])).and_these("bob", IndexSet(((5, 9, 2),)))
     assert [(by, len(ranges)) for by, ranges in wishes.wishes] == [("bob", 3), ("ann", 1), ("bob", 1)]
-    found = growth.next_ones(wishes, 6, 1000, 3, 1000)
-    assert found == [None, "bob", "ann", "bob", None, None]
+    found = growth.next_ones(wishes, 4, 1000, 3, 1000)
+    assert found == [None, "bob", None, "bob", "ann", "bob", None]
+
+
+def test_of_a_million_positions_those_that_overlap_are_counted_once_and_quickly() -> None:
+    half = IndexSet(((0, 999_998, 2),))
+    wishes = growth.NOBODY.and_these("bob", half).and_these("ann", IndexSet(((1, 999_999, 3),)))
+    assert wishes.number_between(0, 1_000_000) == len({*half, *range(1, 1_000_000, 3)})
+    assert wishes.number_between(999_990, 1_000_000) == 7
+    assert wishes.number_between(5, 10) == 3
+    began = time.perf_counter()
+    for _ in range(20):
+        wishes.number_between(64, 1_000_000)
+    assert time.perf_counter() - began < 1, "every commit in which it grows does this"
 
 
 async def test_how_many_are_live_at_once_is_changed_without_a_charge(store: Store) -> None:

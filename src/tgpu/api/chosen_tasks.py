@@ -1,19 +1,20 @@
 """Which tasks of a job somebody means, and how those stand."""
 
+from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 from tgpu.api.endpoint import Call
 from tgpu.api.problems import unprocessable
 from tgpu.domain.index_set import IndexSet, NoSuchIndexError, parse_indices
-from tgpu.domain.job import Job
+from tgpu.domain.job import Job, TaskView
 from tgpu.domain.lifecycle import HOLDING, Status
 from tgpu.domain.quantities import BadQuantityError
-from tgpu.store.growth import Skipped, who_passed_over
+from tgpu.store.growth import Skipped
 from tgpu.store.task_paging import TaskPaging
 
 _PAGE = 1000
 _MOST_AGAIN = 100_000
-_AGAIN = frozenset({Status.FAILED, Status.CANCELLED})
+AGAIN = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 class Standing(NamedTuple):
@@ -50,31 +51,47 @@ def positions(job: Job, text: str | None) -> IndexSet | None:
 async def standing(call: Call, job: Job, wanted: IndexSet | None, *, named: bool) -> Standing:
     """Which of these have a node, and which are over. Who completed is done again only if it is named, and
     who runs is stopped for that only if it is, or if all start together."""
-    found = Standing([], [])
-    statuses = _AGAIN | HOLDING | {Status.COMPLETED} if named else _AGAIN
+    running: set[int] = set()
+    over: set[int] = set()
+    statuses = AGAIN | HOLDING | {Status.COMPLETED} if named else AGAIN
     statuses = statuses | HOLDING if job.spec.task_count == 1 or job.spec.gang is not None else statuses
     meant = IndexSet.first(job.spec.task_count) if wanted is None else wanted
+    async for task in rows(call, job, meant, statuses):
+        (running if task.status.holds_resources else over).add(task.task_id.task_index)
+        _check_number(over)
+    for position in over_without_rows(job, meant):  # some may have got theirs meanwhile
+        over.add(position)
+        _check_number(over)
+    return Standing(sorted(running), sorted(over))
+
+
+async def rows(call: Call, job: Job, meant: IndexSet, statuses: frozenset[Status]) -> AsyncIterator[TaskView]:
+    """Of these tasks those that have a row and one of these statuses."""
     begin = meant.next_from(0)
     while begin is not None:
         paging = TaskPaging(limit=_PAGE, after=begin - 1, statuses=statuses)
         page = await call.services.store.tasks(job.job_id, paging)
         for task in page:
-            position = task.task_id.task_index
-            if position in meant:
-                (found.running if task.status.holds_resources else found.over).append(position)
+            if task.task_id.task_index in meant:
+                yield task
         begin = meant.next_from(page[-1].task_id.task_index + 1) if len(page) == _PAGE else None
-        _check_number(found.over)
-    wishes = Skipped(job.skipped).sets()
-    unborn = meant.next_from(job.born) if (job.dropped or wishes) and job.born is not None else None
-    while unborn is not None:
-        if job.dropped or who_passed_over(wishes, unborn) is not None:
-            found.over.append(unborn)
-        unborn = meant.next_from(unborn + 1)
-        _check_number(found.over)
-    return found
 
 
-def _check_number(over: list[int]) -> None:
+def over_without_rows(job: Job, meant: IndexSet) -> Iterator[int]:
+    """Of these tasks those that were cancelled, or will never be, and have no row."""
+    if job.born is None or not (job.dropped or job.skipped):
+        return
+    marks = None if job.dropped else Skipped(job.skipped).marks(job.spec.task_count)
+    at = meant.next_from(job.born)
+    while at is not None:
+        if marks is not None and (at := marks.find(1, at)) < 0:
+            return
+        if at in meant:
+            yield at
+        at = meant.next_from(at + 1)
+
+
+def _check_number(over: set[int]) -> None:
     if len(over) > _MOST_AGAIN:
         raise unprocessable(
             "indices", f"indices: at most {_MOST_AGAIN:,} can be tried again at once; name some of them"

@@ -40,10 +40,22 @@ def edited(spec: JobSpec, said: Mapping[str, Any], defaults: Defaults) -> JobSpe
         )
     if "at_once" in said:
         spec = _paced(spec, said["at_once"])
+    if is_only_paced(said):
+        return spec
     judged = _judged(spec, said, defaults)
     plain = {name: getattr(judged, name) for name in _PLAIN if name in said}
     groups = (_group(spec.groups[0], judged.groups[0], of_request),) if of_request else spec.groups
     return replace(spec, groups=groups, timing=_timing(spec.timing, said), **plain)
+
+
+def is_only_paced(said: Mapping[str, Any]) -> bool:
+    """Whether nothing is changed but how many are live at once: that asks for nothing more, so no terms that
+    may be new since are in its way."""
+    return set(said) == {"at_once"}
+
+
+def can_be_paced(spec: JobSpec) -> bool:
+    return spec.series is not None and spec.series.mode is not Mode.WORK_QUEUE
 
 
 def _judged(spec: JobSpec, said: Mapping[str, Any], defaults: Defaults) -> JobSpec:
@@ -89,7 +101,7 @@ _APART = (*_OF_TIMING, "at_once")
 
 def _paced(spec: JobSpec, at_once: int | None) -> JobSpec:
     series = spec.series
-    if series is None or series.mode is Mode.WORK_QUEUE:
+    if series is None or not can_be_paced(spec):
         raise unprocessable(
             "at_once", "at_once can be changed of an array, and of a job of completions; this one is neither"
         )

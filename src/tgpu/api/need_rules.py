@@ -69,7 +69,7 @@ def linked(specs: Sequence[JobSpec], named: Sequence[Named]) -> list[JobSpec]:
 def _unlike(spec: JobSpec, other: JobSpec) -> str | None:
     """Why the one cannot go index by index behind the other, if it cannot."""
     theirs = None if other.series is None else other.series.indices
-    if theirs is not None and spec.series is not None and spec.series.indices == theirs:
+    if theirs is not None and spec.series is not None and theirs.is_same(spec.series.indices):
         return None
     return "aftercorr goes index by index between two arrays of the same indices; say afterok for whole jobs"
 

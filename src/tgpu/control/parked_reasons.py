@@ -56,7 +56,7 @@ def with_its_end(why: Why, task: TaskBrief, now_ms: int) -> Why:
 
 def with_the_rest(why: Why, entry: Entry) -> Why:
     """Of a series of which all that may run do: what becomes of the tasks that have not begun."""
-    series, count = entry.job.spec.series, entry.unborn + len(entry.kept_back)
+    series, count = entry.job.spec.series, entry.to_come
     if series is None or not count:
         return why
     text = f"{count} of its {entry.job.spec.task_count} tasks have not begun"

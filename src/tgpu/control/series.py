@@ -88,10 +88,11 @@ def settle(picture: Picture, turn: Turn) -> None:
     _note_ends(turn)
     if picture.now_ms >= book.look_ms:
         _look_at_the_clock(picture, book)
-    for job_id in sorted(book.touched | book.crowded):
-        if (touched := book.get(job_id)) is not None:
-            _settle_one(picture, touched, turn)
-    book.touched.clear()
+    # Whom this concerns in turn is looked at in the next one.
+    touched, book.touched = sorted(book.touched | book.crowded), set()
+    for job_id in touched:
+        if (entry := book.get(job_id)) is not None:
+            _settle_one(picture, entry, turn)
 
 
 def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
@@ -170,7 +171,7 @@ def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None
 def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
     entry.hungry_ms = None
     if entry.unborn:
-        room = max(0, _room(picture, entry))
+        room = max(0, min(_room(picture, entry), _within_reach(entry, turn.series)))
         if room or entry.passes_over:  # who was cancelled need not wait for room, nor for a release
             turn.batch.grown.append(Grown(entry.job.job_id, room))
             entry.asked, entry.passes_over = room, False
@@ -179,14 +180,25 @@ def _grow(picture: Picture, entry: Entry, turn: Turn) -> None:
 def _room(picture: Picture, entry: Entry) -> int:
     """How many more of its tasks can be used now."""
     series, timing = entry.job.spec.series, entry.job.timing
-    if series is None or (timing is not None and timing.is_parked and not _goes_index_by_index(entry)):
+    if series is None:
         return 0
+    if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
+        return 0 if entry.live else 1  # else who waits for it could take all of the quota, and wait for ever
     if len(entry.live) - len(picture.placed) > FEW:  # so many wait at least, and few turns look further
         return 0
     waiting = len(entry.live) - sum(map(picture.placed.__contains__, entry.live))
     if waiting > FEW:
         return 0
     return MANY - waiting if series.at_once is None else min(MANY, series.at_once - len(entry.live))
+
+
+def _within_reach(entry: Entry, book: SeriesBook) -> int:
+    """How many more of them have, index by index, somebody to wait for; but one is always live, as above."""
+    reach = book.reach(entry)
+    if reach == entry.job.spec.task_count:
+        return entry.unborn
+    ahead = reach - entry.born - entry.skipped.number_between(entry.born, reach)
+    return ahead if entry.live else max(1, ahead)
 
 
 def _goes_index_by_index(entry: Entry) -> bool:
@@ -203,7 +215,9 @@ def heard(picture: Picture, book: SeriesBook, receipt: Receipt) -> bool:
         entry = book.get(job_id)
         if entry is None:
             continue
-        grew |= born > entry.born
+        if born > entry.born:
+            grew = True
+            book.went_on(job_id)
         passed_over = born - entry.born - len(tasks)
         entry.born = born
         for task in tasks:

@@ -8,6 +8,7 @@ from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.needs import NeedKind
 from tgpu.domain.retries import Retries
 from tgpu.store.growth import Skipped
 
@@ -59,8 +60,10 @@ class Entry:
     @property
     def to_come(self) -> int:
         """Of these, those that nobody cancelled, and those that are kept back."""
+        if not self.unborn:
+            return len(self.kept_back)
         passed_over = self.skipped.number_between(self.born, self.job.spec.task_count)
-        return len(self.kept_back) + (self.unborn and self.unborn - passed_over)
+        return len(self.kept_back) + self.unborn - passed_over
 
     @property
     def deadline_ms(self) -> int | None:
@@ -82,6 +85,8 @@ class SeriesBook:
         """Those of which more tasks are live than may be: they are looked at in every turn."""
         self.look_ms = 0
         """When to look again who is due by the clock."""
+        self._behind: dict[int, set[int]] = {}
+        """By series: those that go index by index behind it."""
         self.owed: list[tuple[AttemptId, Cause, str]] = []
         """Whom to stop, why and for whom: somebody asked for it in an earlier term."""
 
@@ -103,6 +108,8 @@ class SeriesBook:
                 self._jobs[job.job_id].job = job
             else:
                 self._jobs[job.job_id] = _entry(job)
+                for on in _goes_behind(job):
+                    self._behind.setdefault(on, set()).add(job.job_id)
         for task in tasks if self._jobs else ():
             entry = self._jobs.get(task.task_id.job_id)
             if entry is not None:
@@ -139,9 +146,28 @@ class SeriesBook:
             entry.end = end
             self.touched.add(job_id)
 
+    def reach(self, entry: Entry) -> int:
+        """How many of its tasks can be of use: none before the same one has a row in each series that it goes
+        behind. It would be charged for them, and the quota have no room for those that it waits for."""
+        others = [other for on in _goes_behind(entry.job) if (other := self._jobs.get(on)) is not None]
+        return min((other.born for other in others if other.unborn), default=entry.job.spec.task_count)
+
+    def went_on(self, job_id: int) -> None:
+        """More of its tasks have rows, or never will: those behind it may go on."""
+        self.touched |= self._behind.get(job_id, set())
+
     def forget(self, job_id: int) -> None:
-        self._jobs.pop(job_id, None)
+        entry = self._jobs.pop(job_id, None)
         self.crowded.discard(job_id)
+        self.went_on(job_id)
+        self._behind.pop(job_id, None)
+        for on in () if entry is None else _goes_behind(entry.job):
+            if others := self._behind.pop(on, set()) - {job_id}:
+                self._behind[on] = others
+
+
+def _goes_behind(job: Job) -> list[int]:
+    return [need.on for need in job.spec.needs if need.kind is NeedKind.CORR]
 
 
 def _entry(job: Job) -> Entry:

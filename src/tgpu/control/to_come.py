@@ -10,13 +10,13 @@ def to_come(book: SeriesBook) -> dict[Key, ToCome]:
     found: dict[Key, ToCome] = {}
     for entry in sorted(book, key=lambda each: each.job.job_id):
         timing = entry.job.timing
-        if entry.end is not None or (timing is not None and timing.is_parked) or not entry.to_come:
+        if entry.end is not None or (timing is not None and timing.is_parked) or not (tasks := entry.to_come):
             continue
         key = entry.job.spec.tenant_id, entry.job.spec.priority_class
         if key in found:
-            found[key] = found[key]._replace(tasks=found[key].tasks + entry.to_come)
+            found[key] = found[key]._replace(tasks=found[key].tasks + tasks)
         else:
-            found[key] = ToCome(entry.to_come, entry.job.job_id, _reason(entry))
+            found[key] = ToCome(tasks, entry.job.job_id, _reason(entry))
     return found
 
 

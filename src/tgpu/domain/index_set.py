@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import eq
 
 from tgpu.domain.quantities import BadQuantityError
 
@@ -108,6 +109,13 @@ class IndexSet:
             if index <= last:
                 return max(first, index + (first - index) % step)
         return None
+
+    def is_same(self, other: "IndexSet") -> bool:
+        """However they are written: `0-4:2` is `0,2,4`."""
+        if self.ranges == other.ranges:
+            return True
+        ends = (self.count, self.lowest, self.highest) == (other.count, other.lowest, other.highest)
+        return ends and all(map(eq, self, other))
 
     def __contains__(self, index: int) -> bool:
         return self.position_of(index) is not None

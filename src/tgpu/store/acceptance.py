@@ -17,6 +17,7 @@ from tgpu.store.demand import Demand, charge_of_all, demands
 from tgpu.store.growth import as_many, first_demands
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.refusals import StoreError
+from tgpu.store.series_port import WithoutIndexError
 from tgpu.store.token_cap import TokenCap
 
 
@@ -50,6 +51,7 @@ def accept(
     taken: list[tuple[Lineage, Accepted]] = []
     try:
         for spec in specs:
+            _check_indices(spec)
             tenants = book.of(spec.tenant_id)
             _check_hours(tenants, spec, tenant_of)
             standing = tenants.accept(first_demands(spec), spec.priority_class)
@@ -65,6 +67,11 @@ def accept(
             raise
         raise _exceeded(refusal, specs, tenant_of(refusal.account)) from None
     return [_begun(tenants, job) for tenants, job in taken]
+
+
+def _check_indices(spec: JobSpec) -> None:
+    if spec.series is not None and spec.series.indices.count != spec.task_count:
+        raise WithoutIndexError(spec.task_count, spec.series.indices.count)
 
 
 def _begun(tenants: Lineage, job: Accepted) -> Accepted:

@@ -70,7 +70,8 @@ def commit(state: State, epoch: int, batch: Batch) -> Receipt:
     refused += [change for place, change in enumerate(batch.assigned) if place not in taken]
     specs = {event.job_id: state.jobs[event.job_id].spec for event in taken.values()}
     events += memory_series.drop(state, batch.dropped, batch.at_ms, work.ledger, work.rows)
-    grown = memory_series.grow(state, batch.grown, batch.at_ms, work.ledger, work.rows)
+    grown, cancelled = memory_series.grow(state, batch.grown, batch.at_ms, work.ledger, work.rows)
+    events += cancelled
     work.ledger.write()
     work.rows.write()
     return Receipt(refused, events, specs, work.rows.statuses, grown)

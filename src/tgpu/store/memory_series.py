@@ -93,8 +93,11 @@ def _restart(state: State, job_id: int, positions: Sequence[int], how: tuple[str
 
 def grow(
     state: State, grown: Sequence[Grown], at_ms: int, ledger: MemoryBook, rows: JobRows
-) -> list[GrownTo]:
-    return [_grow(state, each, at_ms, ledger, rows) for each in grown if each.job_id in state.jobs]
+) -> tuple[list[GrownTo], list[Event]]:
+    """And what happened to those that were cancelled before they had rows."""
+    before = state.last_seq
+    found = [_grow(state, each, at_ms, ledger, rows) for each in grown if each.job_id in state.jobs]
+    return found, state.events_after(before)
 
 
 def _grow(state: State, grown: Grown, at_ms: int, ledger: MemoryBook, rows: JobRows) -> GrownTo:

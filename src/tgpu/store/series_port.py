@@ -7,10 +7,18 @@ from typing import NamedTuple, Protocol
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import Cause
+from tgpu.store.refusals import StoreError
 
 MOST_SKIPPED = 4096
 """Rows of tasks that were cancelled before they had any: so many are made in one go. If those are all that is
 left, and there are more, none of them gets one."""
+
+
+class WithoutIndexError(StoreError):
+    """Whoever schedules could not launch such a task, and would come to grief over it in every term."""
+
+    def __init__(self, tasks: int, indices: int) -> None:
+        super().__init__(f"a series of {tasks} tasks has {indices} indices")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tgpu.api.access import Sight, sight_of
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edit_form import EditAsked
-from tgpu.api.edit_rules import changes_of, edited
+from tgpu.api.edit_rules import can_be_paced, changes_of, edited, is_only_paced
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_rules import Defaults
 from tgpu.api.job_terms import under_terms
@@ -58,14 +58,11 @@ async def edit(call: Call) -> Response[Any]:
     job, services = call.job, call.services
     said = changes_of(decode(_edit, await read_body(call, MIB)))
     has_begun = not all(each.waits for each, number in job.task_counts.items() if number)
-    if has_begun and (set(said) != {"at_once"} or job.status.is_final):
+    if has_begun and (not is_only_paced(said) or job.status.is_final):
         raise _does_not_wait(job, "changed")
     spec = edited(job.spec, said, Defaults.of(services.settings))
-    pages = await call.book.pages()
-    terms = pages.effective_terms(spec.tenant_id)
-    spec = under_terms(spec, terms, call.caller.token)
-    check_in_time(spec, services.now_ms())
-    await _check_fit(call, spec, terms.named_limits)
+    if not is_only_paced(said):
+        spec = await _as_a_submission(call, spec)
     told = msgspec.to_builtins(said)
     try:
         after = await services.store.edit(
@@ -75,6 +72,15 @@ async def edit(call: Call) -> Response[Any]:
         raise _does_not_wait(refusal.job, "changed") from None
     await _note(call, "job.edit", _shown(after, told), _shown(job, told))
     return _reply(call, after)
+
+
+async def _as_a_submission(call: Call, spec: JobSpec) -> JobSpec:
+    """Judged as one. Raises ProblemError."""
+    terms = (await call.book.pages()).effective_terms(spec.tenant_id)
+    spec = under_terms(spec, terms, call.caller.token)
+    check_in_time(spec, call.services.now_ms())
+    await _check_fit(call, spec, terms.named_limits)
+    return spec
 
 
 async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) -> None:
@@ -99,10 +105,10 @@ def _does_not_wait(job: Job, deed: str) -> ProblemError:
     if job.status.is_final:
         why = how_it_ended(job)
     elif job.status.waits:
-        why = "some of its tasks have begun"
+        why = "some of its tasks have begun, or are over"
     else:
         why = f"it is {job.status}"
-    if deed == "changed" and job.spec.series is not None and not job.status.is_final:
+    if deed == "changed" and can_be_paced(job.spec) and not job.status.is_final:
         why += (
             "; of an array that has begun, only how many of it are live at once "
             f"(`tgpu edit {job.job_id} --array %5`)"

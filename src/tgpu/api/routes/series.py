@@ -166,7 +166,7 @@ def _again(job: Job, positions: list[int]) -> JobSpec:
     if spec.series is None:
         return spec
     series = spec.series.only(IndexSet.of(spec.index_at(position) for position in positions))
-    return replace(spec, groups=(replace(spec.groups[0], tasks=len(positions)),), series=series)
+    return replace(spec, groups=(replace(spec.groups[0], tasks=series.indices.count),), series=series)
 
 
 def _written(spec: JobSpec, positions: list[int]) -> str | None:

@@ -1,5 +1,7 @@
 """GET /jobs/{job_id}/tasks: every task of a job, a page at a time."""
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -43,7 +45,9 @@ async def list_tasks(call: Call) -> Response[Any]:
         statuses=frozenset(map(_status, query.many("status"))),
     )
     found = await call.services.store.tasks(job.job_id, paging)
-    found += _unborn(job, paging, paging.limit - len(found))
+    # Rows may have come since the job was read: who is found is not shown once more.
+    after = max(paging.after, found[-1].task_id.task_index if found else -1)
+    found += _unborn(job, paging.statuses, after, paging.limit - len(found))
     page, more = found[:limit], len(found) > limit
     sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
     shown = [task_out(job, task, sight) for task in page]
@@ -51,25 +55,32 @@ async def list_tasks(call: Call) -> Response[Any]:
     return json_reply(TaskPage(tasks=shown, next_cursor=page[-1].task_id.task_index if more else None))
 
 
-def _unborn(job: Job, paging: TaskPaging, most: int) -> list[TaskView]:
+def _unborn(job: Job, statuses: frozenset[Status], after: int, most: int) -> list[TaskView]:
     """Those of a series that have no rows yet: they wait, unless they were cancelled or never get any."""
-    found: list[TaskView] = []
-    wishes = Skipped(job.skipped).sets()
-    possible = (
-        {Status.CANCELLED} if job.dropped else {Status.PENDING, *([Status.CANCELLED] if wishes else [])}
-    )
-    wanted = possible & paging.statuses if paging.statuses else possible
+    skipped = Skipped(job.skipped)
+    possible = {Status.CANCELLED} if job.dropped else {Status.PENDING}
+    possible |= {Status.CANCELLED} if skipped.wishes else set()
+    wanted = possible & statuses if statuses else possible
     if job.born is None or most <= 0 or not wanted:
-        return found
-    name = job.spec.groups[0].name
-    for at in range(max(job.born, paging.after + 1), job.spec.task_count):
+        return []
+    first, total = max(job.born, after + 1), job.spec.task_count
+    positions: Iterable[int] = range(first, total)
+    if wanted != possible:
+        positions = _marked(skipped.marks(total), int(Status.CANCELLED in wanted), first)
+    name, wishes = job.spec.groups[0].name, skipped.sets()
+    found: list[TaskView] = []
+    for at in islice(positions, most):
         by = (job.cancel_by if job.dropped else None) or who_passed_over(wishes, at)
         status = Status.PENDING if by is None and not job.dropped else Status.CANCELLED
-        if status in wanted:
-            found.append(TaskView(TaskId(job.job_id, at), name, status, 0, detail=_words(status, by)))
-            if len(found) == most:
-                break
+        found.append(TaskView(TaskId(job.job_id, at), name, status, 0, detail=_words(status, by)))
     return found
+
+
+def _marked(marks: bytearray, mark: int, first: int) -> Iterator[int]:
+    at = marks.find(mark, first)
+    while at >= 0:
+        yield at
+        at = marks.find(mark, at + 1)
 
 
 def _words(status: Status, by: str | None) -> str:
