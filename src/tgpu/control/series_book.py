@@ -8,6 +8,7 @@ from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.needs import NeedKind
 from tgpu.domain.retries import Retries
 from tgpu.store.growth import Skipped
 
@@ -17,6 +18,8 @@ class End(NamedTuple):
 
     cause: Cause
     detail: str
+    by: TaskId | None = None
+    """The task by which it does, until the job was told."""
 
 
 @dataclass(slots=True)
@@ -34,6 +37,8 @@ class Entry:
     """Those that were cancelled before they had rows."""
     passes_over: bool
     """Whether some of these may not be counted yet."""
+    begun: bool
+    """Whether any of its tasks has had a place, as far as somebody had to know."""
     live: set[TaskId] = field(default_factory=set)
     end: End | None = None
     asked: int = 0
@@ -49,6 +54,11 @@ class Entry:
     def is_done(self) -> bool:
         """A work queue whose work is done: what still runs may end, and nothing is tried again."""
         return self.job.spec.is_work_queue and self.completed > 0
+
+    @property
+    def goes_index_by_index(self) -> bool:
+        """Behind another series: its tasks wait one by one."""
+        return any(need.kind is NeedKind.CORR for need in self.job.spec.needs)
 
     @property
     def unborn(self) -> int:
@@ -150,5 +160,6 @@ def _entry(job: Job) -> Entry:
         dropped=job.dropped > 0,
         skipped=Skipped(job.skipped),
         passes_over=bool(job.skipped),
+        begun=job.attempts > 0,
         end=None if job.cancel_by is None else End(Cause.CANCELLED, f"cancelled by {job.cancel_by}"),
     )
