@@ -98,6 +98,8 @@ def test_groups_have_what_they_say_and_else_what_the_job_says(client: httpx.Clie
         ("head", 1, 0),
         ("group-1", 2, 1),
     ]
+    (listed,) = client.get("/jobs").json()["jobs"]
+    assert listed["groups"] == whole["groups"], "whoever lists jobs can tell what all of it asks for"
     assert whole["env"] == {"A": "1", "B": "2"}
     assert [task["group"] for task in whole["task_list"]] == ["head", "group-1", "group-1"]
 

@@ -55,7 +55,7 @@ def test_needs_that_cannot_be_meant_are_refused(server: ServerUnderTest, other: 
     submit(server, user="root")
     for after, sentence in (
         (["7"], "after: there is no job 7 to wait for; `tgpu list --all` shows those there are"),
-        (["1"], "after: job 1 belongs to root: wait for jobs of your own, or of tenants that you are"),
+        (["1"], "after: job 1 belongs to root: wait for jobs of your own, or of tenants in which"),
         (["afterok"], "after: afterok must say of which job, such as afterok:41"),
         (["after:1"], "after must be like 41, afterok:41:42, afternotok:41, afterany:41, aftercorr:41 or"),
         (["1?2"], "after cannot wait for one of several jobs"),
@@ -108,7 +108,10 @@ def test_circles_and_names_that_nobody_has_are_refused_and_nothing_is_submitted(
     twice = refused({"name": "a"}, {"name": "a"}, {"needs": ["a"]})
     assert twice == "jobs[2].needs: 2 jobs of this request are called 'a'"
     assert refused({}, {"after": ["9"]}).startswith("jobs[1].after: there is no job 9")
-    assert refusal(client, needs=["a"]).startswith("needs names other jobs of the same request")
+    alone = refusal(client, needs=["a"])
+    assert (
+        "needs names other jobs of the same request, and this is the only one: submit 'a' together" in alone
+    )
     assert client.get("/jobs").json()["jobs"] == []
 
 
@@ -178,7 +181,7 @@ def test_others_jobs_are_left_alone(
         other.patch("/jobs/1", json={"priority": 3}),
     ):
         assert answer.status_code == 403
-        assert "may hold, release or change it" in answer.json()["detail"]
+        assert "may hold, release, change or rerun it" in answer.json()["detail"]
     mine = submit(server, user=OTHER)
     assert client.post(f"/jobs/{mine}/hold").status_code == 200  # an administrator may
     answer = other.post(f"/jobs/{mine}/release")

@@ -29,6 +29,14 @@ def test_the_pool_says_it_or_the_setting_for_all(
         assert with_wait_of_pool(spec, settings(tmp_path, "")).max_wait_s is None
 
 
+def test_of_several_groups_the_most_impatient_pool_says_it_whichever_comes_first(tmp_path: Path) -> None:
+    head, worker = (Group("true", Request(pool=pool)) for pool in ("patient", "interactive"))
+    for groups in ((head, worker), (worker, head)):
+        spec = JobSpec("ann", groups)
+        assert with_wait_of_pool(spec, settings(tmp_path, FILE)).max_wait_s == 15
+    assert with_wait_of_pool(JobSpec("ann", (head, head)), settings(tmp_path, FILE)).max_wait_s is None
+
+
 def test_a_wait_that_is_no_time_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"pools.fast.max_wait"):
         settings(tmp_path, '[pools.fast]\nmax_wait = "soon"\n')

@@ -53,6 +53,8 @@ def test_whoami_says_who_by_whose_word_and_which_roles(server: FakeTgpu, tgpu: T
     assert json.loads(tgpu("whoami", "--json").stdout) == me
     server.fixed["/whoami"] = me | {"home_role": "user", "home_exists": True}
     assert "  roles       operator in lab, user in lab/vision, by a rule\n" in tgpu("whoami").stdout
+    server.fixed["/whoami"] = me | {"home_role": "operator", "home_tenant_id": "lab", "home_exists": True}
+    assert "  roles       operator in lab\n" in tgpu("whoami").stdout, "what was given need not be said twice"
     server.fixed["/whoami"] = {
         "user_id": "root",
         "via": "socket",

@@ -98,7 +98,7 @@ def test_what_does_not_exist_ends_with_4(server: FakeTgpu, tgpu: Tgpu) -> None:
     for command in ("show", "cancel", "wait", "logs", "why"):
         assert tgpu(command, "99").returncode == 4, command
     done = tgpu("show", "last")
-    assert (done.returncode, done.stderr) == (4, "tgpu: you have submitted only 0 jobs\n")
+    assert (done.returncode, done.stderr) == (4, "tgpu: you have submitted no job yet\n")
 
 
 def test_without_a_token_it_says_where_to_get_one(server: FakeTgpu, tgpu: Tgpu) -> None:

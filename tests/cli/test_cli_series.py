@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from fake_tgpu import FakeTgpu, a_job
+from fake_tgpu import FakeTgpu, Refusal, a_job
 
 from tests.cli.cli_process import Tgpu
 
@@ -38,6 +38,7 @@ def test_a_file_describes_a_parallel_job(server: FakeTgpu, tgpu: Tgpu, tmp_path:
         ("--array 0-9%0", "%0 must say how many run at once, 1 or more"),
         ("--parallelism -1", "--parallelism must be a whole number, 0 or more; got '-1'; 0 suspends the job"),
         ("--completions 0", "--completions must be a whole number, 1 or more; got '0'"),
+        ("--retries 99999999999", "--retries may be at most 2147483647; got '99999999999'"),
     ],
 )
 def test_what_cannot_be_meant_is_told(server: FakeTgpu, tgpu: Tgpu, flags: str, said: str) -> None:
@@ -120,3 +121,26 @@ def test_jobs_are_suspended_and_resumed(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.fixed["/jobs/42/suspend"] = server.fixed["/jobs/42/resume"] = a_job(42)
     assert tgpu("suspend", "42").stdout == "Suspended job 42\n"
     assert tgpu("resume", "42").stdout == "Resumed job 42\n"
+
+
+def test_why_of_an_index_that_has_yet_to_begin_is_about_that_one(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, status="running", tasks=100, array="0-99")}
+    rest = "98 of its 100 tasks have not begun, for at most 2 run at once"
+    server.fixed |= {
+        "/jobs/1/why": {
+            "job_id": 1,
+            "waiting": False,
+            "summary": f"runs on n1; {rest}",
+            "reasons": [{"code": "to-come", "text": rest, "data": {"tasks": 98}}],
+        },
+        "/jobs/1/tasks": {"tasks": [{"task_id": "1.70", "status": "pending", "reason": None}]},
+    }
+    assert tgpu("why", "1.70").stdout == f"Task 1.70: pending: {rest}\n"
+    assert tgpu("why", "1").stdout == f"Job 1: runs on n1; {rest}\n"
+
+
+def test_a_change_that_is_refused_is_told_with_the_flag_that_was_typed(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    server.fixed["/jobs/1"] = Refusal(422, "at_once can be changed of an array", "invalid", field="at_once")
+    for flag, text in (("--array", "%5"), ("--parallelism", "5")):
+        assert f"{flag} can be changed of an array" in tgpu("edit", "1", flag, text).stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tgpu import FakeTgpu, a_job
+from fake_tgpu import FakeTgpu, a_job, an_attempt
 
 from tests.cli.cli_process import Tgpu
 
@@ -65,6 +65,8 @@ def test_groups_come_from_a_file_with_the_names_people_use(
     assert "command" not in server.submitted()[-1]
     file.write_text("groups: [{name: head, command: a}, {name: worker}]")
     assert tgpu("submit", "-f", str(file)).stderr.startswith("tgpu: nothing to run")
+    file.write_text("jobs:\n  first: {command: a}\n  second: {gpus: 1}\n")
+    assert f"nothing to run: job 'second' of {file} has no command" in tgpu("submit", "-f", str(file)).stderr
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,7 @@ def test_show_has_all_tasks_and_one_of_them_alone(server: FakeTgpu, tgpu: Tgpu) 
     server.jobs = {1: several()}
     shown = tgpu("show", "1").stdout
     assert "3 tasks, which start together, at most 1 on a node, all in one rack, each goes on" in shown
+    assert "node       n0, n1, n2\n" in shown
     (line,) = [line for line in shown.splitlines() if "exit code 7" in line]
     assert line.split()[:4] == ["2", "main", "failed", "n2"]
     server.fixed["/jobs/1/tasks"] = {"tasks": [a_task(2, reason="exit code 7")], "next_cursor": None}
@@ -132,3 +135,48 @@ def test_what_each_task_asks_for_is_told_apart_from_the_whole(server: FakeTgpu, 
     row = tgpu("list").stdout.splitlines()[1].split()
     assert [cell for cell in row if cell.startswith("3x")] == ["3x1", "3x2", "3x1G"]
     assert "1 GPU, 2 CPUs, 1G memory each\n" in tgpu("show", "1").stdout
+
+
+def of_two_kinds(**changes: Any) -> dict[str, Any]:
+    """A coordinator without GPUs, and three workers with two GPUs each."""
+    head = {"name": "head", "tasks": 1, "command": ["head.py"], "cpu_request": 4, "mem_request_mb": 0}
+    worker = {"name": "worker", "tasks": 3, "command": ["work.py"], "cpu_request": 1, "mem_request_mb": 1024}
+    facts: dict[str, Any] = {
+        "tasks": 4,
+        "gang": True,
+        "groups": [head | {"gpu_request": 0}, worker | {"gpu_request": 2}],
+        "command": ["head.py"],
+        "cpu_request": 4,
+        "gpu_request": 0,
+        "devices": [],
+        "task_counts": {"running": 4},
+    }
+    return a_job(1, **(facts | changes))
+
+
+def test_a_job_of_several_groups_is_listed_and_shown_with_what_each_of_them_asks_for(
+    server: FakeTgpu, tgpu: Tgpu
+) -> None:
+    server.jobs = {1: of_two_kinds(status="running")}
+    titles, line = tgpu("list").stdout.splitlines()
+    cells = dict(zip(titles.split(), line.split(), strict=False))
+    assert (cells["GPUS"], cells["CPUS"], cells["MEM"]) == ("3x2", "4+3x1", "3x1G")
+    shown = [" ".join(text.split()) for text in tgpu("show", "1").stdout.splitlines()]
+    assert {"command head: head.py", "command worker: work.py"} <= set(shown)
+    assert {"asked head: 4 CPUs", "asked worker: 2 GPUs, 1 CPU, 1G memory each"} <= set(shown)
+
+
+def test_history_tells_what_the_group_of_each_attempt_had(server: FakeTgpu, tgpu: Tgpu) -> None:
+    ran = {"started_at": "2026-01-31T12:00:01.000Z", "ended_at": "2026-01-31T12:30:01.000Z"}
+    tries = [
+        an_attempt(1, attempt_id=f"1.{index}.1", task_index=index, status="ended", **ran)
+        for index in range(4)
+    ]
+    server.jobs = {1: of_two_kinds(status="completed", task_counts={"completed": 4}, attempts=tries)}
+    fields = ("--fields", "id,gpus,gpu-hours,cpus,command")
+    lines = tgpu("history", "--attempts", "--csv", "--no-header", *fields).stdout.splitlines()
+    assert lines == ["1.0.1,0,0,4,head.py", *(f"1.{index}.1,2,1,1,work.py" for index in (1, 2, 3))]
+    _, *_, total = tgpu("history", "--attempts", *fields).stdout.splitlines()
+    assert total == "4 attempts, 3.00 GPU-hours"
+    _, line, _ = tgpu("history", *fields).stdout.splitlines()
+    assert line.split() == ["1", "3x2"], "of tasks that differ no one number is true"

@@ -277,7 +277,7 @@ def test_the_quota_is_shown_level_by_level_and_what_is_left_of_all(server: FakeT
     }
     done = tgpu("quota")
     spent = "this month: 72.5 used, 48 reserved by what runs"
-    left = "1 GPU, 256G memory, 0 GPUs of a100, 2 lic, 19 running jobs, 379.5 GPU-hours this month"
+    left = "1 GPU, 256G memory, 0 GPUs of a100, 2 lic, 19 running tasks, 379.5 GPU-hours this month"
     assert done.stdout.splitlines() == [
         "lab",
         "  GPUs    █████████████████░░░        7/8  1 left",

@@ -184,7 +184,7 @@ def test_a_parked_job_says_what_it_waits_for_and_what_would_change_that() -> Non
     assert why.summary == "waits: is held by ann; `tgpu release 7` lets it start"
     assert [(reason.code, reason.text) for reason in why.reasons[1:]] == [
         ("needs", f"needs {all_of_them} first; `tgpu graph 7` draws it"),
-        ("begin", "is not to start before 00:01 UTC; `tgpu edit 7 --without begin` lets it start now"),
+        ("begin", "is not to start before 00:01:00 UTC; `tgpu edit 7 --without begin` lets it start now"),
     ]
     alone = why_parked(task(7, name="x", timing=UNMET), {}, 0)
     assert alone.reasons[0].text == "waits until no older job of ada is live that is called x"
@@ -196,11 +196,12 @@ def test_who_waits_is_told_what_becomes_of_it_if_that_lasts() -> None:
     late = task(7, time_limit_s=60, timing=Timing(held_by="ann", deadline_ms=120_000))
     (_, deadline) = with_its_end(why_parked(late, {}, 1000), late, 1000).reasons
     assert deadline.text == (
-        "fails unless it starts by 00:01 UTC, for its deadline; `tgpu edit 7 --deadline …` moves it"
+        "fails unless it starts by 00:01:00 UTC, for its deadline; `tgpu edit 7 --deadline …` moves it"
     )
     impatient = task(7, max_wait_s=60, submitted_ms=0)
     (wait,) = with_its_end(Why(7, waiting=True, summary=""), impatient, 1000).reasons
-    assert wait.text == "fails unless it is placed by 00:01 UTC; `tgpu edit 7 --max-wait …` gives it longer"
+    longer = "`tgpu edit 7 --max-wait …` gives it longer"
+    assert wait.text == f"fails unless it is placed by 00:01:00 UTC; {longer}"
 
 
 def test_a_series_goes_index_by_index_behind_another() -> None:

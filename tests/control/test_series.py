@@ -171,6 +171,7 @@ def test_one_failure_too_many_fails_the_job_with_all_that_wait_and_run() -> None
         await asyncio.sleep(0.1)
         job = await the_job(leader)
         assert (job.status, job.exit_code) == (Status.FAILED, 5)
+        assert job.detail == "exit code 5; 2 tasks have failed, and max_failures allows 1"
         assert job.counts == {Status.FAILED: 2, Status.CANCELLED: 998}
         await some_time(node, 25)
         assert leader.watch.drift == 0
@@ -194,6 +195,9 @@ def test_a_rule_can_make_a_failure_the_end_of_the_job_or_of_its_index_alone() ->
         await asyncio.sleep(0.1)
         job = await the_job(leader)
         assert (job.status, job.counts) == (Status.FAILED, {Status.FAILED: 2, Status.CANCELLED: 2})
+        # By whom it failed as a whole, not by who failed before.
+        assert (job.cause, job.exit_code) == (Cause.EXITED, 42)
+        assert job.detail == "task 1 failed: exit code 42, and a rule says that this fails the job"
 
     play(story())
 

@@ -33,3 +33,13 @@ def test_a_gang_that_is_not_all_there_waits_for_the_rest() -> None:
     picture = picture_of([node()], gang(1, [asks()] * 3)[:2])
     text = "2 of the 3 tasks of its gang are known; it starts when all are"
     assert why(picture, 1) == waits(1, Reason("gang", text, {"known": 2, "of": 3}))
+
+
+def test_a_gang_of_unlike_tasks_is_told_what_those_lack_that_find_no_room() -> None:
+    """Its first task, a coordinator without GPUs, would start at once."""
+    nodes = [node("n1", gpus=4), node("n2", gpus=4)]
+    others = [(task(9, asks(gpus=2)), "n1", (0, 1)), (task(8, asks(gpus=2)), "n2", (0, 1))]
+    answer = why(picture_of(nodes, gang(1, [asks(), asks(gpus=3), asks(gpus=3)]), others), 1)
+    needs = "needs 3 whole GPUs on one node; 2 nodes match, best has 2 free (n1)"
+    assert [reason.text for reason in answer.reasons] == [needs, "needs 3 places together; 0 found"]
+    assert [holder.job_id for holder in answer.holders] == [9]

@@ -88,10 +88,10 @@ def test_who_waits_behind_one_that_waits_for_its_running_jobs_is_told_so() -> No
     behind = task(2, tenant_id="lab/y", held=True)
     picture = lab(*pair, behind, limits=Limits(), job_limits=JobLimits(running=2))
     text = (
-        "held by the limit of tenant lab on running jobs: 1 of 2 is taken, job 1 comes before it and needs "
+        "held by the limit of tenant lab on running tasks: 1 of 2 is taken, job 1 comes before it and needs "
         "2, and it needs 1"
     )
-    data = {"job_id": 1, "tenant_id": "lab", "resource": "running jobs", "limit": 2.0, "used": 1.0}
+    data = {"job_id": 1, "tenant_id": "lab", "resource": "running tasks", "limit": 2.0, "used": 1.0}
     assert why(picture, 2).reasons[0] == Reason("quota", text, data | {"kept": 2.0, "needs": 1.0})
 
 

@@ -318,3 +318,15 @@ def test_groups_are_found_by_the_number_of_a_task() -> None:
     assert [spec.group_of(task).command for task in range(5)] == ["a", "a", "b", "b", "b"]
     with pytest.raises(IndexError, match="a job of 5 tasks has no task 5"):
         spec.group_of(5)
+
+
+async def test_a_job_that_fails_as_a_whole_ends_as_the_task_did_by_which_it_does(store: Store) -> None:
+    epoch = await a_running_gang(store)
+    await store.commit(epoch, Batch(91, ended=[ended(0, Happening.FAILED, exit_code=1)]))
+    second = ended(1, Happening.FAILED, exit_code=42, at_ms=95)
+    decisive = replace(second, fails_job="task 1 was the end of it")
+    later = ended(2, Happening.FAILED, exit_code=3, at_ms=97)
+    await store.commit(epoch, Batch(98, ended=[decisive, later]))
+    job = await store.job(1)
+    assert job is not None
+    assert (job.status, job.exit_code, job.detail) == (Status.FAILED, 42, "task 1 was the end of it")

@@ -157,7 +157,8 @@ class JobOut(ReproducibleOut, kw_only=True):
     held: bool
     """Whether it waits until its tenant's quota admits it."""
     groups: Sequence[GroupOut] | UnsetType = UNSET
-    """Of a job whose tasks are not all alike."""
+    """Of a job whose tasks are not all alike. What stands beside it (`command`, `gpu_request` …) is that of
+    the first group alone."""
     task_list: Sequence[TaskOut] | UnsetType = UNSET
     """The first ones of several; GET /jobs/{job_id}/tasks has all."""
     attempts: Sequence[AttemptOut] | UnsetType = UNSET
@@ -237,6 +238,7 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         started_at=optional_rfc3339(job.started_ms),
         ended_at=optional_rfc3339(job.ended_ms),
         held=job.held,
+        groups=[group_out(each, sight) for each in spec.groups] if len(spec.groups) > 1 else UNSET,
         **msgspec.structs.asdict(series_out(job)),
         **reproducible_out(job, known=known),
     )
@@ -252,8 +254,6 @@ def whole_job_out(  # noqa: PLR0917  all that there is of it
 ) -> JobOut:
     """`tasks`: the first ones."""
     out = job_out(job, sight)
-    if len(job.spec.groups) > 1:
-        out.groups = [group_out(group, sight) for group in job.spec.groups]
     if job.spec.task_count > 1:
         out.task_list = [task_out(job, task, sight) for task in tasks]
     elif tasks and sight is not Sight.OUTLINE:

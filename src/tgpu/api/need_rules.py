@@ -16,6 +16,7 @@ from tgpu.store.job_filter import JobFilter, Paging
 _MOST_NEEDS = 200_000
 """Of all jobs that are submitted at once."""
 _PAGE = 1000
+_MOST_NAMED = 10
 
 Named = tuple[str | None, Sequence[str]]
 """A job's name, if it was given one, and the names of those that it needs."""
@@ -91,8 +92,11 @@ def _need(text: str, places: dict[str, int], count: Counter[str]) -> Need:
 def alone(asked: TimingAsked) -> None:
     """Of a job that is submitted by itself. Raises ProblemError."""
     if asked.needs:
+        named = ", ".join(repr(need[:80]) for need in asked.needs[:_MOST_NAMED])
         raise unprocessable(
-            "needs", "needs names other jobs of the same request: submit them together, or say `after`"
+            "needs",
+            f"needs names other jobs of the same request, and this is the only one: submit {named} together "
+            "with it, or name a job that was submitted before by its number, in `after`",
         )
 
 
@@ -116,8 +120,8 @@ def _wrong(call: Call, spec: JobSpec, need: Need, known: Mapping[int, Job]) -> s
         return f"there is no job {need.on} to wait for; `tgpu list --all` shows those there are"
     if sight is Sight.OUTLINE:
         return (
-            f"job {need.on} belongs to {job.spec.user}: wait for jobs of your own, or of tenants that you "
-            "are a member of"
+            f"job {need.on} belongs to {job.spec.user}: wait for jobs of your own, or of tenants in which "
+            "you were given a role (`tgpu whoami`)"
         )
     return _unlike(spec, job.spec) if need.kind is NeedKind.CORR else None
 

@@ -17,7 +17,7 @@ _DEEDS = {
     Action.LOGS: ("logs", "read its output"),
     Action.CANCEL: ("cancel", "cancel it"),
     Action.ENTER: (None, "enter it"),
-    Action.SUBMIT: (None, "hold, release or change it"),
+    Action.SUBMIT: (None, "hold, release, change or rerun it"),
 }
 """By action on somebody else's job: the word of the setting `others_may`, if one opens it, and what it is
 called. Who is inside a job has all that its user has: no setting gives that to everybody."""

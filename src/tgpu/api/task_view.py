@@ -1,6 +1,6 @@
 """The tasks of a job, and the groups they are of, as callers see them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from tgpu.api.access import Sight
 from tgpu.api.edge import decimal, optional_rfc3339
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.job import Group, Job, TaskView
+from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import Cause, Status
 
 
@@ -37,7 +38,7 @@ class TaskOut(msgspec.Struct, kw_only=True):
 
 
 class GroupOut(msgspec.Struct, kw_only=True):
-    """Tasks that are alike."""
+    """Tasks that are alike: what each of them runs and asks for, under the names that a job has for it."""
 
     name: str
     tasks: int
@@ -47,6 +48,13 @@ class GroupOut(msgspec.Struct, kw_only=True):
     disk_request_mb: int
     gpu_request: int | float
     gpu_type: str | None
+    gpu_memory_mb: int
+    exclusive: bool
+    generic: Mapping[str, int]
+    pool: str | None
+    node_selector: Mapping[str, str]
+    node_rules: Sequence[str]
+    tolerations: Sequence[str]
 
 
 def task_out(job: Job, task: TaskView, sight: Sight) -> TaskOut:
@@ -89,4 +97,11 @@ def group_out(group: Group, sight: Sight) -> GroupOut:
         disk_request_mb=request.disk_mib,
         gpu_request=decimal(request.gpu_milli),
         gpu_type=request.gpu_type,
+        gpu_memory_mb=request.gpu_memory_mib,
+        exclusive=request.exclusive,
+        generic=dict(request.generic),
+        pool=request.pool,
+        node_selector=dict(request.node_selector),
+        node_rules=[written(rule) for rule in request.node_rules],
+        tolerations=request.tolerations,
     )

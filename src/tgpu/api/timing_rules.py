@@ -72,10 +72,11 @@ def check_in_time(spec: JobSpec, now_ms: int) -> None:
 
 
 def with_wait_of_pool(spec: JobSpec, settings: Settings) -> JobSpec:
-    """What it does not say of how long it may wait, its pool says, or the setting for all."""
+    """What it does not say of how long it may wait, its pool says, or the setting for all. Where its groups
+    name several, the shortest counts: they wait together."""
     if spec.max_wait_s is not None or not (settings.max_wait or settings.pools):
         return spec
-    pool = spec.groups[0].request.pool
-    own = next((each.max_wait for each in settings.pools if each.name == pool), None)
-    text = settings.max_wait if own is None else own
-    return replace(spec, max_wait_s=seconds("max_wait", text)) if text else spec
+    of_pool = {each.name: each.max_wait for each in settings.pools if each.max_wait is not None}
+    said = {of_pool.get(group.request.pool or "", settings.max_wait) for group in spec.groups}
+    waits = [seconds("max_wait", text) for text in said if text]
+    return replace(spec, max_wait_s=min(waits)) if waits else spec

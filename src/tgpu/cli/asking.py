@@ -235,13 +235,20 @@ def _from_file(paths: list[str] | None) -> list[dict[str, Any]]:
     return jobfile.read(paths)
 
 
+def _nothing_to_run(job: dict[str, Any], args: Namespace) -> str:
+    if not args.file:
+        return "nothing to run: write `-- python train.py`, a script, or -f job.yaml"
+    whose = f"job {job['name']!r} of " if job.get("name") else ""
+    return f"nothing to run: {whose}{', '.join(args.file)} has no command: write `command: python train.py`"
+
+
 def _complete(job: dict[str, Any], flags: dict[str, Any], args: Namespace) -> dict[str, Any]:
     whole = {**job, **flags}
     each = whole.get("groups") or [whole]
     if not whole.get("command") and not all(
         group.get("command") or group.get("image", whole.get("image")) for group in each
     ):
-        raise UsageError("nothing to run: write `-- python train.py`, a script, or -f job.yaml")
+        raise UsageError(_nothing_to_run(job, args))
     if whole.get("image"):
         whole.setdefault("command", [])  # then the image says what runs
     # An image has an environment of its own, in which paths of this machine would be wrong.

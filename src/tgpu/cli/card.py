@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 
-from tgpu.cli import outcome, rows, words
+from tgpu.cli import groups, outcome, rows, words
 from tgpu.cli.index_words import Indices
 from tgpu.cli.screen import Screen, clean
 from tgpu.cli.table import Column, table
@@ -31,6 +31,7 @@ _ATTEMPTS = (
     Column("END", floor=10),
 )
 _MOST_EVENTS = 12
+_MOST_NODES = 8
 _OWN_LABELS = "tgpu.dev/"  # asked for by tgpu itself, such as a node with a container engine for an image
 _HOST = "tgpu/host"
 _IN_HOSTS = f"{_HOST} in "
@@ -70,7 +71,8 @@ def _events(job: dict[str, Any]) -> Iterator[str]:
 
 def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "user", f"{job.get('user_id') or ''}" + _unless(job.get("tenant_id"), "default", "  (tenant {})")
-    yield "command", _command(job)
+    for group in groups.groups_of(job):
+        yield "command", _of_group(job, group, _command(group))
     yield "image", _image(job)
     yield "mounts", ", ".join(job.get("mounts") or [])
     yield "network", job.get("network") or ""
@@ -81,7 +83,8 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
         "secrets",
         ", ".join(f"{name} from {place}" for name, place in (job.get("secret_env") or {}).items()),
     )
-    yield "asked", _asked(job)
+    for group in groups.groups_of(job):
+        yield "asked", _of_group(job, group, _asked(group))
     yield "only on", _hosts(job)
     yield "tasks", _tasks(job)
     yield "of these", _states(job)
@@ -98,12 +101,24 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield ("ran" if job.get("started_at") else "waited"), rows.elapsed(job, now)
     yield "last saved", words.ago(job.get("last_saved_at"), now)
     yield "starting", str(job.get("starting_note") or "")
-    yield "node", str(job.get("assigned_node_id") or "")
+    yield "node", _nodes(job)
     yield "gpus", ",".join(map(str, job.get("devices") or []))
     yield "using", str(job.get("using") or "")
     yield "outcome" if job["status"] in _FINAL else "reason", _reason(job)
     for sentence in job.get("advice") or ():
         yield "advice", sentence
+
+
+def _of_group(job: dict[str, Any], group: dict[str, Any], said: str) -> str:
+    """Whose it is, where not all tasks are alike."""
+    return f"{group['name']}: {said}" if said and group is not job else said
+
+
+def _nodes(job: dict[str, Any]) -> str:
+    """Of several tasks those of the first ones, which are there to be told."""
+    those = dict.fromkeys(task.get("node_id") for task in job.get("task_list") or ())
+    named = [node for node in those if node] or [job.get("assigned_node_id") or ""]
+    return ", ".join(named[:_MOST_NODES]) + (" …" if len(named) > _MOST_NODES else "")
 
 
 def _reason(job: dict[str, Any]) -> str:
@@ -159,7 +174,7 @@ def _asked(job: dict[str, Any]) -> str:
     parts += [f"{key}={value}" for key, value in selector if key != _HOST]
     parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith((_OWN_LABELS, _IN_HOSTS))]
     parts += [f"tolerates {taint}" for taint in job.get("tolerations") or []]
-    each = " each" if int(job.get("tasks") or 1) > 1 and not job.get("groups") else ""
+    each = " each" if int(job.get("tasks") or 1) > 1 else ""
     return ", ".join(part for part in parts if part) + each
 
 

@@ -114,6 +114,7 @@ def _at_once(args: Namespace) -> dict[str, Any]:
     return {"at_once": int(number)}
 
 
-def flags_of_fields() -> dict[str, str]:
+def flags_of_fields(args: Namespace) -> dict[str, str]:
     """What is typed for each of the API's fields."""
-    return {"at_once": "--array"} | {field_of(dest): flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}
+    at_once = "--array" if args.parallelism is None else "--parallelism"
+    return {"at_once": at_once} | {field_of(dest): flag for flag, dest, *_ in (*_FLAGS, *_REPEATED)}

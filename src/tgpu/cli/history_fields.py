@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import lru_cache
 
-from tgpu.cli import rows, words
+from tgpu.cli import groups, rows, words
 from tgpu.cli.exits import UsageError
 from tgpu.cli.table import Cell, Column
 
@@ -40,7 +40,7 @@ class Field:
     def raw(self, facts: Facts) -> str:
         value = facts.get(self.name)
         if self.kind == "gpus":
-            value = facts["job"].get("gpu_request")
+            value = facts["asked"].get("gpu_request")
         return "" if value is None else _bare(value)
 
 
@@ -114,10 +114,12 @@ def described() -> Iterator[str]:
 
 def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) -> Facts:
     tried = job if attempt is None else attempt
+    asked = _asked(job, attempt)
     ran = words.between(tried.get("started_at"), tried.get("ended_at"), now)
-    command = job.get("command")
+    command = asked.get("command")
     facts: Facts = {
         "job": job,
+        "asked": asked,
         "id": job["job_id"],
         "name": job.get("name"),
         "user": job.get("user_id"),
@@ -137,12 +139,12 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
         "node": job.get("assigned_node_id"),
         "devices": ",".join(map(str, tried.get("devices") or ())),
         "gpus": 0,
-        "gpu-type": job.get("gpu_type"),
-        "gpu-hours": _gpu_hours(job, ran) if attempt is not None or _tasks(job) == 1 else None,
-        "cpus": job.get("cpu_request"),
-        "mem": job.get("mem_request_mb"),
-        "disk": job.get("disk_request_mb"),
-        "pool": job.get("pool"),
+        "gpu-type": asked.get("gpu_type"),
+        "gpu-hours": _gpu_hours(asked, ran) if attempt is not None or _tasks(job) == 1 else None,
+        "cpus": asked.get("cpu_request"),
+        "mem": asked.get("mem_request_mb"),
+        "disk": asked.get("disk_request_mb"),
+        "pool": asked.get("pool"),
         "tries": job.get("attempt_count"),
         "command": command if command is None or isinstance(command, str) else shlex.join(command),
         "cwd": job.get("cwd"),
@@ -150,13 +152,20 @@ def facts_of(job: dict[str, Any], attempt: dict[str, Any] | None, now: float) ->
     return facts if attempt is None else facts | _of_attempt(job, attempt)
 
 
+def _asked(job: dict[str, Any], attempt: dict[str, Any] | None) -> dict[str, Any]:
+    """What each of its tasks asked for; of those that are not alike nothing can be said at once."""
+    if attempt is not None:
+        return groups.of_task(job, int(attempt.get("task_index") or 0))
+    return {} if job.get("groups") else job
+
+
 def _tasks(job: dict[str, Any]) -> int:
     return int(job.get("tasks") or 1)
 
 
-def _gpu_hours(job: dict[str, Any], ran: float | None) -> float:
+def _gpu_hours(asked: dict[str, Any], ran: float | None) -> float:
     """Of one task."""
-    return (ran or 0) / 3600 * float(job.get("gpu_request") or 0)
+    return (ran or 0) / 3600 * float(asked.get("gpu_request") or 0)
 
 
 def _of_attempt(job: dict[str, Any], attempt: dict[str, Any]) -> Facts:
@@ -184,7 +193,7 @@ def _name(job: dict[str, Any], attempt: dict[str, Any]) -> str:
     """`42.7.1`: of an array by its index, as everywhere."""
     if not job.get("array"):
         return str(attempt["attempt_id"])
-    index = _indices(str(job["array"])).at(int(attempt["task_index"]))
+    index = _indices(str(job["array"])).at(int(attempt.get("task_index") or 0))
     return f"{job['job_id']}.{index}.{attempt['number']}"
 
 
@@ -198,7 +207,10 @@ def _indices(array: str) -> IndexSet:
 def _of_one(facts: Facts) -> dict[str, Any]:
     """The job; of an attempt as if that were all of it."""
     job: dict[str, Any] = facts["job"]
-    return job | {"tasks": 1, "task_counts": None} if "attempt" in facts else job
+    asked: dict[str, Any] = facts["asked"]
+    if "attempt" not in facts:
+        return job
+    return asked | {"tasks": 1, "task_counts": None, "groups": None}
 
 
 def _gpus(_: object, facts: Facts) -> str:

@@ -77,8 +77,8 @@ def gauges(quota: dict[str, Any]) -> Iterator[Gauge]:
     taken, beyond = quota.get("generic_used") or {}, quota.get("generic_burst") or {}
     for resource, limit in (quota.get("generic_limits") or {}).items():
         yield Gauge(resource, taken.get(resource) or 0, limit, burst=beyond.get(resource) or 0)
-    yield Gauge("running", *_pair(quota, "running_jobs_used", "running_jobs_limit"), what="running jobs")
-    yield Gauge("waiting", *_pair(quota, "waiting_jobs_used", "waiting_jobs_limit"), what="waiting jobs")
+    yield Gauge("running", *_pair(quota, "running_jobs_used", "running_jobs_limit"), what="running tasks")
+    yield Gauge("waiting", *_pair(quota, "waiting_jobs_used", "waiting_jobs_limit"), what="waiting tasks")
     per = _PER.get(str(quota.get("gpu_hours_period")), "")
     yield Gauge(
         "GPU-hours",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgpu.cli import words
+from tgpu.cli import groups, words
 from tgpu.cli.screen import STATUS_STYLES
 from tgpu.cli.table import Cell
 
@@ -22,19 +22,25 @@ def status(job: dict[str, Any]) -> Cell:
     return Cell(said, STATUS_STYLES.get(job["status"], ""))
 
 
-def of_each(job: dict[str, Any], said: str) -> str:
-    """`3x1`: of several tasks that are alike, how many ask for so much each."""
-    count = int(job.get("tasks") or 1)
-    return said if count == 1 or job.get("groups") or said in {"", "-", "0"} else f"{count}x{said}"
-
-
 def gpus(job: dict[str, Any]) -> str:
     """`2 (0,1)`, or `1x 20G (0)` if it was asked for by memory: how many, and which once they are known."""
-    asked, memory, devices = job.get("gpu_request"), job.get("gpu_memory_mb"), job.get("devices")
-    if not asked and not memory:
+    said, devices = groups.each(job, _gpus), job.get("devices")
+    return f"{said} ({','.join(map(str, devices))})" if devices and said != "-" else said
+
+
+def _gpus(asked: dict[str, Any]) -> str:
+    number, memory = asked.get("gpu_request"), asked.get("gpu_memory_mb")
+    if not number and not memory:
         return "-"
-    said = of_each(job, words.number(asked) if asked else f"1x {words.size(memory)}")
-    return f"{said} ({','.join(map(str, devices))})" if devices else said
+    return words.number(number) if number else f"1x {words.size(memory)}"
+
+
+def cpus(job: dict[str, Any]) -> str:
+    return groups.each(job, lambda asked: words.number(asked.get("cpu_request")))
+
+
+def memory(job: dict[str, Any]) -> str:
+    return groups.each(job, lambda asked: words.size(asked.get("mem_request_mb")))
 
 
 def priority(job: dict[str, Any]) -> str:

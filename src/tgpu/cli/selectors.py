@@ -141,7 +141,8 @@ def _range(first: int, last: int) -> list[int]:
 def _last(client: Client, before: int) -> int:
     mine = list(client.jobs(user="me", order="newest", limit=before + 1))
     if len(mine) <= before:
-        raise CommandError(f"you have submitted only {plural(len(mine), 'job')}", NOT_FOUND)
+        number = f"only {plural(len(mine), 'job')}" if mine else "no job yet"
+        raise CommandError(f"you have submitted {number}", NOT_FOUND)
     return int(mine[before]["job_id"])
 
 

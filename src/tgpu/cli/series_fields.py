@@ -29,7 +29,9 @@ def _number(low: int) -> Callable[[str, object], int]:
     def convert(name: str, value: object) -> int:
         text = str(value).strip()
         is_number = text.isascii() and text.isdigit() and not isinstance(value, bool)
-        if not is_number or not low <= int(text) <= _MOST:
+        if is_number and int(text) > _MOST:
+            raise UsageError(f"{name} may be at most {_MOST}; got {value!r}")
+        if not is_number or int(text) < low:
             more = "; 0 suspends the job" if low == 0 and "parallelism" in name else ""
             raise UsageError(f"{name} must be a whole number, {low} or more; got {value!r}{more}")
         return int(text)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tgpu.control.alerts import STORE_RESTORED
+from tgpu.control.deadlines import has_begun
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
@@ -67,7 +68,7 @@ class Answers:
             waits = parked[0]
             why = why_parked(waits, control.needs.waits_for(job_id), picture.now_ms)
         if why is not None and waits is not None:
-            why = with_its_end(why, waits, picture.now_ms)
+            why = with_its_end(why, waits, picture.now_ms, begun=has_begun(picture, entry))
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
         held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)

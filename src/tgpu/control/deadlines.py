@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from tgpu.control import wishes
+from tgpu.control.series_book import End, Entry
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.core.placed import Placed
@@ -15,7 +16,7 @@ from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
 from tgpu.domain.quantities import time_in_words
 from tgpu.domain.timing import Timing
-from tgpu.store.port import Receipt, StopOrdered, TaskClosed
+from tgpu.store.port import Batch, Receipt, StopOrdered, TaskClosed
 
 _PUT_BACK = (Happening.REQUEUED, Happening.PREEMPTED)
 
@@ -63,11 +64,15 @@ class Deadlines:
                 self._look_at(picture, placed, turn)
                 continue
             task = picture.waiting.get(task_id) or picture.parked.get(task_id)
-            due = None if task is None else first_due(task)
+            entry = turn.series.get(task_id.job_id)
+            due = None if task is None else first_due(task, begun=has_begun(picture, entry, turn.batch))
             if due is None:
                 continue
             if due.at_ms > picture.now_ms:
                 heapq.heappush(self._heap, (due.at_ms, task_id))
+                continue
+            if due.cause is Cause.WAITED_TOO_LONG and entry is not None and not entry.goes_index_by_index:
+                turn.series.end(task_id.job_id, End(due.cause, due.detail))  # none of it: so it fails whole
                 continue
             wishes.take_out(picture, task_id)
             turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
@@ -86,16 +91,34 @@ class Deadlines:
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
 
 
-def first_due(task: TaskBrief) -> Due | None:
-    """Of a task that waits: when it fails unless it has started, and why."""
-    return min(_dues(task), default=None)
+def has_begun(picture: Picture, entry: Entry | None, batch: Batch | None = None) -> bool:
+    """Whether some of a series has had a place: then the others wait for it, and not for their first one. Of
+    one that goes index by index each is for itself. `batch`: what nodes said in this turn."""
+    if entry is None or entry.goes_index_by_index:
+        return False
+    if not entry.begun:
+        has_places = any(map(picture.placed.__contains__, entry.live))
+        entry.begun = has_places or (batch is not None and entry.job.job_id in left_places(batch))
+    return entry.begun
 
 
-def _dues(task: TaskBrief) -> Iterator[Due]:
+def left_places(batch: Batch) -> set[int]:
+    """Jobs of which something has left its node."""
+    ended = {change.attempt_id.job_id for change in batch.ended}
+    return ended.union(change.attempt_id.job_id for change in batch.lost)
+
+
+def first_due(task: TaskBrief, *, begun: bool = False) -> Due | None:
+    """Of a task that waits: when it fails unless it has started, and why. `begun`: others of its series
+    have."""
+    return min(_dues(task, begun=begun), default=None)
+
+
+def _dues(task: TaskBrief, *, begun: bool) -> Iterator[Due]:
     timing = task.timing
     parked = timing is not None and timing.is_parked
     # One that was placed and came back did not wait too long for its first place.
-    if task.max_wait_s is not None and not parked and not task.attempts:
+    if task.max_wait_s is not None and not parked and not task.attempts and not begun:
         since_ms = task.submitted_ms if timing is None else timing.waits_since(task.submitted_ms)
         detail = f"was not placed within {task.max_wait_s} s"
         yield Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)

@@ -4,11 +4,8 @@ More of them have rows than that. The others are parked until some have ended; t
 charged for, stay.
 """
 
-from dataclasses import replace
-
 from tgpu.control.series_book import Entry, SeriesBook
 from tgpu.core.picture import Picture
-from tgpu.domain.needs import NeedKind
 
 
 def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
@@ -24,9 +21,7 @@ def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
     room = _cap(entry) - (len(entry.live) - len(waiting) - len(kept))
     in_line = set(sorted(waiting | kept)[: max(0, room)])
     for task_id in waiting - in_line:
-        task = picture.remove_waiting(task_id)
-        # It waits for others of its series from now on, and does not wait too long by that.
-        picture.parked.add(replace(task, max_wait_s=None))
+        picture.parked.add(picture.remove_waiting(task_id))
     for task_id in kept & in_line:
         picture.add_waiting(picture.parked.take(task_id))
     entry.kept_back = (waiting | kept) - in_line
@@ -35,6 +30,6 @@ def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
 def _cap(entry: Entry) -> int:
     """How many may be live. Behind another series its tasks are let go one by one, and are not told apart."""
     spec = entry.job.spec
-    if spec.series is None or any(need.kind is NeedKind.CORR for need in spec.needs):
+    if spec.series is None or entry.goes_index_by_index:
         return spec.task_count
     return spec.series.at_once or spec.task_count

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tgpu.control.deadlines import first_due
 from tgpu.control.series_book import Entry
 from tgpu.core.parked import rests_until
-from tgpu.core.wording import clock
+from tgpu.core.wording import exact_clock
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.needs import NeedKind
@@ -40,12 +40,13 @@ def why_parked(task: TaskBrief, needs: Mapping[int, NeedKind], now_ms: int) -> W
     return Why(job_id, True, summary, tuple(reasons))
 
 
-def with_its_end(why: Why, task: TaskBrief, now_ms: int) -> Why:
-    """The same, and what becomes of it if it goes on waiting."""
-    due = first_due(task)
+def with_its_end(why: Why, task: TaskBrief, now_ms: int, *, begun: bool = False) -> Why:
+    """The same, and what becomes of it if it goes on waiting. `begun`: others of its series have had
+    places."""
+    due = first_due(task, begun=begun)
     if due is None:
         return why
-    at, job_id = clock(due.at_ms, now_ms), task.task_id.job_id
+    at, job_id = exact_clock(due.at_ms, now_ms), task.task_id.job_id
     data: dict[str, object] = {"in_s": max(0, -(-(due.at_ms - now_ms) // 1000))}
     if due.cause is Cause.DEADLINE:
         text = f"fails unless it starts by {at}, for its deadline; `tgpu edit {job_id} --deadline …` moves it"
@@ -59,12 +60,16 @@ def with_the_rest(why: Why, entry: Entry) -> Why:
     series, count = entry.job.spec.series, entry.to_come
     if series is None or not count:
         return why
+    job_id, timing = entry.job.job_id, entry.job.timing or Timing()
     text = f"{count} of its {entry.job.spec.task_count} tasks have not begun"
-    if series.at_once is not None and len(entry.live) >= series.at_once:
+    if timing.held_by is not None:
+        text += f", for it is held by {timing.held_by}; `tgpu release {job_id}` lets them start"
+    elif series.at_once is not None and len(entry.live) >= series.at_once:
         text += f", for at most {series.at_once} run at once"
     elif entry.hungry_ms is not None:
         text += f", for the quota of {entry.job.spec.tenant_id} has no room for more"
-    return replace(why, summary=f"{why.summary}; {text}")
+    rest = Reason("to-come", text, {"tasks": count})
+    return replace(why, summary=f"{why.summary}; {text}", reasons=(*why.reasons, rest))
 
 
 def _needs(task: TaskBrief, needs: Mapping[int, NeedKind]) -> Reason:
@@ -90,7 +95,7 @@ def _moment(task: TaskBrief, now_ms: int) -> list[Reason]:
         return []
     job_id, wait_s = task.task_id.job_id, -(-(until_ms - now_ms) // 1000)
     if task.timing is not None and task.timing.begin_ms == until_ms:
-        at = clock(until_ms, now_ms)
+        at = exact_clock(until_ms, now_ms)
         text = f"is not to start before {at}; `tgpu edit {job_id} --without begin` lets it start now"
         return [Reason("begin", text, {"eligible_in_s": wait_s})]
     text = f"its last attempt failed; it is tried again in {wait_s} s"

@@ -67,7 +67,7 @@ def _fail_job(book: SeriesBook, task: TaskBrief, words: str) -> None:
     entry = book.get(task.task_id.job_id)
     if entry is not None and entry.job.spec.task_count > 1:
         index = entry.job.spec.index_at(task.task_id.task_index)
-        book.end(task.task_id.job_id, End(Cause.JOB_FAILED, f"task {index} failed: {words}"))
+        book.end(task.task_id.job_id, End(Cause.JOB_FAILED, f"task {index} failed: {words}", task.task_id))
 
 
 def _times(number: int) -> str:

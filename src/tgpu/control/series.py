@@ -4,8 +4,10 @@ A series is given rows for as many tasks as can be used: between `FEW` and `MANY
 are live than may run at once. Who ends and who comes instead are in one transaction.
 """
 
+from dataclasses import replace
+
 from tgpu.control import wishes
-from tgpu.control.deadlines import too_late
+from tgpu.control.deadlines import left_places, too_late
 from tgpu.control.keeping_back import keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
@@ -13,7 +15,6 @@ from tgpu.core.picture import Picture
 from tgpu.core.placed import Placed
 from tgpu.domain.ids import TaskId
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, Status
-from tgpu.domain.needs import NeedKind
 from tgpu.domain.quantities import time_in_words
 from tgpu.store.port import Changes, Receipt, StopOrdered, TaskClosed, World
 from tgpu.store.series_port import Dropped, Grown
@@ -28,6 +29,8 @@ _ENDS = {
     Happening.FAILED: Status.FAILED,
     Happening.CANCELLED: Status.CANCELLED,
 }
+
+_LATE = (Cause.DEADLINE, Cause.WAITED_TOO_LONG)
 
 
 def begin(picture: Picture, world: World) -> SeriesBook:
@@ -109,6 +112,9 @@ def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
 
 def _note_ends(turn: Turn) -> None:
     book, batch = turn.series, turn.batch
+    for job_id in left_places(batch):
+        if (entry := book.get(job_id)) is not None:
+            entry.begun = True
     for ended in batch.ended:
         status = _ENDS.get(ended.happening)
         if status is not None:
@@ -127,7 +133,7 @@ def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
     most = None if retries is None else retries.max_failures
     if most is not None and entry.failed > most and entry.end is None:
         words = f"{entry.failed} tasks have failed, and max_failures allows {most}"
-        entry.end = End(Cause.JOB_FAILED, words)
+        entry.end = End(Cause.JOB_FAILED, words, _last_failed(entry, turn))
     if entry.end is not None:
         _end(picture, entry, entry.end, turn)
     elif entry.is_done:
@@ -145,12 +151,35 @@ def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
 
 def _end(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
     """What waits is closed, what runs is stopped, and what has no row never gets one."""
+    if end.by is not None:
+        _tell_job(end, turn)
+        entry.end = end._replace(by=None)
     if end.cause is not Cause.CANCELLED:  # whom users cancel is told so by itself
         _close_waiting(picture, entry, end, turn)
         for task_id in sorted(entry.live):
             if (placed := picture.placed.get(task_id)) is not None:
                 stop(picture, placed, end.cause, end.detail, turn)
     _drop(entry, end, turn)
+
+
+def _last_failed(entry: Entry, turn: Turn) -> TaskId | None:
+    failed = [each.attempt_id.task_id for each in turn.batch.ended if each.happening is Happening.FAILED]
+    return next((each for each in reversed(failed) if each.job_id == entry.job.job_id), None)
+
+
+def _tell_job(end: End, turn: Turn) -> None:
+    """The job ends as this task did, whoever failed before it, and says why that was the end of all."""
+    batch = turn.batch
+    for place, ended in enumerate(batch.ended):
+        if ended.attempt_id.task_id == end.by:
+            batch.ended[place] = replace(ended, fails_job=_with_its_own(ended.detail, end))
+    for place, lost in enumerate(batch.lost):
+        if lost.attempt_id.task_id == end.by:
+            batch.lost[place] = replace(lost, fails_job=_with_its_own(lost.detail, end))
+
+
+def _with_its_own(words: str, end: End) -> str:
+    return end.detail if words in end.detail else f"{words}; {end.detail}"
 
 
 def _drop(entry: Entry, end: End, turn: Turn) -> None:
@@ -160,7 +189,7 @@ def _drop(entry: Entry, end: End, turn: Turn) -> None:
 
 
 def _close_waiting(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
-    happening = Happening.FAILED if end.cause is Cause.DEADLINE else Happening.CANCELLED
+    happening = Happening.FAILED if end.cause in _LATE else Happening.CANCELLED
     for task_id in sorted(entry.live):
         if wishes.take_out(picture, task_id):
             turn.batch.closed.append(TaskClosed(task_id, happening, end.cause, end.detail))
@@ -182,7 +211,7 @@ def _room(picture: Picture, entry: Entry) -> int:
     series, timing = entry.job.spec.series, entry.job.timing
     if series is None:
         return 0
-    if timing is not None and timing.is_parked and not _goes_index_by_index(entry):
+    if timing is not None and timing.is_parked and not _waits_index_by_index(entry):
         return 0 if entry.live else 1  # else who waits for it could take all of the quota, and wait for ever
     if len(entry.live) - len(picture.placed) > FEW:  # so many wait at least, and few turns look further
         return 0
@@ -201,11 +230,11 @@ def _within_reach(entry: Entry, book: SeriesBook) -> int:
     return ahead if entry.live else max(1, ahead)
 
 
-def _goes_index_by_index(entry: Entry) -> bool:
-    """Behind another series: its tasks wait one by one, so that there must be some."""
+def _waits_index_by_index(entry: Entry) -> bool:
+    """So that there must be some tasks that do."""
     timing = entry.job.timing
     held = timing is not None and (timing.held_by is not None or timing.suspended_by is not None)
-    return not held and any(need.kind is NeedKind.CORR for need in entry.job.spec.needs)
+    return not held and entry.goes_index_by_index
 
 
 def heard(picture: Picture, book: SeriesBook, receipt: Receipt) -> bool:

@@ -18,6 +18,8 @@ class End(NamedTuple):
 
     cause: Cause
     detail: str
+    by: TaskId | None = None
+    """The task by which it does, until the job was told."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class Entry:
     """Those that were cancelled before they had rows."""
     passes_over: bool
     """Whether some of these may not be counted yet."""
+    begun: bool
+    """Whether any of its tasks has had a place, as far as somebody had to know."""
     live: set[TaskId] = field(default_factory=set)
     kept_back: set[TaskId] = field(default_factory=set)
     """Those of them that are parked, for more are live than may be since its cap was lowered."""
@@ -52,6 +56,11 @@ class Entry:
     def is_done(self) -> bool:
         """A work queue whose work is done: what still runs may end, and nothing is tried again."""
         return self.job.spec.is_work_queue and self.completed > 0
+
+    @property
+    def goes_index_by_index(self) -> bool:
+        """Behind another series: its tasks wait one by one."""
+        return bool(_goes_behind(self.job))
 
     @property
     def unborn(self) -> int:
@@ -182,5 +191,6 @@ def _entry(job: Job) -> Entry:
         dropped=job.dropped > 0,
         skipped=Skipped(job.skipped),
         passes_over=bool(job.skipped),
+        begun=job.attempts > 0,
         end=None if job.cancel_by is None else End(Cause.CANCELLED, f"cancelled by {job.cancel_by}"),
     )

@@ -11,7 +11,7 @@ from tgpu.core.holders import holders
 from tgpu.core.kept import kept, licences
 from tgpu.core.never import never_fits
 from tgpu.core.obstacles import away, barred, match, missing_now, tainted
-from tgpu.core.outlook import Outlook, head_of, members_of
+from tgpu.core.outlook import Ground, Outlook, head_of, members_of
 from tgpu.core.picture import Picture, Placed
 from tgpu.core.policy import Policy
 from tgpu.core.quota_reasons import lasts, quota
@@ -92,6 +92,7 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     picture = outlook.picture
     tasks = members_of(picture, task)
     ground = outlook.ground(TERMS[task.priority_class].rank, task.task_id)
+    task = _without_room(ground, tasks)
     found = match(ground, task)
     reasons = _never(picture, tasks)
     never = bool(reasons)
@@ -129,6 +130,17 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
         estimate = room_by
     why = _answer(task, reasons, position, estimate, holders(ground, found, short))
     return replace(why, advice=helps)
+
+
+def _without_room(ground: Ground, tasks: list[TaskBrief]) -> TaskBrief:
+    """Of a gang whose tasks are not all alike, the hardest to place of those that find no room even alone; it
+    would say nothing to ask about one that does."""
+    kinds = {each.request: each for each in reversed(tasks)}
+    if len(kinds) > 1:
+        for each in sorted(kinds.values(), key=tasks.index):
+            if missing_now(ground, match(ground, each)):
+                return each
+    return tasks[0]
 
 
 def _never(picture: Picture, tasks: list[TaskBrief]) -> list[Reason]:

@@ -131,7 +131,7 @@ def _kept_to_begin(ground: Ground, tasks: list[TaskBrief], others: list[TaskBrie
         for column in (RUNNING, GPU_MS):
             limit, used = int(tree.begin_limit[row, column]), int(tree.begun[row, column])
             if 0 <= limit < used + kept[column] + asks[column] and asks[column]:
-                unit, resource = (1, "running jobs") if column == RUNNING else (GPU_HOUR, "GPU-hours")
+                unit, resource = (1, "running tasks") if column == RUNNING else (GPU_HOUR, "GPU-hours")
                 most, has, needs, wants = (n / unit for n in (limit, used, kept[column], asks[column]))
                 text = (
                     f"held by the limit of tenant {tenant_at(ground, row)} on {resource}: {number(has)} of "

@@ -81,6 +81,12 @@ def clock(at_ms: int, now_ms: int) -> str:
     return f"{moment:%H:%M} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
+def exact_clock(at_ms: int, now_ms: int) -> str:
+    """`14:05:30 UTC`: of a moment that is no estimate, and may be a few seconds away."""
+    moment, now = (datetime.fromtimestamp(at // 1000, UTC) for at in (at_ms, now_ms))
+    return f"{moment:%H:%M:%S} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def limit_before(moment_ms: int, now_ms: int) -> int:
     """A time limit, in seconds, with which a job that is typed a little later still ends before the moment.
 

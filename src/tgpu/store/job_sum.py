@@ -12,9 +12,9 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Status
 
-_COMPLETED, _CANCELLED, _STOPPED_WITH_IT, _FAILED, _DID_THE_WORK = range(5)
+_COMPLETED, _CANCELLED, _STOPPED_WITH_IT, _FAILED, _DID_THE_WORK, _FAILED_THE_JOB = range(6)
 """How much the end of a task weighs: the weightiest is the job's. Who was stopped because another one of its
-gang failed tells less than that one."""
+gang failed tells less than that one; whoever ended the whole job tells more than those that failed before."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -106,13 +106,13 @@ class JobSum:
         if at_ms is not None:
             self.started_ms = at_ms if self.started_ms is None else min(self.started_ms, at_ms)
 
-    def ended(self, status: Status, how: Exit, detail: str, at_ms: int) -> None:
+    def ended(self, status: Status, how: Exit, detail: str, at_ms: int, fails_job: str = "") -> None:
         """One of its tasks, for good. Of several that failed in one transaction the earliest counts: their
-        reports come in any order."""
-        weight = _weight(status, how.cause)
+        reports come in any order. `fails_job`: what the job says, if it fails as a whole by this one."""
+        weight = _FAILED_THE_JOB if fails_job else _weight(status, how.cause)
         if self.tally.work_queue and status is Status.COMPLETED:
             weight = _DID_THE_WORK
-        new = Ending(weight, how.cause, detail, how.exit_code, at_ms)
+        new = Ending(weight, how.cause, fails_job or detail, how.exit_code, at_ms)
         old = self.tally.ending
         earlier = old is not None and old is not self._before and new.at_ms < old.at_ms
         if old is None or new.weight > old.weight or (new.weight == old.weight and earlier):

@@ -16,6 +16,8 @@ class AttemptLost:
     requeue: bool
     """Whether the task waits again, or has failed."""
     detail: str = ""
+    fails_job: str = ""
+    """As of one that ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,14 @@ class JobRows:
             )
         )
 
-    def ended(self, attempt: Attempt, before: Status, after: Status, how: Exit) -> None:
-        """`how`: with the words that the job shows, and when it ended."""
+    def ended(self, attempt: Attempt, before: Status, after: Status, how: Exit, fails_job: str) -> None:
+        """`how`: with the words that the job shows, and when it ended; of one of several `fails_job` instead,
+        if that is said."""
         job_id = attempt.attempt_id.job_id
         if (job := self._sum(job_id)) is not None:
             job.moved(before, after)
             job.began(attempt.started_ms)
-            job.ended(after, how, how.detail, how.ended_ms)
+            job.ended(after, how, how.detail, how.ended_ms, fails_job)
             return
         self._put(
             replace(

@@ -264,7 +264,7 @@ def _part(change: AttemptEnded | AttemptLost, work: _Work, after: _After) -> Eve
     if after.status.is_final:
         told = change.detail or change.exit.detail
         how = replace(change.exit, detail=told, ended_ms=change.exit.ended_ms or work.at_ms)
-        work.rows.ended(attempt, before, after.status, how)
+        work.rows.ended(attempt, before, after.status, how, change.fails_job)
         _finish(work, task_id, run)
     else:
         work.rows.put_back(job.job_id, before, after.status)

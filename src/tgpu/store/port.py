@@ -96,8 +96,7 @@ class World:
     """The live ones only: those that hold something, also for a task that goes on with another attempt (their
     `stop_cause` is `superseded`) or is over."""
     tenants: list[Tenant] = field(default_factory=list)
-    """All of them. What they use is as of now for GPU-hours, and else left at zero: it follows from the
-    tasks."""
+    """All. What they use is as of now for GPU-hours, and else left at zero: it follows from the tasks."""
     windows: list[WindowRow] = field(default_factory=list)
     """All that were not cancelled, past ones too."""
     restored: bool = False
@@ -163,8 +162,7 @@ class Assigned:
     devices: tuple[int, ...]
     admission: Admission = Admission.CHARGED
     reserve_gpu_ms: int = 0
-    """What it takes of its tenant's GPU-hours if it runs as long as it may: thousandths of a GPU times
-    seconds."""
+    """Of its tenant's GPU-hours, if it runs as long as it may: thousandths of a GPU times seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +196,8 @@ class AttemptEnded:
     """Whether it failed by its own doing, and is counted for that."""
     eligible_ms: int = 0
     """Of one that waits again: not to be started before."""
+    fails_job: str = ""
+    """Of one by which its job of several tasks fails as a whole: what that job says of it."""
 
 
 @dataclass(frozen=True, slots=True)

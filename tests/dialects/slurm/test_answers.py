@@ -82,6 +82,15 @@ def test_fields_by_name() -> None:
         columns.long("JobID,Colour", job_columns.LONG_NAMES)
 
 
+def test_what_a_job_of_unlike_tasks_has_is_the_sum_of_its_groups() -> None:
+    head = {"name": "head", "tasks": 1, "cpu_request": 4, "mem_request_mb": 0, "gpu_request": 0}
+    worker = {"name": "worker", "tasks": 3, "cpu_request": 1, "mem_request_mb": 1024, "gpu_request": 2}
+    record = running(
+        tasks=4, groups=[head, worker], **{name: head[name] for name in head if "request" in name}
+    )
+    assert record.tres == "cpu=7,mem=3G,node=1,billing=7,gres/gpu=6"
+
+
 def test_every_field_can_be_printed_of_every_job() -> None:
     jobs = [running(), Record(a_job(1), NOW), Record(a_job(2, status="failed", cause="time-limit"), NOW)]
     for letter in job_columns.SHORT:

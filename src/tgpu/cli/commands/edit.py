@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     changes = changes_of(args)
     if not changes:
         raise UsageError("nothing to change: say what, such as --time 2h (see `tgpu edit --help`)")
-    with Client() as client, in_flags(flags_of_fields()):
+    with Client() as client, in_flags(flags_of_fields(args)):
         return each(
             args, resolve(client, args.jobs), lambda on, job_id: on.edit(job_id, **changes), client, "Changed"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tgpu.cli import rows, words
+from tgpu.cli import rows
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK
@@ -129,8 +129,8 @@ def _row(job: dict[str, Any], now: float, *, tenant: bool) -> list[Any]:
         rows.priority(job),
         rows.status(job),
         rows.gpus(job),
-        rows.of_each(job, words.number(job.get("cpu_request"))),
-        rows.of_each(job, words.size(job.get("mem_request_mb"))),
+        rows.cpus(job),
+        rows.memory(job),
         rows.elapsed(job, now),
         job.get("assigned_node_id") or "",
         job.get("reason") or "",

@@ -36,7 +36,7 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     changes = changes_of(args)
-    with Client() as client, in_flags({**flags_of_fields(), "after": "--after"}):
+    with Client() as client, in_flags({**flags_of_fields(args), "after": "--after"}):
         after = after_of(args, client)
         changes |= {} if after is None else {"after": after}
         made = [(job_id, client.rerun(job_id, **changes)) for job_id in resolve(client, args.jobs)]

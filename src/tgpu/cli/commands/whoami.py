@@ -53,11 +53,12 @@ def _facts(me: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _roles(me: dict[str, Any]) -> Iterator[str]:
-    for one in me.get("memberships") or []:
-        yield f"{one['role']} in {one['tenant_id']}"
+    given = [f"{one['role']} in {one['tenant_id']}" for one in me.get("memberships") or []]
+    yield from given
+    by_rule = f"{me.get('home_role')} in {me.get('home_tenant_id')}"
     is_more = me.get("role") in {None, "viewer"}  # else they have it everywhere
-    if is_more and me.get("home_role") and me.get("home_exists") is not False:
-        yield f"{me['home_role']} in {me['home_tenant_id']}, by a rule"
+    if is_more and me.get("home_role") and me.get("home_exists") is not False and by_rule not in given:
+        yield f"{by_rule}, by a rule"
 
 
 def _home(me: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ _COLUMNS = (
     Column("ENDS WITHIN", right=True),
 )
 _WAITING = frozenset({"pending", "preempted"})
+_TO_COME = "to-come"
 
 
 def parser() -> Parser:
@@ -51,9 +52,14 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(client: Client, job_id: int, task: int | None) -> dict[str, Any]:
-    """What a task waits for, its job waits for; of one that does not wait, the task."""
+    """What a task waits for, its job waits for; of one that does not wait, or waits while all that may of its
+    job run, the task."""
     found = None if task is None else client.task(job_id, task)
-    return client.why(job_id) if found is None or found["status"] in _WAITING else found
+    if found is not None and found["status"] not in _WAITING:
+        return found
+    why = client.why(job_id)
+    rest = [reason["text"] for reason in why.get("reasons") or () if reason["code"] == _TO_COME]
+    return why if found is None or not rest else found | {"reason": rest[0]}
 
 
 def _of_task(screen: Screen, task: dict[str, Any]) -> Iterator[str]:

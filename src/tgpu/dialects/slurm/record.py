@@ -126,15 +126,20 @@ class Record:
     @property
     def cpus(self) -> int:
         """Of all nodes."""
-        return max(1, -(-int(float(self.job.get("cpu_request") or 1) * 1000) // 1000)) * self._copies
+        asked = self._asked("cpu_request")
+        return sum(max(1, -(-int((cpus or 1) * 1000) // 1000)) * copies for cpus, copies in asked)
 
     @property
     def gpus(self) -> float:
-        return float(self.job.get("gpu_request") or 0) * self._copies
+        return sum(gpus * copies for gpus, copies in self._asked("gpu_request"))
 
-    @property
-    def _copies(self) -> int:
-        return 1 if self.is_array else int(self.job.get("tasks") or 1)
+    def _asked(self, name: str) -> list[tuple[float, int]]:
+        """How much, and how many tasks ask for that; more than one where they are not all alike."""
+        groups = self.job.get("groups") or [self.job]
+        return [
+            (float(group.get(name) or 0), 1 if self.is_array else int(group.get("tasks") or 1))
+            for group in groups
+        ]
 
     @property
     def memory(self) -> str:
@@ -145,8 +150,8 @@ class Record:
     def tres(self) -> str:
         """`cpu=4,mem=16G,node=1,billing=4,gres/gpu=2`."""
         parts = [f"cpu={self.cpus}"]
-        if memory := int(self.job.get("mem_request_mb") or 0):
-            parts.append(f"mem={sizes.written(memory * self._copies)}")
+        if memory := sum(int(mib) * copies for mib, copies in self._asked("mem_request_mb")):
+            parts.append(f"mem={sizes.written(memory)}")
         parts += [f"node={self.node_count}", f"billing={self.cpus}"]
         return ",".join(parts + ([f"gres/gpu={self.gpus:g}"] if self.gpus else []))
 

@@ -219,7 +219,7 @@ class Stages(Stage):
             job.moved(Status(one.now.task.status), one.after)
             job.began(one.now.began_ms(ended.started_ms))
             told = one.change.detail or ended.detail
-            job.ended(one.after, ended, told, ended.ended_ms or self._at_ms)
+            job.ended(one.after, ended, told, ended.ended_ms or self._at_ms, one.change.fails_job)
             if one.counts:
                 job.failed()
 

@@ -1,0 +1,78 @@
+"""How long a job of many tasks may wait for its first place, and what it is told meanwhile."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.control.control_story import Leader, now_ms, play, says, spec
+from tests.control.test_series import array, some_time, the_job
+from tgpu.control.answers import Answers
+from tgpu.domain.index_set import IndexSet
+from tgpu.domain.job import Exit, JobSpec
+from tgpu.domain.lifecycle import Cause, Status
+from tgpu.domain.series import Mode, Series
+from tgpu.protocol.messages import Phase
+
+
+def with_gpus(tasks: int, at_once: int | None = None, *, max_wait_s: int | None = None) -> JobSpec:
+    """Each with one of the node's two."""
+    one = spec(gpus=1, max_wait_s=max_wait_s)
+    series = Series(IndexSet.first(tasks), at_once, Mode.ARRAY)
+    return replace(one, groups=(replace(one.groups[0], tasks=tasks),), series=series)
+
+
+async def told(leader: Leader, job_id: int) -> str:
+    why = await Answers(lambda: leader.control, leader.hub).why(job_id)
+    assert why is not None
+    return " | ".join([why.summary, *(reason.text for reason in why.reasons)])
+
+
+def test_a_series_of_which_nothing_was_placed_in_time_fails_whole() -> None:
+    """Also those of its tasks that had no rows yet: they would wait for ever, and behind nobody."""
+
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(spec(gpus=2), with_gpus(100, max_wait_s=5), with_gpus(100, 2, max_wait_s=5))
+        assert "fails unless it is placed by" in await told(leader, 2)
+        await some_time(node, 8)
+        all_of_them, those_with_rows = {Status.FAILED: 100}, {Status.FAILED: 2, Status.CANCELLED: 98}
+        for job_id, counts in ((2, all_of_them), (3, those_with_rows)):
+            job = await the_job(leader, job_id)
+            assert (job.status, job.cause) == (Status.FAILED, Cause.WAITED_TOO_LONG)
+            assert job.detail == "was not placed within 5 s"
+            assert job.counts == counts
+        assert leader.watch.drift == 0
+
+    play(story())
+
+
+def test_a_series_that_has_begun_waits_for_its_own_tasks_as_long_as_it_takes() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(with_gpus(5, max_wait_s=5))
+        assert "fails unless" not in await told(leader, 1)
+        await some_time(node, 8)
+        assert (await the_job(leader)).counts == {Status.SCHEDULED: 2, Status.PENDING: 3}
+        for name in ("1.0.1", "1.1.1"):
+            node.reports(says(name, Phase.ENDED, Exit(Cause.EXITED, 0, started_ms=1, ended_ms=2)))
+        await some_time(node, 8)
+        job = await the_job(leader)
+        assert job.counts == {Status.COMPLETED: 2, Status.SCHEDULED: 2, Status.PENDING: 1}
+
+    play(story())
+
+
+def test_of_a_series_that_is_held_while_some_of_it_runs_it_is_told_who_holds_the_rest() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.submit(array(9, at_once=2))
+        rest = "7 of its 9 tasks have not begun"
+        assert f"{rest}, for at most 2 run at once" in await told(leader, 1)
+        await leader.store.hold([1], "ann", now_ms())
+        await asyncio.sleep(0.1)
+        held = "for it is held by ann; `tgpu release 1` lets them start"
+        assert f"{rest}, {held}" in await told(leader, 1)
+
+    play(story())
