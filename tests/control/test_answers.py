@@ -60,6 +60,17 @@ def test_who_was_cancelled_is_not_told_of_as_not_having_begun() -> None:
     play(story())
 
 
+def test_nodes_are_shown_in_the_order_of_their_names() -> None:
+    async def story() -> None:
+        leader = Leader()
+        for name in ("n10", "n2", "head", "n2b"):
+            await leader.node(name)
+        nodes = await answers_of(leader).nodes()
+        assert [view.node.node_id for view in nodes] == ["head", "n2", "n2b", "n10"]
+
+    play(story())
+
+
 def test_each_request_is_told_whether_it_could_ever_run() -> None:
     async def story() -> None:
         leader = Leader()

@@ -18,7 +18,7 @@ from tgpu.core.picture import Picture, Place
 from tgpu.core.queues import queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
-from tgpu.domain.node import DeviceSigns
+from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
@@ -90,7 +90,8 @@ class Answers:
 
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
-        return [self._node(picture, place, now) for place in picture.places.values()]
+        places = sorted(picture.places.values(), key=lambda place: as_counted(place.node.node_id))
+        return [self._node(picture, place, now) for place in places]
 
     def _node(self, picture: Picture, place: Place, now: float) -> NodeView:
         node_id = place.node.node_id

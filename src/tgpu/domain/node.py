@@ -11,6 +11,11 @@ NOT_NODE_NAMES = frozenset({"drain", "undrain", "remove", "join-token", "join-to
 """Words that stand where a node's name does, in commands and in the API's paths."""
 
 
+def as_counted(name: str) -> list[str | int]:
+    """In this order `gpu2` stands before `gpu10`."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", name))]
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignUse:
     """A process on a GPU that belongs to no task of this cluster's."""
