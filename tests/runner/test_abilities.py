@@ -8,7 +8,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.runner.abilities import BY_AFFINITY, UNIFIED_DEVICES, Ability, abilities
 from tgpu.runner.cgroups.detect import NOT_WRITABLE, Detected
 from tgpu.runner.cgroups.groups import Cgroups
-from tgpu.runner.devices import barred, device_files
+from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
 
 
@@ -54,6 +54,10 @@ def test_only_device_files_of_gpus_count(tmp_path: Path) -> None:
     assert barred(files, ()) == ["195:0", "195:1", "195:10"]
     assert barred(files, None) is None
     assert barred({}, (1,)) is None
+
+
+def test_who_can_open_no_others_finds_its_gpus_counted_from_0() -> None:
+    assert [numbered_inside(given) for given in ((5,), (2, 7, 4), ())] == ["0", "0,2,1", ""]
 
 
 @needs_cgroups

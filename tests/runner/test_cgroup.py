@@ -13,7 +13,7 @@ import pytest
 from tests.runner.conftest import Machine, is_running
 from tests.runner.version_2 import Tree, needs_mount
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.cgroups import born
+from tgpu.runner.cgroups import born, legacy
 from tgpu.runner.cgroups.bounds import Bounds, quota, shares, weight
 from tgpu.runner.cgroups.detect import LEAF, NOT_DELEGATED, OLD_SYSTEMD, detect
 from tgpu.runner.cgroups.groups import Cgroups
@@ -190,16 +190,36 @@ def test_a_gpu_that_was_not_given_cannot_be_opened(tmp_path: Path) -> None:
     machine = Machine(tmp_path, cgroups=True, devices_dir=tmp_path)
     machine.open()
     try:
-        script = f"for n in 0 1 ctl; do (: < {tmp_path}/nvidia$n) 2>/dev/null && echo $n; done; true"
-        opened = []
-        for minors in ((0,), (1,), (), None):
-            attempt = machine.shell(script, limits=Limits(minors=minors))
+        opens = f"for n in 0 1 ctl; do (: < {tmp_path}/nvidia$n) 2>/dev/null && echo $n; done"
+        found = []
+        for given, minors in (((0,), (0,)), ((1,), (1,)), ((), ()), ((1,), None)):
+            env = {"PATH": os.defpath, "CUDA_VISIBLE_DEVICES": ",".join(map(str, given))}
+            limits = Limits(devices=given, minors=minors)
+            attempt = machine.shell(f"{opens}; echo cuda:$CUDA_VISIBLE_DEVICES", env=env, limits=limits)
             machine.end_of(attempt)
-            opened.append(machine.output(attempt).decode().split())
+            found.append(machine.output(attempt).decode().split())
     finally:
         machine.close()
         machine.loop.close()
-    assert opened == [["0", "ctl"], ["1", "ctl"], ["ctl"], ["0", "1", "ctl"]]
+    # CUDA counts what it can open: a task's only GPU is number 0 to it, unless it could open all.
+    assert found == [
+        ["0", "ctl", "cuda:0"], ["1", "ctl", "cuda:0"], ["ctl", "cuda:"], ["0", "1", "ctl", "cuda:1"],
+    ]  # fmt: skip
+
+
+def test_nothing_is_started_without_the_fence_that_was_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder has no files by which the kernel could be told."""
+    base = str(tmp_path / "tgpu")
+    monkeypatch.setattr(legacy, "door", lambda _folder: os.open(os.devnull, os.O_WRONLY))
+    (tmp_path / "tasks").touch()
+    cgroups = Cgroups(1, {"devices": base}, {"devices": str(tmp_path)})
+    enclosure = Legacy(cgroups, SimpleNamespace(tasks="0", supervisors="0"))
+    with pytest.raises(OSError, match="the kernel fences off no GPUs"):
+        enclosure.prepare("1.0.1", Bounds(barred=["195:1"]))
+    enclosure.prepare("2.0.1", Bounds(barred=[]))
+    enclosure.release()
 
 
 @needs_cgroups

@@ -25,7 +25,7 @@ ZERO, FULL, URANDOM = 5, 7, 9
 A_LOOK = """
 for n in 0 1 ctl; do (: < {0}/nvidia$n) 2>/dev/null && echo $n; done
 mknod {0}/made c 1 7 2>/dev/null && echo made && rm {0}/made
-exit 0
+echo cuda:$CUDA_VISIBLE_DEVICES
 """
 
 
@@ -52,11 +52,16 @@ def test_a_gpu_that_was_not_given_cannot_be_opened_nor_its_file_be_made(
 ) -> None:
     assert dict(machine.runner.abilities())["devices"] == ""
     found = []
-    for minors in ((0,), (1,), (), None):
-        attempt = machine.shell(A_LOOK.format(tmp_path), limits=Limits(minors=minors))
+    for given, minors in (((0,), (0,)), ((1,), (1,)), ((), ()), ((1,), None)):
+        env = {"PATH": os.defpath, "CUDA_VISIBLE_DEVICES": ",".join(map(str, given))}
+        limits = Limits(devices=given, minors=minors)
+        attempt = machine.shell(A_LOOK.format(tmp_path), env=env, limits=limits)
         assert machine.end_of(attempt).exit_code == 0
         found.append(machine.output(attempt).decode().split())
-    assert found == [["0", "ctl"], ["1", "ctl", "made"], ["ctl"], ["0", "1", "ctl", "made"]]
+    assert found == [
+        ["0", "ctl", "cuda:0"], ["1", "ctl", "made", "cuda:0"], ["ctl", "cuda:"],
+        ["0", "1", "ctl", "made", "cuda:1"],
+    ]  # fmt: skip
 
 
 @needs_mount

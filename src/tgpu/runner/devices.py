@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 DEV = Path("/dev")
@@ -32,3 +32,10 @@ def barred(files: dict[int, str], given: Collection[int] | None) -> list[str] | 
     if given is None or not files:
         return None
     return [device for number, device in sorted(files.items()) if number not in given]
+
+
+def numbered_inside(given: Sequence[int]) -> str:
+    """As CUDA counts them for whoever can open no others: it passes over what it cannot open, and numbers the
+    rest from 0, in the order of the bus."""
+    order = sorted(given)
+    return ",".join(str(order.index(device)) for device in given)

@@ -10,7 +10,7 @@ from tgpu.runner.abilities import Ability, abilities, why_no_tmp
 from tgpu.runner.cgroups.detect import Detected, detect
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.cgroups.scope import Scope
-from tgpu.runner.devices import barred, device_files
+from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
 
@@ -71,6 +71,14 @@ class Isolation:
     def packed_place(self) -> tuple[int, dict[str, str], dict[str, str], bool]:
         version, bases, homes = (0, {}, {}) if self.cgroups is None else self.cgroups.packed()
         return version, bases, homes, self._wants_tmp and os.geteuid() == 0
+
+    def visible(self, asked: Limits) -> dict[str, str]:
+        """What a task has to be told of its GPUs otherwise than by their numbers on this node."""
+        if asked.devices is None or self.cgroups is None or "devices" not in self.cgroups.bases:
+            return {}
+        if barred(self._device_files, self._complete(asked).minors) is None:
+            return {}
+        return {"CUDA_VISIBLE_DEVICES": numbered_inside(asked.devices)}
 
     def packed(self, asked: Limits) -> Packed:
         """In the order in which `Bounds` takes them."""

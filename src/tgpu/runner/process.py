@@ -141,7 +141,7 @@ class ProcessRunner:
             LAUNCH,
             spec.attempt,
             list(spec.argv),
-            dict(spec.env),
+            {**spec.env, **self._isolation.visible(spec.limits)},
             spec.cwd,
             spec.user,
             spec.time_limit_s,

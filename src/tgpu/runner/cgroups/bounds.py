@@ -9,7 +9,6 @@ SHARES_OF_A_CPU = 1024
 WEIGHT_OF_A_CPU = 100
 _SHARES = (2, 262_144)
 _WEIGHTS = (1, 10_000)
-NVIDIA = "c {}:{} rwm"
 
 Text = tuple[str, str, str]
 """Controller, file, what to write."""

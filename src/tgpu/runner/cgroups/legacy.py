@@ -6,6 +6,7 @@ long as its tasks are over at once: they get another name, and only what differs
 task that lasts are removed at its end.
 """
 
+import errno
 import os
 
 from tgpu.runner.cgroups import files
@@ -29,6 +30,7 @@ CHARGED_AT_ONCE = MIB
 LEFT_OVER_BYTES = 16 * MIB
 """A group in which tasks before have left more than this (files in a shared memory file system, say) is not
 given to one that has a limit."""
+_NO_FENCE = "the kernel fences off no GPUs"
 
 
 class Legacy(Enclosure):
@@ -58,8 +60,7 @@ class Legacy(Enclosure):
         for controller, file, text in legacy_texts(bounds):
             self._say(controller, file, text)
         self._limit_memory(bounds.memory_limit_mib)
-        if (bounds.barred is not None or self._barred) and self._have("devices"):
-            self._bar(set(bounds.barred or ()))
+        self._fence(set(bounds.barred or ()))
         self._pin(bounds.cpus)
 
     def enter(self) -> None:
@@ -68,7 +69,8 @@ class Legacy(Enclosure):
             self._step_out()  # of those that are still there: they cannot be removed with us in them
             self.close()  # somebody took them for forgotten: an agent that ended just now
             self.prepare(self._attempt, self.bounds)
-            self._step_in()
+            if not self._step_in() and self._barred:
+                raise OSError(errno.EPERM, _NO_FENCE)
 
     def _step_in(self) -> bool:
         return all(_step(inward) for inward, _ in self._doors.values())
@@ -175,12 +177,19 @@ class Legacy(Enclosure):
         self._say("memory", alone, text)
         self._say("memory", with_swap, text)
 
-    def _bar(self, barred: set[str]) -> None:
-        folder = self._at("devices")
+    def _fence(self, barred: set[str]) -> None:
+        """Nothing is started without, because the node says that it holds."""
+        if barred == self._barred or "devices" not in self._cgroups.bases:
+            return
+        folder, is_there = self._at("devices"), self._have("devices")
         for device in self._barred - barred:
             files.write(f"{folder}/devices.allow", f"c {device} rwm")
-        for device in barred - self._barred:
-            files.write(f"{folder}/devices.deny", f"c {device} rwm")
+        denied = (
+            files.write(f"{folder}/devices.deny", f"c {device} rwm") for device in barred - self._barred
+        )
+        if not (is_there and all(denied)):
+            self.close()  # nobody knows any more what it is kept from
+            raise OSError(errno.EPERM, _NO_FENCE)
         self._barred = barred
 
     def _pin(self, cpus: str) -> None:
