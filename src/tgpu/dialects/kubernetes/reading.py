@@ -36,6 +36,9 @@ def manifest(document: Mapping[str, Any]) -> Job:
 
 def _check_kind(document: Mapping[str, Any]) -> None:
     kind, version = document.get("kind"), document.get("apiVersion")
+    for name, said, wanted in (("kind", kind, KIND), ("apiVersion", version, API_VERSION)):
+        if said is None:
+            raise refused(name, f"is missing: say {name}: {wanted}")
     if kind != KIND:
         as_written = str(kind).lower() == KIND.lower()
         hint = f"write it {KIND}" if as_written else _NO_JOBS.get(str(kind), "leave it out")
