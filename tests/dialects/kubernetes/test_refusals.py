@@ -112,6 +112,7 @@ def test_wrong_types_and_a_second_container_are_told_with_the_rest() -> None:
             f"{C}.env[0].value must be text; got a whole number: put quotes",
         ),
         ({"c__env": [{"value": "5"}]}, f"{C}.env[0].name is missing"),
+        ({"c__env": {"A": "5"}}, f"{C}.env must be a list; got a mapping"),
         ({"c__env": [{"name": "", "value": "5"}]}, f"{C}.env[0].name is empty: say which variable"),
         (
             {"c__env": [{"name": "A", "valueFrom": {}}]},

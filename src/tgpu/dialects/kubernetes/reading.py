@@ -28,7 +28,10 @@ def manifest(document: Mapping[str, Any]) -> Job:
     _check_kind(document)
     refusals: list[Refusal] = []
     said = _said(document, TABLES["Job"], "", refusals)
-    refusals += misfits(said, Job)
+    wrong = list(misfits(said, Job))
+    # In what has another shape than it must have, no name says anything.
+    above = tuple(f"{refusal.path}." for refusal in wrong)
+    refusals = [refusal for refusal in refusals if not refusal.path.startswith(above)] + wrong
     if refusals:
         raise ManifestError(refusals)
     return msgspec.convert(said, Job)
