@@ -24,13 +24,15 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Loaded when it is asked for: the command line and every supervisor import this file, too."""
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module 'tgpu' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  only who asks pays for it
+if not TYPE_CHECKING:  # to a type checker every name would be there
 
-    return getattr(import_module(_ELSEWHERE[name]), name)
+    def __getattr__(name: str) -> object:
+        """Loaded when it is asked for: the command line and every supervisor import this file, too."""
+        if name not in _ELSEWHERE:
+            raise AttributeError(f"module 'tgpu' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415  only who asks pays for it
+
+        return getattr(import_module(_ELSEWHERE[name]), name)
 
 
 def __dir__() -> list[str]:

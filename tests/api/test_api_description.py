@@ -85,6 +85,18 @@ def test_every_operation_is_described_with_examples_and_errors(
         assert response["content"]["application/problem+json"]["example"]["detail"]
 
 
+def test_a_body_that_may_be_left_out_is_not_told_to_be_required(quiet_client: httpx.Client) -> None:
+    document = quiet_client.get("/openapi.json").json()
+    free = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if not operation.get("requestBody", {}).get("required", True)
+    }
+    of_jobs = {f"/jobs/{{job_id}}/{verb}" for verb in ("cancel", "retry", "rerun")}
+    assert free == {*of_jobs, "/nodes/{node_id}/drain"}
+
+
 @pytest.mark.timeout(240)
 def test_the_api_keeps_to_its_own_description(server: ServerUnderTest, client: httpx.Client) -> None:
     document: dict[str, Any] = client.get("/openapi.json").json()

@@ -46,6 +46,10 @@ def test_every_command_explains_itself(tgpu: Tgpu) -> None:
 
 def test_the_version_is_the_package_s(tgpu: Tgpu) -> None:
     assert tgpu("--version").stdout == "tgpu 0.1.0\n"
+    named = subprocess.run(
+        [sys.executable, "-m", "tgpu", "--version"], capture_output=True, text=True, check=True
+    )
+    assert named.stdout == "tgpu 0.1.0\n"
 
 
 @pytest.mark.parametrize(

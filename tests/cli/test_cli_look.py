@@ -159,11 +159,40 @@ def test_show_tells_apart_what_was_asked_and_where_its_directory_or_image_keeps_
     server: FakeTgpu, tgpu: Tgpu
 ) -> None:
     local = {"image": "bb:1", "node_rules": ["tgpu/host in (n1, n2)"]}
-    server.jobs = {1: a_job(1, node_selector={"tgpu/host": "n1", "disk": "ssd"}), 2: a_job(2, **local)}
-    for job, asked, hosts in (("1", "1 CPU, disk=ssd", "n1"), ("2", "1 CPU", "n1, n2")):
+    server.jobs = {
+        1: a_job(1, node_selector={"tgpu/host": "n1", "disk": "ssd"}),
+        2: a_job(2, **local),
+        3: a_job(3, **local | {"node_rules": ["tgpu/host=n1"]}),
+    }
+    for job, asked, hosts in (("1", "1 CPU, disk=ssd", "n1"), ("2", "1 CPU", "n1, n2"), ("3", "1 CPU", "n1")):
         said = rows(tgpu("show", job).stdout)
         assert ["only on", hosts] in said
         assert ["asked", asked] in said
+
+
+def test_show_tells_in_which_directory_a_container_runs(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {
+        1: a_job(1, image="bb:1", cwd="/", container_cwd="/data"),
+        2: a_job(2, image="bb:1", cwd="/"),
+        3: a_job(3, image="bb:1", cwd="/home/ada"),
+    }
+    for job, directory in (("1", "/data"), ("2", "the image's own"), ("3", "/home/ada")):
+        assert ["directory", directory] in rows(tgpu("show", job).stdout)
+
+
+def test_show_tells_what_is_done_about_which_failure(server: FakeTgpu, tgpu: Tgpu) -> None:
+    rules = [
+        {"action": "fail-job", "exit_codes": [42], "not_exit_codes": [], "signals": [], "causes": []},
+        {"action": "ignore", "causes": ["out-of-memory", "time-limit"]},
+        {"action": "count", "not_exit_codes": [1], "causes": ["exited"]},
+        {"action": "fail-index", "signals": list(range(1, 32))},
+    ]
+    server.jobs = {1: a_job(1, failure_rules=rules)}
+    said = (
+        "fail-job on exit code 42; ignore on out-of-memory, time-limit; "
+        "count on any exit code but 1 with exited; fail-index on signal 1, 2, 3, 4, 5, 6, 7, 8 and 23 more"
+    )
+    assert ["failures", said] in rows(tgpu("show", "1").stdout)
 
 
 def test_show_tells_what_was_asked_of_the_node(server: FakeTgpu, tgpu: Tgpu) -> None:

@@ -95,7 +95,7 @@ def test_many_documents_of_both_forms_are_one_submission(server: FakeTgpu, tgpu:
         ),
         (f"{IN_IMAGE}---\n{IN_IMAGE.replace('Job', 'Pod')}", "-, job 2: kind must be Job; got 'Pod'"),
         (f"{IN_IMAGE}---\ncomand: x", "-, job 2: unknown key 'comand'"),
-        ("kind: Job", "-: apiVersion must be batch/v1; got 'None'"),
+        ("kind: Job", "-: apiVersion is missing: say apiVersion: batch/v1"),
         (IN_IMAGE.replace("  template", "\ttemplate"), "- is not a job file: a tab cannot stand here"),
         (f"{IN_IMAGE}kind: Job\n", "- is not a job file: key 'kind' is given twice"),
     ],

@@ -1,5 +1,6 @@
 """YAML from anywhere: what is read, and what is refused in one line."""
 
+import json
 import time
 
 import pytest
@@ -10,6 +11,12 @@ from tgpu.cli.strict_yaml import BadYamlError, documents
 def test_plain_data_of_several_documents() -> None:
     text = "a: [1, -2.5, 0, 1.0, True, null]\n---\n---\n{b: &unused 'yes'}\r\n"
     assert documents(text) == [{"a": [1, -2.5, 0, 1.0, True, None]}, None, {"b": "yes"}]
+
+
+def test_json_may_be_indented_by_tabs() -> None:
+    value = {"a": [1, {"b": "a\tb\n\tc"}], "d": "é"}
+    assert documents(json.dumps(value, indent="\t")) == [value]
+    assert documents("\ufeff\n" + json.dumps(value, indent="\t", ensure_ascii=False)) == [value]
 
 
 def test_dates_and_times_of_day_stay_text() -> None:

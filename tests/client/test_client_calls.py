@@ -224,3 +224,9 @@ def test_a_follower_hears_once_which_bytes_were_dropped_while_it_was_away(server
         output = Output(client, 1, "stdout", on_lost=lambda first, end: lost.append((first, end)))
         assert b"".join(output.follow()) == b"one\nlast\n"
     assert lost == [(4, 9)]
+
+
+def test_a_number_that_json_does_not_have_is_told_before_anything_is_sent(server: FakeTgpu) -> None:
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        Client().submit(["true"], cpu_request=float("nan"))
+    assert server.submitted() == []

@@ -199,6 +199,41 @@ def test_tasks_that_start_together_know_their_ranks(auto: submitit.AutoExecutor)
     assert job.results() == [(0, 0, 2, 1), (1, 1, 2, 1)]
 
 
+def for_torch() -> tuple[dict[str, str], str]:
+    """What submitit's own recipe leaves in the environment, and the GPUs that were there before."""
+    given = os.environ["CUDA_VISIBLE_DEVICES"]
+    submitit.helpers.TorchDistributedEnvironment().export()
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
+    return {name: os.environ[name] for name in names}, given
+
+
+def test_the_recipe_for_torch_finds_ranks_and_gpus_that_are_there_already(
+    auto: submitit.AutoExecutor,
+) -> None:
+    auto.update_parameters(nodes=1, tasks_per_node=2, gpus_per_node=2)
+    (first, of_first), (second, of_second) = auto.submit(for_torch).results()
+    assert (first["RANK"], first["LOCAL_RANK"], first["CUDA_VISIBLE_DEVICES"]) == ("0", "0", of_first)
+    assert (second["RANK"], second["LOCAL_RANK"], second["CUDA_VISIBLE_DEVICES"]) == ("1", "1", of_second)
+    assert of_first != of_second
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+    assert first["WORLD_SIZE"] == second["LOCAL_WORLD_SIZE"] == "2"
+
+
+@pytest.mark.parametrize(("given", "left"), [("5,6", "5"), ("5", "5"), ("", "")])
+def test_the_recipe_for_torch_takes_the_first_of_a_tasks_own_gpus(
+    given: str, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")  # to be put back
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SUBMITIT_EXECUTOR", "tgpu")
+    monkeypatch.setenv("TGPU_JOB_ID", "42")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert for_torch()[0]["CUDA_VISIBLE_DEVICES"] == left
+    with pytest.raises(RuntimeError, match="is already set"):
+        for_torch()  # of a task alone, somebody else has set them
+
+
 def test_slurms_commands_that_are_tgpus_are_not_taken_for_slurm(
     auto: submitit.AutoExecutor, shared: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

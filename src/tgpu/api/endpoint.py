@@ -103,6 +103,8 @@ class Body:
     """Types that msgspec knows; none if it is taken as it is."""
     examples: Mapping[str, object]
     media_type: str = "application/json"
+    required: bool = True
+    """Else nothing at all means the same as an empty object."""
 
 
 @dataclass(frozen=True, slots=True)

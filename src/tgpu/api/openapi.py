@@ -162,7 +162,7 @@ def _answer(answer: Answer, schema_of: Schemas) -> dict[str, Any]:
 
 def _body(body: Body, schema_of: Schemas) -> dict[str, Any]:
     return {
-        "required": True,
+        "required": body.required,
         "content": {
             body.media_type: {
                 "schema": _any_of(body.kinds, schema_of) if body.kinds else {"type": "string"},

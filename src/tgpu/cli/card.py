@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 
-from tgpu.cli import groups, outcome, rows, words
+from tgpu.cli import groups, outcome, rows, rule_words, words
 from tgpu.cli.index_words import Indices
 from tgpu.cli.screen import Screen, clean
 from tgpu.cli.table import Column, table
@@ -34,7 +34,7 @@ _MOST_EVENTS = 12
 _MOST_NODES = 8
 _OWN_LABELS = "tgpu.dev/"  # asked for by tgpu itself, such as a node with a container engine for an image
 _HOST = "tgpu/host"
-_IN_HOSTS = f"{_HOST} in "
+_IN_HOSTS = (f"{_HOST} in ", f"{_HOST}=")
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -76,7 +76,7 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "image", _image(job)
     yield "mounts", ", ".join(job.get("mounts") or [])
     yield "network", job.get("network") or ""
-    yield "directory", str(job.get("cwd") or "")
+    yield "directory", _directory(job)
     yield "snapshot", _snapshot(job)
     yield "output", ", ".join(str(job[name]) for name in ("output", "error") if job.get(name))
     yield (
@@ -91,6 +91,7 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "priority", rows.priority(job)
     yield "quota", "held: nothing is charged until it starts" if job.get("held") else ""
     yield "limits", _limits(job)
+    yield "failures", rule_words.in_words(job.get("failure_rules") or ())
     yield "after", ", ".join(job.get("after") or [])
     yield "held by", str(job.get("held_by") or "")
     yield "begins", words.local_time(job.get("begin_at"))
@@ -133,6 +134,13 @@ def _image(job: dict[str, Any]) -> str:
     return f"{image}  ({runs})" if runs else f"{image}  (not pinned: its name is read when it starts)"
 
 
+def _directory(job: dict[str, Any]) -> str:
+    """A container that was submitted from nowhere in particular has its own."""
+    if job.get("image") and job.get("cwd") == "/":
+        return str(job.get("container_cwd") or "the image's own")
+    return str(job.get("container_cwd") or job.get("cwd") or "")
+
+
 def _command(job: dict[str, Any]) -> str:
     """Of a batch script its name: it travels in the command, and is long."""
     command = job.get("command") or ""
@@ -172,7 +180,7 @@ def _asked(job: dict[str, Any]) -> str:
     parts += [f"pool {job['pool']}"] if job.get("pool") else []
     selector = (job.get("node_selector") or {}).items()
     parts += [f"{key}={value}" for key, value in selector if key != _HOST]
-    parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith((_OWN_LABELS, _IN_HOSTS))]
+    parts += [rule for rule in job.get("node_rules") or [] if not rule.startswith((_OWN_LABELS, *_IN_HOSTS))]
     parts += [f"tolerates {taint}" for taint in job.get("tolerations") or []]
     each = " each" if int(job.get("tasks") or 1) > 1 else ""
     return ", ".join(part for part in parts if part) + each
@@ -180,9 +188,8 @@ def _asked(job: dict[str, Any]) -> str:
 
 def _hosts(job: dict[str, Any]) -> str:
     """Mostly tgpu's own doing: no other host has its directory, or its image."""
-    among = [
-        rule.removeprefix(_IN_HOSTS) for rule in job.get("node_rules") or [] if rule.startswith(_IN_HOSTS)
-    ]
+    rules = [rule for rule in job.get("node_rules") or [] if rule.startswith(_IN_HOSTS)]
+    among = [rule.removeprefix(_IN_HOSTS[0]).removeprefix(_IN_HOSTS[1]) for rule in rules]
     host = (job.get("node_selector") or {}).get(_HOST)
     return " and ".join([*([host] if host else []), *(hosts.strip("()") for hosts in among)])
 

@@ -22,6 +22,7 @@ _TEXT_HERE = frozenset({f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}yaml"})
 _PLAIN = frozenset({_TEXT, *_NUMBERS, _BOOL, f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
 _MERGE = f"{_TAG}merge"
 _LONGEST_SHOWN = 80
+_INDENTED = re.compile(r"^[ \t]+", re.MULTILINE)
 _WHICH_TEXT = re.compile(r'\s+in "<[^>]*>", position \d+$')
 
 
@@ -31,6 +32,8 @@ class BadYamlError(ValueError):
 
 def documents(text: str) -> list[Any]:
     """Every document of the text; an empty one is None. Raises BadYamlError."""
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):  # as JSON is: tabs may indent it, and mean nothing there
+        text = _INDENTED.sub(lambda tabs: " " * len(tabs[0]), text)
     try:
         # _StrictLoader is a SafeLoader: it builds nothing but plain data.
         return list(yaml.load_all(text, Loader=_StrictLoader))

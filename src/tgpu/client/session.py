@@ -63,7 +63,7 @@ class Session:
         again."""
         data, content_type = raw or b"", None if raw is None else _BYTES
         if body is not None:
-            data, content_type = json.dumps(body).encode(), _JSON
+            data, content_type = json.dumps(body, allow_nan=False).encode(), _JSON
         headers = self._headers(content_type)
         if if_version is not None:
             headers["If-Match"] = f'"{if_version}"'

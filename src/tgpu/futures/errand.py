@@ -6,6 +6,7 @@ import pickle
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,20 @@ class Errand:
         if status not in {"completed", "failed", "cancelled"}:
             future.is_seen_running = status == "running"
             return
-        if future.cancelled() or status == "cancelled":
-            future.settle_cancelled()
-        else:
+        settled: Callable[[], object] | None = future.settle_cancelled
+        if not future.cancelled() and status != "cancelled":
             try:
-                if not self._settle(future, index, said) and not self._may_come(index, status):
-                    future.settle_failed(_death(future, said, last_words))
+                settled = self._settled(future, index, said)
+                if settled is None and not self._may_come(index, status):
+                    settled = partial(future.settle_failed, _death(future, said, last_words))
             except Exception as error:  # noqa: BLE001  its files are not as they were left; the others go on
-                future.settle_failed(error)
-        if future.done():
-            del self.live[index]
-            if not self.live:
-                self.tidy()
+                settled = partial(future.settle_failed, error)
+        if settled is None:
+            return
+        if len(self.live) == 1:
+            self.tidy()  # before the last is told: a program that has all it waits for may end at once
+        settled()
+        del self.live[index]
 
     def fail(self, error: BaseException) -> None:
         for future in self.live.values():
@@ -68,22 +71,22 @@ class Errand:
     def tidy(self) -> None:
         remove(self.folder)
 
-    def _settle(self, future: Future[Any], index: int, said: Mapping[str, Any]) -> bool:
-        """By what its last attempt has written, if it has."""
+    def _settled(
+        self, future: Future[Any], index: int, said: Mapping[str, Any]
+    ) -> Callable[[], object] | None:
+        """What is to be told, by what its last attempt has written, if it has."""
         outcome = parcels.read_outcome(self.folder, index)
         if outcome is None or outcome.returned is not (said["status"] == "completed"):
-            return False
+            return None
         if not outcome.returned and outcome.attempt != said["attempt_count"]:
-            return False
+            return None
         try:
             value: Any = pickle.loads(outcome.value) if outcome.value else None  # noqa: S301  its owner's folder
         except Exception as error:  # noqa: BLE001  a class that is not here, or anything
             value = _unreadable(outcome, future, error)
         if outcome.returned and not isinstance(value, BaseException):
-            future.settle(value if self._in_chunks else value[0])
-        else:
-            future.settle_failed(_raised(value, outcome))
-        return True
+            return partial(future.settle, value if self._in_chunks else value[0])
+        return partial(future.settle_failed, _raised(value, outcome))
 
     def _may_come(self, index: int, status: str) -> bool:
         """Of a task that completed. Looking into the folder makes a network's file system look again."""

@@ -3,5 +3,8 @@
 from tgpu.submitit_plugin.environment import TgpuJobEnvironment
 from tgpu.submitit_plugin.executor import TgpuExecutor
 from tgpu.submitit_plugin.job import TgpuJob
+from tgpu.submitit_plugin.torch_environment import install
+
+install()
 
 __all__ = ["TgpuExecutor", "TgpuJob", "TgpuJobEnvironment"]

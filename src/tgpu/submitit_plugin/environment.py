@@ -35,6 +35,10 @@ class TgpuJobEnvironment(JobEnvironment):
         listed = os.environ.get("TGPU_NODELIST")
         return listed.split(",") if listed else [self.hostname]
 
+    @property
+    def is_gang(self) -> bool:
+        return "TGPU_NODELIST" in os.environ
+
     def _handle_signals(self, paths: JobPaths, submission: DelayedSubmission) -> None:
         """Stopped, it saves its state and ends: whether it starts anew is for tgpu to say, who knows whether
         it was preempted or cancelled. Before its time limit it asks for a new attempt itself."""

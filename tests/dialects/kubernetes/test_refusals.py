@@ -39,7 +39,8 @@ def test_wrong_types_and_a_second_container_are_told_with_the_rest() -> None:
         ({"kind": "Pod"}, "kind must be Job; got 'Pod': write it as the template of a Job"),
         ({"kind": "CronJob"}, "kind must be Job; got 'CronJob': submit its jobTemplate as a Job"),
         ({"kind": "Deployment"}, "kind must be Job; got 'Deployment': leave it out"),
-        ({"kind": None}, "kind must be Job; got 'None'"),
+        ({"kind": None}, "kind is missing: say kind: Job"),
+        ({"apiVersion": None}, "apiVersion is missing: say apiVersion: batch/v1"),
         ({"apiVersion": "batch/v1beta1"}, "apiVersion must be batch/v1; got 'batch/v1beta1'"),
         ({"spec": None}, "spec is missing"),
         ({"spec": []}, "spec must be a mapping; got a list"),
@@ -111,6 +112,8 @@ def test_wrong_types_and_a_second_container_are_told_with_the_rest() -> None:
             f"{C}.env[0].value must be text; got a whole number: put quotes",
         ),
         ({"c__env": [{"value": "5"}]}, f"{C}.env[0].name is missing"),
+        ({"c__env": {"A": "5"}}, f"{C}.env must be a list; got a mapping"),
+        ({"c__env": [{"name": "", "value": "5"}]}, f"{C}.env[0].name is empty: say which variable"),
         (
             {"c__env": [{"name": "A", "valueFrom": {}}]},
             f"{C}.env[0].valueFrom must say one thing: either secretKeyRef or fieldRef",
@@ -121,7 +124,7 @@ def test_wrong_types_and_a_second_container_are_told_with_the_rest() -> None:
         ),
         (
             {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]},
-            f"{C}.env[0].valueFrom.fieldRef.fieldPath is not known: say metadata.namespace",
+            f"{C}.env[0].valueFrom.fieldRef.fieldPath asks for a namespace, and the manifest names none: say",
         ),
         (
             {"c__env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]},
@@ -197,7 +200,7 @@ def test_several_containers_are_groups_of_another_form() -> None:
             {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
             "requests[nvidia.com/gpu] must be as much as its limit",
         ),
-        ({"limits": {"nvidia.com/mig-1g.5gb": 1}}, "limits[nvidia.com/mig-1g.5gb] is not known: cpu, memory"),
+        ({"limits": {"nvidia.com/mig-1g.5gb": 1}}, "limits[nvidia.com/mig-1g.5gb] is not supported: only"),
         ({"limits": {"gpu": 1}}, "limits[gpu] is not known"),
         ({"limits": {"hugepages-2Mi": "4Mi"}}, "limits[hugepages-2Mi] is not known"),
     ],

@@ -107,7 +107,12 @@ ENDPOINTS = (
         params=(
             JOB_ID,
             Param("stream", "Which output.", {"type": "string", "enum": ["stdout", "stderr"]}, "stdout"),
-            Param("task", "Of which task, by its index.", {"type": "integer", "minimum": 0}, 0),
+            Param(
+                "task",
+                "Of which task, by its index; by default the first.",
+                {"type": "integer", "minimum": 0},
+                0,
+            ),
             Param("attempt", "Which attempt; by default the latest.", {"type": "integer", "minimum": 1}, 1),
             Param("offset", "Where to begin, in bytes.", {"type": "integer", "minimum": 0}, 0),
             Param("tail", "Only so many lines from the end.", {"type": "integer", "minimum": 0}, 100),

@@ -134,7 +134,8 @@ _REMOVES = (
 
 
 def _one(verb: str, method: str, path: str, handler: Any, summary: str, text: str) -> Endpoint:  # noqa: ANN401, PLR0917  a handler
-    body = Body((Reason,), {"for a repair": {"reason": "GPU 3 is ill"}}) if verb == "drain" else None
+    why = Body((Reason,), {"for a repair": {"reason": "GPU 3 is ill"}}, required=False)
+    body = why if verb == "drain" else None
     errors = (404, 409, 413, 422) if body else (404, 409)
     return Endpoint(
         method, path, handler, ADMINISTER, "nodes", summary, text,

@@ -75,6 +75,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             body=Body(
                 (RerunAsked,),
                 {"as it was": {}, "for longer": {"time_limit_s": 7200}, "after another": {"after": ["57"]}},
+                required=False,
             ),
         ),
     )

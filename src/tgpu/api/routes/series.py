@@ -188,7 +188,7 @@ async def _note(call: Call, action: str, after: dict[str, Any]) -> None:
         await note(call, action, f"job/{call.job.job_id}", after={"user": owner, **after})
 
 
-_SOME = Body((Some,), {"some tasks": {"indices": "3-9"}})
+_SOME = Body((Some,), {"some tasks": {"indices": "3-9"}}, required=False)
 ENDPOINTS = (
     Endpoint(
         "POST",
@@ -216,7 +216,11 @@ ENDPOINTS = (
         {202: Answer("What starts anew.", Retried, {"restarted": [], "job_id": 57, "indices": "3,9"})},
         errors=(404, 409, 413, 422),
         params=(JOB_ID,),
-        body=Body((Again,), {"some tasks": {"indices": "3-9"}, "after another": {"after": ["57"]}}),
+        body=Body(
+            (Again,),
+            {"some tasks": {"indices": "3-9"}, "after another": {"after": ["57"]}},
+            required=False,
+        ),
     ),
     Endpoint(
         "POST",

@@ -14,7 +14,7 @@ from tgpu.api import image_rules, need_rules
 from tgpu.api.access import Sight, sight_of
 from tgpu.api.accounts import Account
 from tgpu.api.audit_note import note
-from tgpu.api.cwd_reach import CwdReach, kept_on, remark
+from tgpu.api.cwd_reach import CwdReach, kept_on, needs_its_directory
 from tgpu.api.decode import MIB, check_single, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.image_rules import pinned_down
@@ -170,14 +170,12 @@ class Submitter:
         self, spec: JobSpec, submit_host: str | None, call: Call, account: Account
     ) -> JobSpec:
         """Each group only where its directory is, which must be there as far as this server can see."""
-        for index, (cwd, container) in enumerate([(group.cwd, group.container) for group in spec.groups]):
-            if container is not None and cwd == "/":
-                continue  # it sees nothing of its node, so every node will do
-            if spec.snapshot is not None and spec.files is None:
-                continue  # what it needs of its directory comes with it
-            host = self._reach.only_host(cwd, submit_host, local_caller=call.is_local)
+        for index, group in enumerate(spec.groups):
+            if not needs_its_directory(spec, group):
+                continue
+            host = self._reach.only_host(group.cwd, submit_host, local_caller=call.is_local)
             if self._reach.can_be_checked(host):
-                wrong = await self._workdirs.check(cwd, account)
+                wrong = await self._workdirs.check(group.cwd, account)
                 if wrong is not None:
                     raise unprocessable("cwd", wrong)
             spec = spec if host is None else kept_on(spec, index, host)
@@ -222,7 +220,7 @@ class Submitter:
         for (index, request), why_not in zip(asked, verdicts, strict=True):
             if why_not is not None:
                 words = await for_tenant(self._services.live, why_not, request, specs[index])
-                raise _never(specs, index, words, many=many)
+                raise self._never(specs[index], index, words, many=many)
         await self._check_gangs(specs, asked, many=many)
 
     async def _check_gangs(
@@ -243,13 +241,12 @@ class Submitter:
             except NoLeaderError:
                 return
             if why_not is not None:
-                raise _never(specs, index, why_not, many=many)
+                raise self._never(spec, index, why_not, many=many)
 
-
-def _never(specs: Sequence[JobSpec], index: int, why_not: str, *, many: bool) -> ProblemError:
-    at = f"jobs[{index}] " if many else ""
-    more = f"{remark(specs[index])}{image_rules.remark(why_not)}"
-    return ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
+    def _never(self, spec: JobSpec, index: int, why_not: str, *, many: bool) -> ProblemError:
+        at = f"jobs[{index}] " if many else ""
+        more = f"{self._reach.remark(spec)}{image_rules.remark(why_not)}"
+        return ProblemError(422, "never-fits", f"{at}can never run here: {why_not}{more}")
 
 
 def _sight(call: Call, job: Job) -> Sight:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tgpu.dialects.kubernetes import own_variables
 from tgpu.dialects.kubernetes.itself import Itself, kept
+from tgpu.dialects.kubernetes.own_variables import INDEX
 from tgpu.dialects.kubernetes.problems import refused
 from tgpu.dialects.kubernetes.references import replaced
 from tgpu.dialects.kubernetes.resources import resources
 from tgpu.dialects.kubernetes.shape import Container, EnvVar
 
-INDEX = "JOB_COMPLETION_INDEX"
 _PULLS = {"Always": "always", "IfNotPresent": "missing", "Never": "never"}
 _ANYWHERE = "/"
 """Where a container is submitted from does not matter: of its node it sees nothing."""
@@ -19,6 +20,9 @@ _ANYWHERE = "/"
 def container_fields(asked: Container, path: str, itself: Itself, *, indexed: bool) -> dict[str, Any]:
     given = _Variables({}, {}, {})
     for at, variable in enumerate(asked.env):
+        if not variable.name:
+            raise refused(f"{path}.env[{at}].name", "is empty: say which variable")
+        own_variables.check(variable, f"{path}.env[{at}]", asked)
         given.add(variable, f"{path}.env[{at}]", itself, indexed=indexed)
     later = given.later(indexed=indexed)
     words = {

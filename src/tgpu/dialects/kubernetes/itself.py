@@ -13,7 +13,7 @@ from tgpu.domain.ids import AttemptId
 _ENV = "spec.template.spec.containers[0].env"
 _KEPT = re.compile(re.escape(_ENV) + r"\[(?P<name>[^=]+)\]\.valueFrom\.fieldRef")
 _NAME, _NODE = "metadata.name", "spec.nodeName"
-_OF_INDEX = frozenset(
+OF_INDEX = frozenset(
     f"metadata.{kind}['batch.kubernetes.io/job-completion-index']" for kind in ("annotations", "labels")
 )
 _NAMESPACE = "metadata.namespace"
@@ -36,13 +36,15 @@ class Itself:
         """None: it is known only on the node. Raises ManifestError."""
         if wanted in (_NAME, _NODE):
             return None
-        if wanted in _OF_INDEX:
+        if wanted in OF_INDEX:
             if not self._indexed:
                 raise refused(path, "names an index: that needs spec.completionMode to be Indexed")
             return None
         if wanted == _NAMESPACE:
             if self._namespace is None:
-                raise refused(path, f"is not known: say {_NAMESPACE}")
+                raise refused(
+                    path, f"asks for a namespace, and the manifest names none: say which at {_NAMESPACE}"
+                )
             return self._namespace
         found = _NOTED.fullmatch(wanted)
         if found is None:
@@ -69,7 +71,7 @@ def overridden(annotations: Mapping[str, str], names: Collection[str]) -> dict[s
 
 def told(annotations: Mapping[str, str], attempt: AttemptId, job_name: str, node: str) -> dict[str, str]:
     """The values of those variables, in a task."""
-    known = dict.fromkeys(_OF_INDEX, str(attempt.task_index)) | {
+    known = dict.fromkeys(OF_INDEX, str(attempt.task_index)) | {
         _NAME: f"{job_name}-{attempt.job_id}-{attempt.task_index}-{attempt.number}",
         _NODE: node,
     }

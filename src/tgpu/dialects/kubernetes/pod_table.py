@@ -121,7 +121,10 @@ CONTAINER: Table = {
     "tty": translated("a terminal of its own (`tgpu attach`)"),
 }
 ENV_VAR: Table = {
-    "name": honoured("the variable"),
+    "name": honoured(
+        "the variable; those that tgpu sets itself, such as CUDA_VISIBLE_DEVICES and JOB_COMPLETION_INDEX, "
+        "are refused with other values"
+    ),
     "value": honoured("its value; `$(NAME)` is replaced by variables that stand before it"),
     "valueFrom": honoured("see below", of="EnvVarSource"),
 }

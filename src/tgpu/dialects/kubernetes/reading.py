@@ -28,7 +28,10 @@ def manifest(document: Mapping[str, Any]) -> Job:
     _check_kind(document)
     refusals: list[Refusal] = []
     said = _said(document, TABLES["Job"], "", refusals)
-    refusals += misfits(said, Job)
+    wrong = list(misfits(said, Job))
+    # In what has another shape than it must have, no name says anything.
+    above = tuple(f"{refusal.path}." for refusal in wrong)
+    refusals = [refusal for refusal in refusals if not refusal.path.startswith(above)] + wrong
     if refusals:
         raise ManifestError(refusals)
     return msgspec.convert(said, Job)
@@ -36,6 +39,9 @@ def manifest(document: Mapping[str, Any]) -> Job:
 
 def _check_kind(document: Mapping[str, Any]) -> None:
     kind, version = document.get("kind"), document.get("apiVersion")
+    for name, said, wanted in (("kind", kind, KIND), ("apiVersion", version, API_VERSION)):
+        if said is None:
+            raise refused(name, f"is missing: say {name}: {wanted}")
     if kind != KIND:
         as_written = str(kind).lower() == KIND.lower()
         hint = f"write it {KIND}" if as_written else _NO_JOBS.get(str(kind), "leave it out")

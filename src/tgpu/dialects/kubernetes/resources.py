@@ -54,7 +54,9 @@ def _other_names(asked: ResourceRequirements, path: str) -> Iterator[str]:
         for name in amounts:
             if name in ("cpu", "memory", _DISK):
                 continue
-            if "/" not in name or (name.startswith(_OF_GPUS) and name != GPU):
+            if name.startswith(_OF_GPUS) and name != GPU:
+                raise refused(f"{path}.{side}[{name}]", f"is not supported: only whole GPUs are, as {GPU}")
+            if "/" not in name:
                 raise refused(
                     f"{path}.{side}[{name}]",
                     f"is not known: cpu, memory, {_DISK}, {GPU} (whole GPUs) and names with a / are",
