@@ -25,8 +25,8 @@ def mebibytes(name: str, text: str) -> int:
 
 
 def written(mib: int) -> str:
-    """As Slurm does: the largest unit in which it is a whole number, `16G`, `1500M`."""
+    """As Slurm does: the largest unit in which it is a whole number, `16G`, `1500M`; nothing is `0`."""
     for unit, size in (("T", 1024**2), ("G", 1024)):
         if mib and mib % size == 0:
             return f"{mib // size}{unit}"
-    return f"{mib}M"
+    return f"{mib}M" if mib else "0"
