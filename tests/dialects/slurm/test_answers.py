@@ -92,6 +92,14 @@ def test_a_job_that_waits_for_a_moment_starts_then() -> None:
     assert job_columns.sort_key("S")(later) < job_columns.sort_key("S")(past)  # type: ignore[operator]
 
 
+def test_memory_is_told_in_the_unit_that_was_asked_for() -> None:
+    lines = [Line(ended()), Line(ended(), batch=True)]
+    for unit, shown in (("", ["|16G", "307200K|"]), ("G", ["|16G", "0.29G|"]), ("m", ["|16384M", "300M|"])):
+        assert list(sheet("maxrss,reqmem", unit).separated(lines, "|", header=False, last=False)) == shown
+    with pytest.raises(SlurmError, match="--units must be K, M, G, T or P; got 'x'"):
+        sheet("maxrss", "x")
+
+
 def test_output_files_are_named_with_their_zeros() -> None:
     task = {"task_index": 3, "array_index": 3, "status": "running", "node_id": "n2"}
     job = a_job(42, array="0-9", output="%A_%3a-%%a-%x.out", cwd="/home/ann", annotations={})

@@ -1,7 +1,11 @@
 """What the tasks of a step print: lines stay whole, whoever else prints at the same moment."""
 
+import time
+from pathlib import Path
+
 import pytest
 
+from tgpu.cli.slurm.local_tasks import LocalTasks
 from tgpu.cli.slurm.step_output import StepOutput
 from tgpu.dialects.slurm.step_plan import step_of
 
@@ -37,10 +41,16 @@ def test_a_line_that_does_not_end_is_not_kept_for_ever(capfdbinary: pytest.Captu
 
 
 def test_one_task_prints_where_srun_does() -> None:
-    assert [
-        output(said).is_heard for said in ({"ntasks": "1"}, {"ntasks": "1", "label": None}, {"ntasks": "2"})
-    ] == [
-        False,
-        True,
-        True,
-    ]
+    steps: list[dict[str, str | None]] = [{"ntasks": "1"}, {"ntasks": "1", "label": None}, {"ntasks": "2"}]
+    assert [output(said).is_heard for said in steps] == [False, True, True]
+
+
+def test_tasks_that_leave_somebody_behind_hold_up_a_step_once_and_not_each(tmp_path: Path) -> None:
+    tasks = LocalTasks(lambda *_: None)
+    for rank in range(4):
+        tasks.start(rank, ["/bin/sh", "-c", "sleep 20 &"], {}, str(tmp_path), {})
+    tasks.read()
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert sorted(tasks.ended()) == [(rank, 0) for rank in range(4)]
+    assert time.monotonic() - began < 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from threading import Thread
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _NOT_FOUND, _CANNOT = 127, 126
+_LAST_WORDS_S = 1.0
+"""How long is waited for what tasks printed last, all of them together: somebody may have inherited their
+stdout, and go on."""
 
 
 class LocalTasks:
@@ -83,12 +87,13 @@ class LocalTasks:
     def ended(self) -> list[tuple[int, int]]:
         """Those that have ended since: their ranks, and exit codes as a shell has them."""
         found = []
+        until = time.monotonic() + _LAST_WORDS_S
         for rank, process in list(self._running.items()):
             code = process.poll()
             if code is None:
                 continue
             for thread in self._readers.get(rank, ()):
-                thread.join(timeout=1)  # somebody may have inherited its stdout, and go on
+                thread.join(timeout=max(0.0, until - time.monotonic()))
             del self._running[rank]
             found.append((rank, code if code >= 0 else 128 - code))
         return found

@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     form = ",".join(forms) or os.environ.get("SACCT_FORMAT") or account_columns.DEFAULT
     if not forms and {"brief", "long"} & options.keys():
         form = account_columns.LONG if "long" in options else account_columns.BRIEF
-    sheet = account_columns.sheet(form)
+    sheet = account_columns.sheet(form, options.get("units") or "")
     with Client() as client:
         found = list(_found(client, options))
     lines = [line for record in found for line in _lines(record, options)]

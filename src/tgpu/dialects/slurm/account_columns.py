@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tgpu.dialects.slurm import sizes
 from tgpu.dialects.slurm.durations import written_whole
 from tgpu.dialects.slurm.record import UNKNOWN, Record, epoch, moment
 from tgpu.dialects.slurm.sheets import Sheet
@@ -199,5 +200,18 @@ _NOTHING = (
 FIELDS |= {name.lower(): (name, max(10, len(name)), lambda _: "") for name in _NOTHING.split()}
 
 
-def sheet(form: str) -> Sheet:
-    return Sheet(form, FIELDS, "`sacct --helpformat` lists those that there are")
+_SIZES = ("averss", "maxrss", "maxvmsize", "reqmem")
+
+
+def sheet(form: str, unit: str = "") -> Sheet:
+    """`unit`: that in which memory is told, as `--units` says it."""
+    fields = FIELDS | ({name: _in_unit(FIELDS[name], unit) for name in _SIZES} if unit else {})
+    return Sheet(form, fields, "`sacct --helpformat` lists those that there are")
+
+
+def _in_unit(
+    field: tuple[str, int, Callable[[Line], str]], unit: str
+) -> tuple[str, int, Callable[[Line], str]]:
+    title, width, value = field
+    sizes.in_unit("", unit)  # or it is refused, also where there is nothing to show
+    return title, width, lambda line: sizes.in_unit(value(line), unit)
