@@ -92,6 +92,12 @@ def test_a_job_that_waits_for_a_moment_starts_then() -> None:
     assert job_columns.sort_key("S")(later) < job_columns.sort_key("S")(past)  # type: ignore[operator]
 
 
+def test_numbers_and_older_names_as_slurm_has_them() -> None:
+    nothing = running(mem_request_mb=0)
+    assert printed("%U|%m", nothing) == ["UID|MIN_MEMORY", "0|0"]
+    assert next(columns.long("gres:15", job_columns.LONG_NAMES).lines([])) == "TRES_PER_NODE  "
+
+
 def test_memory_is_told_in_the_unit_that_was_asked_for() -> None:
     lines = [Line(ended()), Line(ended(), batch=True)]
     for unit, shown in (("", ["|16G", "307200K|"]), ("G", ["|16G", "0.29G|"]), ("m", ["|16384M", "300M|"])):
