@@ -15,6 +15,12 @@ def test_every_sign_is_known() -> None:
     assert found == OutputPaths("/home/ann/42-42-7-run-n1-ann-%j", "/tmp/e", append=False)
 
 
+def test_numbers_are_filled_up_with_zeros() -> None:
+    assert checked_pattern("output", "%4j-%3a-%1A") == "%4j-%3a-%1A"
+    assert paths(OutputFiles("%4j-%3a-%1A-%%3a")).output == "/home/ann/0042-007-42-%3a"
+    assert paths(OutputFiles("%3a"), alone=False).append is False
+
+
 def test_a_name_with_slashes_or_signs_is_taken_as_it_is() -> None:
     assert paths(OutputFiles("%x.txt"), name="../%j/x").output == "/home/ann/.._%j_x.txt"
     assert paths(OutputFiles("%x/out.txt"), name="..").output == "/home/ann/__/out.txt"
@@ -44,7 +50,9 @@ def test_nothing_is_lost_that_another_wrote(
     assert paths(OutputFiles(pattern, None, mode), alone=alone, first=first).append is append
 
 
-@pytest.mark.parametrize("text", ["", "  ", "a\n", "x" * 2000, "dir/", "%", "%q", "a%", "%5j", "a\0"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "a\n", "x" * 2000, "dir/", "%", "%q", "a%", "%5x", "%11j", "%5", "a\0"]
+)
 def test_what_cannot_be_meant_is_refused(text: str) -> None:
     with pytest.raises(BadQuantityError, match=r"^output "):
         checked_pattern("output", text)

@@ -19,7 +19,7 @@ class ReproducibleAsked(SeriesAsked, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description="A file to which stdout is written as well, relative to cwd, as the job's user: `%j` "
             "and `%A` are the job's number, `%a` is the task's index, `%x` the job's name, `%N` the node, "
-            "`%u` the user, `%%` a percent sign.",
+            "`%u` the user, `%%` a percent sign; `%3a` is filled up with zeros.",
             extra_json_schema={"examples": ["out-%j.txt"], "maxLength": MAX_PATTERN},
         ),
     ] = None

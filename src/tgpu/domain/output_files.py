@@ -1,5 +1,6 @@
 """Files of the user's own that a task's output is written to as well, and how their names are written."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -10,6 +11,10 @@ MAX_PATTERN = 1024
 SIGNS = "jAaxNu%"
 """What may follow a percent sign: the job's number (twice), the task's index, the job's name, the node, the
 user and a percent sign itself."""
+_SIGN = re.compile(r"%(\d*)(.?)", re.DOTALL)
+"""A number in between fills up another one with zeros: `%3a` is 007."""
+_NUMBERS = "jAa"
+_MOST_ZEROS = 10
 
 
 class OpenMode(StrEnum):
@@ -48,27 +53,28 @@ def checked_pattern(name: str, text: str) -> str:
         )
     if text.endswith("/"):
         raise BadQuantityError(f"{name} must name a file, not a directory; got {text!r}")
-    at = text.find("%")
-    while at >= 0:
-        sign = text[at + 1 : at + 2]
+    for width, sign in _SIGN.findall(text):
+        if width and (sign not in _NUMBERS or not sign or int(width[:3]) > _MOST_ZEROS):
+            raise BadQuantityError(
+                f"{name} has %{width}{sign}; %j, %A and %a can be filled up with zeros, as %3a, to at most "
+                f"{_MOST_ZEROS} digits; got {text!r}"
+            )
         if not sign or sign not in SIGNS:
             raise BadQuantityError(
                 f"{name} has %{sign}, which is not known; %j and %A are the job's number, %a is the task's "
                 f"index, %x the job's name, %N the node, %u the user, and %% a percent sign; got {text!r}"
             )
-        at = text.find("%", at + 2)
     return text
 
 
 def expanded(pattern: str, values: dict[str, str]) -> str:
     """With what each sign stands for; a value never leads to another folder."""
-    parts, at = [], 0
-    while (found := pattern.find("%", at)) >= 0:
-        parts.append(pattern[at:found])
-        value = values[pattern[found + 1]].replace("/", "_")
-        parts.append("_" * len(value) if value in {".", ".."} else value)
-        at = found + 2
-    return "".join(parts) + pattern[at:]
+
+    def value_of(match: re.Match[str]) -> str:
+        value = values[match[2]].replace("/", "_").zfill(int(match[1] or 0))
+        return "_" * len(value) if value in {".", ".."} else value
+
+    return _SIGN.sub(value_of, pattern)
 
 
 def paths_of(  # noqa: PLR0917  what a name may be made of
@@ -101,4 +107,4 @@ def paths_of(  # noqa: PLR0917  what a name may be made of
 
 def is_by_task(pattern: str) -> bool:
     """Whether two tasks of a job write to two files."""
-    return "%a" in pattern.replace("%%", "")
+    return any(sign == "a" for _, sign in _SIGN.findall(pattern))

@@ -16,10 +16,11 @@ from tgpu.dialects.slurm import (
     pages,
     states,
 )
-from tgpu.dialects.slurm.account_columns import Line, Sheet
+from tgpu.dialects.slurm.account_columns import Line, sheet
 from tgpu.dialects.slurm.node_columns import Part
 from tgpu.dialects.slurm.record import Record
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.runner import memory_words
 
 NOW = 1769861400.0  # 2026-01-31T12:10:00Z
 
@@ -72,6 +73,45 @@ def test_fields_by_letter() -> None:
         columns.short("%i", node_columns.SHORT)
 
 
+def test_a_script_of_which_a_program_ran_out_of_memory_is_told_of_as_such() -> None:
+    cause, words = memory_words.verdict("exited", None, 1, True, 60, 50)
+    record = running(status="failed", cause=cause, reason=f"exit code 137: {words}", exit_code=137)
+    assert (record.state, states.reason_of(record.job), record.exit_code) == (
+        "OUT_OF_MEMORY", "OutOfMemory", "0:125",
+    )  # fmt: skip
+
+
+def test_a_job_that_waits_for_a_moment_starts_then() -> None:
+    later = Record(a_job(7, begin_at="2026-01-31T18:00:00Z", time_limit_s=3600), NOW, reason="BeginTime")
+    past = Record(a_job(8, begin_at="2026-01-31T12:00:00Z", time_limit_s=3600), NOW, reason="Resources")
+    assert printed("%i %S %e", later, past, header=False) == [
+        "7 2026-01-31T18:00:00 2026-01-31T19:00:00",
+        "8 N/A N/A",
+    ]
+    assert "StartTime=2026-01-31T18:00:00 EndTime=2026-01-31T19:00:00" in pages.job_page(later)
+    assert job_columns.sort_key("S")(later) < job_columns.sort_key("S")(past)  # type: ignore[operator]
+
+
+def test_numbers_and_older_names_as_slurm_has_them() -> None:
+    nothing = running(mem_request_mb=0)
+    assert printed("%U|%m", nothing) == ["UID|MIN_MEMORY", "0|0"]
+    assert next(columns.long("gres:15", job_columns.LONG_NAMES).lines([])) == "TRES_PER_NODE  "
+
+
+def test_memory_is_told_in_the_unit_that_was_asked_for() -> None:
+    lines = [Line(ended()), Line(ended(), batch=True)]
+    for unit, shown in (("", ["|16G", "307200K|"]), ("G", ["|16G", "0.29G|"]), ("m", ["|16384M", "300M|"])):
+        assert list(sheet("maxrss,reqmem", unit).separated(lines, "|", header=False, last=False)) == shown
+    with pytest.raises(SlurmError, match="--units must be K, M, G, T or P; got 'x'"):
+        sheet("maxrss", "x")
+
+
+def test_output_files_are_named_with_their_zeros() -> None:
+    task = {"task_index": 3, "array_index": 3, "status": "running", "node_id": "n2"}
+    job = a_job(42, array="0-9", output="%A_%3a-%%a-%x.out", cwd="/home/ann", annotations={})
+    assert Record(job, NOW, task=task).file("output") == "/home/ann/42_003-%a-job42.out"
+
+
 def test_fields_by_name() -> None:
     table = columns.long("JobID,State:10,UserName:.8,tres-alloc:60,BurstBuffer:4", job_columns.LONG_NAMES)
     assert list(table.lines([running()])) == [
@@ -98,7 +138,7 @@ def test_every_field_can_be_printed_of_every_job() -> None:
     for name in job_columns.LONG_NAMES:
         assert len(list(columns.long(name, job_columns.LONG_NAMES).lines(jobs))) == 4
     for name in account_columns.FIELDS:
-        assert len(list(Sheet(name).aligned([Line(job) for job in jobs], header=True))) == 5
+        assert len(list(sheet(name).aligned([Line(job) for job in jobs], header=True))) == 5
 
 
 def test_an_array_s_indices() -> None:
@@ -127,7 +167,7 @@ def test_a_command_line_has_no_script() -> None:
         ({"status": "pending", "needs_met": False}, "PENDING", "Dependency"),
         ({"status": "pending", "begin_at": "2027-01-01T00:00:00Z"}, "PENDING", "BeginTime"),
         ({"status": "pending", "held": True}, "PENDING", "AssocGrpCpuLimit"),
-        ({"status": "pending", "suspended_by": "ann"}, "SUSPENDED", "JobHeldUser"),
+        ({"status": "pending", "suspended_by": "ann"}, "SUSPENDED", "None"),
         ({"status": "preempted"}, "PENDING", "Priority"),
         ({"status": "scheduled"}, "CONFIGURING", "None"),
         ({"status": "running"}, "RUNNING", "None"),
@@ -139,7 +179,7 @@ def test_a_command_line_has_no_script() -> None:
         ({"status": "failed", "cause": "out-of-memory"}, "OUT_OF_MEMORY", "OutOfMemory"),
         ({"status": "failed", "cause": "node-lost"}, "NODE_FAIL", "NodeDown"),
         ({"status": "failed", "cause": "deadline"}, "DEADLINE", "Deadline"),
-        ({"status": "failed", "cause": "dependency-failed"}, "FAILED", "DependencyNeverSatisfied"),
+        ({"status": "failed", "cause": "dependency-failed"}, "CANCELLED", "DependencyNeverSatisfied"),
     ],
 )
 def test_states_and_reasons(facts: dict[str, Any], state: str, reason: str) -> None:
@@ -169,7 +209,7 @@ def ended(**more: Any) -> Record:
 def test_accounts_as_they_are_printed_by_default() -> None:
     record = ended()
     lines = [Line(record), Line(record, batch=True)]
-    assert list(Sheet(account_columns.DEFAULT).aligned(lines, header=True)) == [
+    assert list(sheet(account_columns.DEFAULT).aligned(lines, header=True)) == [
         "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode ",
         "------------ ---------- ---------- ---------- ---------- ---------- -------- ",
         "42                job42    default    default          4     FAILED      3:0 ",
@@ -179,8 +219,8 @@ def test_accounts_as_they_are_printed_by_default() -> None:
 
 def test_accounts_as_scripts_read_them() -> None:
     lines = [Line(ended()), Line(ended(), batch=True)]
-    sheet = Sheet("JobID,State,ExitCode,Elapsed,MaxRSS,TotalCPU,ReqMem,AllocTRES,Start,End,TimelimitRaw")
-    assert list(sheet.separated(lines, "|", header=True, last=False)) == [
+    shown = sheet("JobID,State,ExitCode,Elapsed,MaxRSS,TotalCPU,ReqMem,AllocTRES,Start,End,TimelimitRaw")
+    assert list(shown.separated(lines, "|", header=True, last=False)) == [
         "JobID|State|ExitCode|Elapsed|MaxRSS|TotalCPU|ReqMem|AllocTRES|Start|End|TimelimitRaw",
         (
             "42|FAILED|3:0|00:01:05||01:05.250|16G|billing=4,cpu=4,gres/gpu=2,mem=16G,node=1|"
@@ -191,15 +231,15 @@ def test_accounts_as_scripts_read_them() -> None:
             "2026-01-31T12:08:30|2026-01-31T12:09:35|"
         ),
     ]
-    assert next(Sheet("jobid").separated([], "^", header=True, last=True)) == "JobID^"
+    assert next(sheet("jobid").separated([], "^", header=True, last=True)) == "JobID^"
 
 
 def test_what_is_too_long_ends_with_a_plus() -> None:
     record = running(status="cancelled", cancel_requested_by="root", name="a-very-long-name")
-    (line,) = Sheet("jobname,state,state%20,jobid%-6").aligned([Line(record)], header=False)
+    (line,) = sheet("jobname,state,state%20,jobid%-6").aligned([Line(record)], header=False)
     assert line == "a-very-lo+ CANCELLED+       CANCELLED by 0 42     "
     with pytest.raises(SlurmError, match="'colour' is no field"):
-        Sheet("jobid,colour")
+        sheet("jobid,colour")
 
 
 def test_one_that_a_signal_ended() -> None:

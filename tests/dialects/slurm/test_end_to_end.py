@@ -227,6 +227,12 @@ def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both(pair: Slurm) -> N
     assert pair(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
 
 
+def test_a_script_that_is_over_before_its_other_node_has_begun_has_completed(pair: Slurm) -> None:
+    job_id = int(pair("sbatch --parsable -N 2 --wrap 'echo quick'"))
+    assert pair.ended(job_id, within_s=30) == "COMPLETED"
+    assert pair.output(f"slurm-{job_id}.out") == "quick\n"
+
+
 def test_steps_on_two_nodes_have_their_gpus_for_themselves(pair: Slurm) -> None:
     until = "echo >>began; while [ $(wc -l <began) -lt 4 ]; do sleep 0.05; done"
     script = (

@@ -151,6 +151,7 @@ def test_directives_end_with_the_first_command() -> None:
         ("-A nobody", "command line: --account: there is no tenant nobody"),
         ("--container=/x", "command line: --container cannot be had here: OCI bundles are not run"),
         ("-M other", "command line: --clusters cannot be had here"),
+        ("--signal=FOO@10", "command line: --signal must be a signal"),
         ("-t 5 --signal=KILL", "command line: --signal cannot be KILL"),
         ("-t 5 --signal=X:USR1", "command line: --signal must be like B:USR1@120"),
         ("--priority=TOP", "command line: --priority must be a whole number; got 'TOP'"),

@@ -4,7 +4,17 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tgpu.dialects.slurm import array_ids, durations, exporting, file_names, gres, hosts, moments, sizes
+from tgpu.dialects.slurm import (
+    array_ids,
+    arrays,
+    durations,
+    exporting,
+    file_names,
+    gres,
+    hosts,
+    moments,
+    sizes,
+)
 from tgpu.dialects.slurm.constraints import label_rules, node_rules
 from tgpu.dialects.slurm.dependencies import needs
 from tgpu.dialects.slurm.flag_table import KNOWN
@@ -120,7 +130,7 @@ def test_a_size_that_cannot_be_meant(text: str) -> None:
 
 
 def test_sizes_as_slurm_writes_them() -> None:
-    assert [sizes.written(mib) for mib in (0, 1500, 16384, 2**20)] == ["0M", "1500M", "16G", "1T"]
+    assert [sizes.written(mib) for mib in (0, 1500, 16384, 2**20)] == ["0", "1500M", "16G", "1T"]
 
 
 @pytest.mark.parametrize(
@@ -191,15 +201,16 @@ def test_names_of_output_files(text: str, meant: str) -> None:
     assert file_names.pattern("--output", text) == meant
 
 
-@pytest.mark.parametrize("text", ["%4j.out", "%q", "trailing%", ""])
+@pytest.mark.parametrize("text", ["%q", "%4q", "trailing%", "trailing%4", ""])
 def test_names_of_output_files_that_cannot_be_had(text: str) -> None:
     with pytest.raises(SlurmError, match="--output"):
         file_names.pattern("--output", text)
 
 
-def test_the_sign_that_is_meant_is_named() -> None:
-    with pytest.raises(SlurmError, match="cannot fill up numbers with zeros: write %a for %04a; got"):
-        file_names.pattern("--output", "%x-%04a.out")
+def test_numbers_in_names_of_output_files_are_filled_up_as_slurm_does_it() -> None:
+    assert file_names.pattern("--output", "%x-%04a.out") == "%x-%4a.out"
+    assert file_names.pattern("--output", "%3J.%2t.%9x.%99j") == "%3j.00.%x.%10j"
+    assert file_names.pattern("--output", "%6j.out", array=True) == "%6A_%a.out"
 
 
 def test_each_index_of_an_array_has_a_file_of_its_own() -> None:
@@ -309,3 +320,19 @@ def test_a_slip(words: list[str], said: str) -> None:
     with pytest.raises(SlurmError) as caught:
         KNOWN.read(words)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1-3,2", "1-3"),
+        ("1,2,2%5", "1-2%5"),
+        ("0-8:2,3,4", "0,2-4,6,8"),
+        ("7,3,12", "7,3,12"),
+        ("0-9:3%2", "0-9:3%2"),
+        ("5-1,2", "5-1,2"),
+        ("x", "x"),
+    ],
+)
+def test_an_index_that_is_named_twice_is_meant_once(text: str, meant: str) -> None:
+    assert arrays.once_each(text) == meant

@@ -1,4 +1,4 @@
-"""`srun` outside of a job: a job of its own, whose output is shown and whose exit code is srun's."""
+"""`srun` and `salloc` outside of a job: a job of its own, whose output and exit code are theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tgpu.cli import detach_keys, outcome
 from tgpu.cli.running import to_its_end
 from tgpu.cli.screen import note
-from tgpu.cli.slurm import preparing
+from tgpu.cli.slurm import preparing, standard_input
 from tgpu.cli.slurm.main import warn
 from tgpu.client import Client
 from tgpu.dialects.slurm.flag_table import BY_NAME
@@ -18,20 +18,29 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tgpu.cli.slurm.preparing import Prepared
+
 _KEYS = "ctrl-p,ctrl-q"
 _OF_STEPS = frozenset(flag.name for flag in STEP_FLAGS) | {"wait"}
 _AT_ONCE_S = 1
+_REDIRECTED = 'exec "$@" <"$0"'
 
 
 def run(options: Sequence[str], said: dict[str, str | None], words: Sequence[str]) -> int:
     pty = "pty" in said
-    job = preparing.prepared(
-        preparing.Source(words[0].rpartition("/")[2], "", _script(options, words)), [], [], _shared(said),
-        directives=False,
-    )  # fmt: skip
-    fields = job.fields
+    if "input" not in said and not pty and (path := standard_input.file_of("srun")) is not None:
+        said = {**said, "input": path}
+    source = preparing.Source(words[0].rpartition("/")[2], "", _script(options, words))
+    job = preparing.prepared(source, [], [], shared(said), directives=False)
     if job.layout.tasks == 1:  # which needs no step
-        fields["command"] = list(words)
+        path = said.get("input") or ""
+        job.fields["command"] = [*(["/bin/sh", "-c", _REDIRECTED, path] if path else []), *words]
+    return carried_out("srun", job, said, pty=pty)
+
+
+def carried_out(program: str, job: Prepared, said: dict[str, str | None], *, pty: bool) -> int:
+    """Submitted, shown and waited for. `pty`: with a terminal of its own."""
+    fields, quiet = job.fields, "quiet" in said
     if "output" not in said:
         fields.pop("output", None)  # it is shown here
     if pty:
@@ -40,9 +49,8 @@ def run(options: Sequence[str], said: dict[str, str | None], words: Sequence[str
     if "immediate" in said:
         text = said["immediate"] or ""
         fields["max_wait_s"] = int(text) if text.isdigit() and int(text) else _AT_ONCE_S
-    quiet = "quiet" in said
     for text in [] if quiet else job.warnings:
-        warn("srun", text)
+        warn(program, text)
     with Client() as client:
         job_id = int(client.submit(**fields)["job_id"])
         keys = detach_keys.parse(_KEYS) if pty else None
@@ -54,7 +62,7 @@ def run(options: Sequence[str], said: dict[str, str | None], words: Sequence[str
     return outcome.exit_status(ended)
 
 
-def _shared(said: dict[str, str | None]) -> list[tuple[str, str | None]]:
+def shared(said: dict[str, str | None]) -> list[tuple[str, str | None]]:
     """What describes the job, and not the step in it."""
     return [(name, value) for name, value in said.items() if name not in _OF_STEPS and name in BY_NAME]
 

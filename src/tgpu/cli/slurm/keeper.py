@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 120.0
 _PAUSE_S = 0.1
+_ASK_S = 2.0
+_OVER = ("completed", "failed", "cancelled")
 _LOOK_S = 0.02
 _OF_NODES = ("CUDA_VISIBLE_DEVICES", "SLURMD_NODENAME", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "HOSTNAME",
              "SLURM_TOPOLOGY_ADDR", "TGPU_TASK_INDEX", "TMPDIR", "TGPU_CHECKPOINT_DIR")  # fmt: skip
@@ -36,15 +38,33 @@ def main() -> None:
 
 
 def _called(address: tuple[str, int], key: bytes) -> BinaryIO:
-    """The desk may not be there yet: all start at the same time."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """The desk may not be there yet, for all start at the same time; or not any more: a script may be over
+    before its other nodes have begun, and then nothing is left to do."""
+    began = time.monotonic()
+    ask_at = began + _ASK_S
     while True:
         try:
             return step_wire.call(address, key, {"node": int(os.environ["NODE_RANK"])})[1]
         except OSError as error:
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now >= ask_at and _script_is_over():
+                sys.exit(0)
+            if now > began + _PATIENCE_S:
                 sys.exit(f"the job's first node cannot be reached at {address[0]}:{address[1]}: {error}")
+            ask_at = ask_at if now < ask_at else now + _ASK_S
             time.sleep(_PAUSE_S)
+
+
+def _script_is_over() -> bool:
+    """As the servers know it; who cannot ask them goes on calling."""
+    from tgpu.client import Client, TgpuError  # noqa: PLC0415  hardly ever needed
+
+    try:
+        with Client(timeout=_ASK_S) as client:
+            tasks = client.tasks(int(os.environ["TGPU_JOB_ID"]))
+            return any(task["task_index"] == 0 and task["status"] in _OVER for task in tasks)
+    except (TgpuError, OSError):
+        return False
 
 
 def _carry_out(address: tuple[str, int], key: bytes, ticket: str) -> None:

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 from ctypes import CDLL
 from threading import Thread
 
@@ -23,6 +24,9 @@ _PDEATHSIG = 1
 _FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 """Before this process took more for itself."""
 _prctl = CDLL(None).prctl
+_LAST_WORDS_S = 1.0
+"""How long is waited for what tasks printed last, all of them together: somebody may have inherited their
+stdout, and go on."""
 
 
 class LocalTasks:
@@ -93,12 +97,13 @@ class LocalTasks:
     def ended(self) -> list[tuple[int, int]]:
         """Those that have ended since: their ranks, and exit codes as a shell has them."""
         found = []
+        until = time.monotonic() + _LAST_WORDS_S
         for rank, process in list(self._running.items()):
             code = process.poll()
             if code is None:
                 continue
             for thread in self._readers.get(rank, ()):
-                thread.join(timeout=1)  # somebody may have inherited its stdout, and go on
+                thread.join(timeout=max(0.0, until - time.monotonic()))
             del self._running[rank]
             found.append((rank, code if code >= 0 else 128 - code))
         return found

@@ -4,7 +4,9 @@ are one together."""
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 
+from tgpu.client.errors import TgpuError
 from tgpu.dialects.slurm import array_ids, states
 from tgpu.dialects.slurm.hosts import ranges
 from tgpu.dialects.slurm.record import Record
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 _WAITING = frozenset({"pending", "preempted"})
 LIVE = _WAITING | {"scheduled", "running"}
 OVER = frozenset({"completed", "failed", "cancelled"})
+KEPT_S = 300
+"""Slurm forgets a job so long after its end."""
+_NOT_FOUND = 404
 
 
 class Wanted:
@@ -37,6 +42,13 @@ class Wanted:
             job_id, own = array_ids.parted(int(job))
             some = None if own is None else {own}
             self._add(job_id, _indices(name, index) if index else some)
+
+    def whole(self, verb: str) -> list[int]:
+        """What is done to arrays as a whole must not be asked for some of their indices."""
+        for job_id, indices in self.indices.items():
+            if indices is not None:
+                raise SlurmError(f"{verb} is for all of an array, not for some of its indices: say {job_id}")
+        return list(self.indices)
 
     def _add(self, job_id: int, some: set[int] | None) -> None:
         known = self.indices.get(job_id, set())
@@ -55,6 +67,17 @@ class Wanted:
                     yield record
             elif part := sorted(some & set(_numbers(record.indices))):
                 yield _part_of(record, part)
+
+
+@contextmanager
+def by_number(job_id: int) -> Iterator[None]:
+    """A job that there is not, in the words that scripts look for."""
+    try:
+        yield
+    except TgpuError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        raise SlurmError(f"Invalid job id specified for job {job_id}") from None
 
 
 def _parts(text: str) -> list[str]:

@@ -14,7 +14,9 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol")
+PROGRAMS = (
+    "sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sacctmgr", "sshare",
+)  # fmt: skip
 VERSION = "slurm 22.05.0"
 """The one whose options these are: scripts look whether something is new enough."""
 

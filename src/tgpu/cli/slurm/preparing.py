@@ -98,14 +98,12 @@ def _not_found(source: Source, env: dict[str, str]) -> list[str]:
 
 
 def found(name: str, chdir: str | None) -> Path:
-    """Where a script of this name is: here, or along PATH."""
-    at = Path(chdir or "", name)
-    if name.startswith(("/", ".")) or at.is_file():
-        return at
-    for folder in os.environ.get("PATH", "").split(":"):
-        if folder and Path(folder, name).is_file():
-            return Path(folder, name)
-    return at
+    """Where a script of this name is: where the job will run, along PATH, or here, in Slurm's order."""
+    folders = [chdir or ""]
+    if not name.startswith(("/", ".")):
+        folders += [folder for folder in os.environ.get("PATH", "").split(":") if folder]
+    paths = [Path(folder, name) for folder in folders]
+    return next((path for path in paths if path.is_file()), Path(name))
 
 
 def here() -> str:

@@ -9,7 +9,7 @@ from tgpu.cli.slurm import looking
 from tgpu.cli.slurm.main import VERSION
 from tgpu.client import Client
 from tgpu.dialects.slurm import account_columns, moments, states
-from tgpu.dialects.slurm.account_columns import Line, Sheet
+from tgpu.dialects.slurm.account_columns import Line
 from tgpu.dialects.slurm.hosts import expanded
 from tgpu.dialects.slurm.options import named
 from tgpu.dialects.slurm.refusal import SlurmError
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     form = ",".join(forms) or os.environ.get("SACCT_FORMAT") or account_columns.DEFAULT
     if not forms and {"brief", "long"} & options.keys():
         form = account_columns.LONG if "long" in options else account_columns.BRIEF
-    sheet = Sheet(form)
+    sheet = account_columns.sheet(form, options.get("units") or "")
     with Client() as client:
         found = list(_found(client, options))
     lines = [line for record in found for line in _lines(record, options)]
@@ -73,13 +73,7 @@ def main(argv: list[str]) -> int:
 
         print(json.dumps({"errors": [], "jobs": [accounted(record) for record in found]}))
         return 0
-    header = "noheader" not in options
-    if {"parsable", "parsable2"} & options.keys():
-        between = options.get("delimiter") or "|"
-        shown = sheet.separated(lines, between, header=header, last="parsable2" not in options)
-    else:
-        shown = sheet.aligned(lines, header=header)
-    for text in shown:
+    for text in sheet.printed(lines, options):
         print(text)
     return 0
 

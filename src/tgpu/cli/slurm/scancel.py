@@ -50,26 +50,38 @@ def main(argv: list[str]) -> int:
         raise SlurmError(
             "No job identification provided: name jobs, or say -u, -n, -t, -p, -A, -q, -w or --me"
         )
-    now = _at_once(options.get("signal"))
+    name = (options.get("signal") or "TERM").upper().removeprefix("SIG")
     with Client() as client:
+        if name not in ("TERM", "15", "KILL", "9"):  # the two that end a job
+            return _signal(client, words, options)
+        now = name in ("KILL", "9")
         if not any(name in options for name in _FILTERS):
             return _cancel_named(client, looking.Wanted("scancel", ",".join(words)), options, now=now)
-        wanted = looking.Wanted("scancel", ",".join(words)) if words else None
-        found = _matching(client, options)
-        for record in found if wanted is None else wanted.of(found):
+        for record in _found(client, words, options):
             _cancel(client, int(record.job["job_id"]), record.index.strip("[]").partition("%")[0], now=now)
     return 0
 
 
-def _at_once(signal: str | None) -> bool:
-    """Whether SIGKILL is meant. Others than these two do not end a job, and are not sent."""
-    name = (signal or "TERM").upper().removeprefix("SIG")
-    if name not in ("TERM", "15", "KILL", "9"):
-        raise SlurmError(
-            f"--signal={signal}: only TERM and KILL are sent from outside; inside, "
-            f"`tgpu exec JOB -- pkill -{name} -f PROGRAM`"
-        )
-    return name in ("KILL", "9")
+def _found(client: Client, words: list[str], options: dict[str, str | None]) -> Iterator[Record]:
+    found = _matching(client, options)
+    return looking.Wanted("scancel", ",".join(words)).of(found) if words else found
+
+
+def _signal(client: Client, words: list[str], options: dict[str, str | None]) -> int:
+    """Jobs by their numbers, or those that run among the ones described."""
+    from tgpu.cli.slurm import signalling  # noqa: PLC0415  only who sends one
+
+    number = signalling.number_of(str(options["signal"]))
+    if not any(name in options for name in _FILTERS):
+        for job_id, indices in looking.Wanted("scancel", ",".join(words)).indices.items():
+            with looking.by_number(job_id):
+                signalling.send(client, job_id, indices, number, options)
+        return 0
+    for record in _found(client, words, options):
+        if record.state == "RUNNING":
+            some = {int(record.index)} if record.index else None
+            signalling.send(client, int(record.job["job_id"]), some, number, options)
+    return 0
 
 
 def _cancel_named(

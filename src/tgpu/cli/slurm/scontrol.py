@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime
 
-from tgpu.cli.slurm import looking
+from tgpu.cli.slurm import looking, updating
 from tgpu.cli.slurm.main import VERSION
 from tgpu.client import Client, TgpuError
-from tgpu.dialects.slurm import durations, hosts, launching, moments, pages, sizes
+from tgpu.dialects.slurm import hosts, launching, pages
 from tgpu.dialects.slurm.options import named
 from tgpu.dialects.slurm.refusal import SlurmError
 
@@ -127,6 +126,7 @@ def _show_config(_names: list[str], _one_line: bool) -> None:
 
     print(f"Configuration data as of {time.strftime('%Y-%m-%dT%H:%M:%S')}")
     for key, value in (("ClusterName", "tgpu"), ("MaxArraySize", MAX_INDICES + 1),
+                       ("MinJobAge", f"{looking.KEPT_S} sec"),
                        ("SLURM_VERSION", VERSION.partition(" ")[2])):  # fmt: skip
         print(f"{key:<23} = {value}")
 
@@ -152,17 +152,10 @@ def _each(words: list[str], path: str) -> int:
         raise SlurmError("say which job, such as 42")
     with Client() as client:
         wanted = looking.Wanted(path, ",".join(_by_name(client, words)))
-        for job_id in _whole(path, wanted):
-            client.session.call("POST", f"/jobs/{job_id}/{path}", body={})
+        for job_id in wanted.whole(path):
+            with looking.by_number(job_id):
+                client.session.call("POST", f"/jobs/{job_id}/{path}", body={})
     return 0
-
-
-def _whole(verb: str, wanted: looking.Wanted) -> list[int]:
-    """What is done to arrays as a whole must not be asked for some of their indices."""
-    for job_id, indices in wanted.indices.items():
-        if indices is not None:
-            raise SlurmError(f"{verb} is for all of an array, not for some of its indices: say {job_id}")
-    return list(wanted.indices)
 
 
 def _by_name(client: Client, words: list[str]) -> list[str]:
@@ -209,55 +202,6 @@ def _running(client: Client, job_id: int) -> set[int]:
     return {int(task["array_index"]) for task in client.tasks(job_id, status="scheduled,running")}
 
 
-def _update(words: list[str], _one_line: bool) -> int:
-    job_id, fields = "", {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise SlurmError(f"update takes KEY=VALUE, such as JobId=42 TimeLimit=2:00:00; got {word!r}")
-        name = key.lower()
-        if name in ("jobid", "job"):
-            job_id = value
-        elif name in _CHANGES:
-            field, read = _CHANGES[name]
-            fields[field] = read(key, value)
-        else:
-            raise SlurmError(f"{key} cannot be changed; what can: {', '.join(sorted(_CHANGES))}")
-    if not job_id:
-        raise SlurmError("say which job, by its number: JobId=42")
-    if not fields:
-        raise SlurmError("say what to change, such as TimeLimit=2:00:00")
-    with Client() as client:
-        for each in _whole("update", looking.Wanted("JobId", job_id)):
-            client.session.call("PATCH", f"/jobs/{each}", body=fields)
-    return 0
-
-
-def _number(key: str, value: str) -> int:
-    if not value.removeprefix("-").isdecimal():
-        raise SlurmError(f"{key} must be a whole number; got {value!r}")
-    return int(value)
-
-
-def _moment(key: str, value: str) -> str:
-    return moments.rfc3339(moments.moment(key, value, datetime.now().astimezone()))
-
-
-_CHANGES: dict[str, tuple[str, Callable[[str, str], object]]] = {
-    "timelimit": ("time_limit_s", durations.time_limit_s),
-    "priority": ("priority", _number),
-    "nice": ("priority", lambda key, value: -_number(key, value)),
-    "jobname": ("name", lambda _, value: value),
-    "name": ("name", lambda _, value: value),
-    "starttime": ("begin_at", _moment),
-    "eligibletime": ("begin_at", _moment),
-    "deadline": ("deadline_at", _moment),
-    "partition": ("pool", lambda _, value: value),
-    "minmemorynode": ("mem_request_mb", sizes.mebibytes),
-    "arraytaskthrottle": ("at_once", lambda key, value: _number(key, value) or None),
-}
-
-
 def _ping(_words: list[str], _one_line: bool) -> int:
     with Client() as client:
         client.stats()
@@ -292,7 +236,7 @@ _COMMANDS: dict[str, Callable[[list[str], bool], int]] = {
     "requeue": _requeue,
     "suspend": lambda words, _: _each(words, "suspend"),
     "resume": lambda words, _: _each(words, "resume"),
-    "update": _update,
+    "update": lambda words, _: updating.update(words),
     "ping": _ping,
     "write": _write,
 }

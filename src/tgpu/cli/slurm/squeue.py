@@ -38,7 +38,6 @@ _VARIABLES = {
     "SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
     "SQUEUE_USERS": "user",
 }  # fmt: skip
-_KEPT = "5m"  # Slurm forgets a job so long after its end
 
 
 def main(argv: list[str]) -> int:
@@ -133,7 +132,7 @@ def _jobs(
     statuses = states.statuses_of(of_states or states.LIVE)
     yield from looking.jobs_in(client, statuses, looking.LIVE, **filters)
     if of_states - states.LIVE:
-        kept = {"ended_since": _KEPT, "attempts": True}
+        kept = {"ended_since": f"{looking.KEPT_S}s", "attempts": True}
         yield from looking.jobs_in(client, statuses, looking.OVER, **kept, **filters)
 
 

@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from tgpu.dialects.slurm.step_plan import Step, Task
 
+_LONGEST = 1 << 16
 _SIGN = re.compile(r"%(\d*)([a-zA-Z%])")
 
 
@@ -20,6 +21,8 @@ class StepOutput:
     def __init__(self, said: dict[str, str | None], step: Step, step_id: int) -> None:
         self._said, self._step, self._id = said, step, step_id
         self._label = "label" in said
+        self._in_lines = self._label or ("unbuffered" not in said and len(step.tasks) > 1)
+        """Whether what several tasks print at once is kept from running into each other."""
         self._rest: dict[tuple[int, str], bytes] = {}
         self._open: dict[str, int] = {}
         self._lock = Lock()
@@ -27,7 +30,7 @@ class StepOutput:
     @property
     def is_heard(self) -> bool:
         """Whether what tasks of this node print passes through here."""
-        return self._label
+        return self._in_lines
 
     def files_of(self, task: Task) -> dict[str, int]:
         """Descriptors for a task of this node. Only the first one hears what is typed."""
@@ -74,20 +77,29 @@ class StepOutput:
         return os.path.join(self._said.get("chdir") or "", _SIGN.sub(value, name))  # noqa: PTH118  as it was said
 
     def told(self, rank: int, stream: str, data: bytes) -> None:
-        """Whole lines, each behind its task's rank."""
+        """Whole lines, with labels each behind its task's rank."""
+        with self._lock:
+            text = self._rest.get((rank, stream), b"") + data
+            end = text.rfind(b"\n") + 1
+            if not self._label:  # what draws itself anew is shown while it does, and no line is kept for ever
+                end = max(end, text.rfind(b"\r") + 1, len(text) if len(text) > _LONGEST else 0)
+            self._rest[rank, stream] = text[end:]
+            if end:
+                self._write(stream, self._labelled(rank, text[:end]))
+
+    def _labelled(self, rank: int, lines: bytes) -> bytes:
+        if not self._label:
+            return lines
         width = len(str(max(0, len(self._step.tasks) - 1)))
         prefix = f"{rank:{width}}: ".encode()
-        with self._lock:
-            *lines, rest = (self._rest.get((rank, stream), b"") + data).split(b"\n")
-            self._rest[rank, stream] = rest
-            self._write(stream, b"".join(prefix + line + b"\n" for line in lines))
+        return b"".join(prefix + line + b"\n" for line in lines.split(b"\n")[:-1])
 
     def told_from_afar(self, rank: int, stream: str, data: bytes) -> None:
         task = self._step.tasks[rank]
         descriptor = self.files_of(task).get(stream) if self._said.get("output") else None
         if descriptor is not None:
             os.write(descriptor, data)
-        elif self._label:
+        elif self._in_lines:
             self.told(rank, stream, data)
         else:
             with self._lock:
@@ -97,7 +109,7 @@ class StepOutput:
         """Lines that nobody ended."""
         for (rank, stream), rest in list(self._rest.items()):
             if rest:
-                self.told(rank, stream, b"\n")
+                self._write(stream, self._labelled(rank, rest + b"\n") if self._label else rest)
 
     @staticmethod
     def _write(stream: str, data: bytes) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
+from tgpu.dialects.slurm import sizes
 from tgpu.dialects.slurm.durations import written_whole
 from tgpu.dialects.slurm.record import UNKNOWN, Record, epoch, moment
-from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.sheets import Sheet
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from typing import Any
 
 DEFAULT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
@@ -25,7 +24,6 @@ LONG = (
     "tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutave,tresusageouttot"
 )
 """As `sacct -l` has them."""
-_ITEM = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
 class Line:
@@ -202,45 +200,18 @@ _NOTHING = (
 FIELDS |= {name.lower(): (name, max(10, len(name)), lambda _: "") for name in _NOTHING.split()}
 
 
-class Sheet:
-    """The columns that were asked for: `jobid,state%20`."""
-
-    def __init__(self, form: str) -> None:
-        self._columns: list[tuple[str, int, Callable[[Line], str]]] = []
-        for item in form.replace(" ", "").split(","):
-            if item:
-                self._columns.append(self._column(item))
-
-    @staticmethod
-    def _column(item: str) -> tuple[str, int, Callable[[Line], str]]:
-        match = _ITEM.fullmatch(item)
-        name = match[1].lower() if match else ""
-        near = [known for known in FIELDS if name and known.startswith(name)]
-        found = FIELDS.get(name) or (FIELDS[near[0]] if near else None)
-        if match is None or found is None:
-            raise SlurmError(f"{item!r} is no field; `sacct --helpformat` lists those that there are")
-        title, width, value = found
-        return title, int(match[2]) if match[2] else width, value
-
-    def aligned(self, lines: Sequence[Line], *, header: bool) -> Iterator[str]:
-        """Each field as wide as it is said, and a space; what is cut ends with +."""
-        if header:
-            yield "".join(f"{_fitted(title, width)} " for title, width, _ in self._columns)
-            yield "".join(f"{'-' * abs(width)} " for _, width, _ in self._columns)
-        for line in lines:
-            yield "".join(f"{_fitted(value(line), width)} " for _, width, value in self._columns)
-
-    def separated(self, lines: Sequence[Line], between: str, *, header: bool, last: bool) -> Iterator[str]:
-        """`last`: there is one behind the last field, too."""
-        end = between if last else ""
-        if header:
-            yield between.join(title for title, _, _ in self._columns) + end
-        for line in lines:
-            yield between.join(value(line) for _, _, value in self._columns) + end
+_SIZES = ("averss", "maxrss", "maxvmsize", "reqmem")
 
 
-def _fitted(text: str, width: int) -> str:
-    size = abs(width)
-    if len(text) > size:
-        text = f"{text[: size - 1]}+" if size else ""
-    return text.ljust(size) if width < 0 else text.rjust(size)
+def sheet(form: str, unit: str = "") -> Sheet:
+    """`unit`: that in which memory is told, as `--units` says it."""
+    fields = FIELDS | ({name: _in_unit(FIELDS[name], unit) for name in _SIZES} if unit else {})
+    return Sheet(form, fields, "`sacct --helpformat` lists those that there are")
+
+
+def _in_unit(
+    field: tuple[str, int, Callable[[Line], str]], unit: str
+) -> tuple[str, int, Callable[[Line], str]]:
+    title, width, value = field
+    sizes.in_unit("", unit)  # or it is refused, also where there is nothing to show
+    return title, width, lambda line: sizes.in_unit(value(line), unit)

@@ -23,7 +23,7 @@ def _limit(record: Record) -> str:
 
 
 def _start(record: Record) -> str:
-    return moment(record.started_s, NOT_AVAILABLE)
+    return moment(record.expected_start_s, NOT_AVAILABLE)
 
 
 def _end(record: Record) -> str:
@@ -92,7 +92,7 @@ SHORT: dict[str, Column] = {
     "t": ("ST", lambda record: states.COMPACT[record.state]),
     "T": ("STATE", lambda record: record.state),
     "u": ("USER", lambda record: str(record.job["user_id"])),
-    "U": ("USER", lambda record: record.user_id),
+    "U": ("UID", lambda record: record.user_id),
     "v": ("RESERVATION", _said("reservation")),
     "V": ("SUBMIT_TIME", lambda record: moment(epoch(record.job["submitted_at"]))),
     "w": ("WCKEY", _said("wckey")),
@@ -107,6 +107,7 @@ SHORT: dict[str, Column] = {
 _BY_LETTER = {
     "account": "a", "arrayjobid": "F", "arraytaskid": "K", "batchhost": "B", "command": "o", "comment": "k",
     "contiguous": "O", "cores": "I", "corespec": "X", "dependency": "E", "endtime": "e", "feature": "f",
+    "gres": "b",  # as it was called before
     "groupid": "G", "groupname": "g", "jobarrayid": "i", "jobid": "A", "licenses": "W", "mincpus": "c",
     "minmemory": "m", "mintmpdisk": "d", "name": "j", "nice": "y", "nodelist": "N", "nodes": "N",
     "numcpus": "C", "numnodes": "D", "oversubscribe": "h", "partition": "P", "priority": "p",
@@ -172,7 +173,7 @@ def sort_key(letter: str) -> Callable[[Record], object]:
         "D": lambda record: record.node_count,
         "C": lambda record: record.cpus,
         "m": lambda record: int(record.job.get("mem_request_mb") or 0),
-        "S": lambda record: record.started_s or 2**62,
+        "S": lambda record: record.expected_start_s or 2**62,
         "e": lambda record: record.expected_end_s or 2**62,
         "V": lambda record: epoch(record.job["submitted_at"]) or 0,
     }

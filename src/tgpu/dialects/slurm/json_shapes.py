@@ -51,7 +51,7 @@ def in_queue(record: Record) -> dict[str, Any]:
         "tres_alloc_str": record.tres if record.nodes else "",
         "time_limit": _limit_min(record),
         "submit_time": int(epoch(job["submitted_at"]) or 0),
-        "start_time": int(record.started_s or 0),
+        "start_time": int(record.expected_start_s or 0),
         "end_time": int(record.expected_end_s or 0),
         "comment": said.get("comment", ""),
         "dependency": SHORT["E"][1](record).replace(NULL, ""),

@@ -41,7 +41,7 @@ def job_page(record: Record, *, one_line: bool = False) -> str:
         f"SubmitTime={submitted} EligibleTime={eligible}",
         f"AccrueTime={eligible}",
         (
-            f"StartTime={moment(record.started_s)} EndTime={moment(record.expected_end_s)} "
+            f"StartTime={moment(record.expected_start_s)} EndTime={moment(record.expected_end_s)} "
             f"Deadline={moment(epoch(job.get('deadline_at')), NOT_AVAILABLE)}"
         ),
         "SuspendTime=None SecsPreSuspend=0 LastSchedEval=Unknown Scheduler=Main",

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from tgpu.dialects.slurm import array_ids, durations, hosts, launching, sizes, states
+from tgpu.dialects.slurm.file_names import SIGN
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -162,6 +163,12 @@ class Record:
         return f"gres:gpu:{model + ':' if model else ''}{gpus:g}" if gpus else NOT_AVAILABLE
 
     @property
+    def expected_start_s(self) -> float | None:
+        """When it started; of one that waits for a moment, that one."""
+        begin_s = epoch(self.job.get("begin_at"))
+        return begin_s if self.started_s is None and begin_s and begin_s > self.now else self.started_s
+
+    @property
     def started_s(self) -> float | None:
         waits = self.one["status"] in ("pending", "preempted")
         return None if waits else epoch(self.one.get("started_at"))
@@ -184,9 +191,9 @@ class Record:
     @property
     def expected_end_s(self) -> float | None:
         """When it ended, or must."""
-        if self.ended_s is not None or self.limit_s is None or self.started_s is None:
+        if self.ended_s is not None or self.limit_s is None or self.expected_start_s is None:
             return self.ended_s
-        return self.started_s + self.limit_s
+        return self.expected_start_s + self.limit_s
 
     @property
     def time_left(self) -> str:
@@ -196,7 +203,9 @@ class Record:
 
     @property
     def exit_code(self) -> str:
-        """`3:0`; of one that a signal ended, `0:9`."""
+        """`3:0`; of one that a signal ended, `0:9`; for want of memory, `0:125`."""
+        if self.state == "OUT_OF_MEMORY":
+            return "0:125"
         code, signal = self.one.get("exit_code"), None
         for attempt in self.job.get("attempts") or ():
             if self.task is None or attempt.get("task_index") == self.task["task_index"]:
@@ -233,11 +242,12 @@ class Record:
         text = str(self.job.get(name) or self.job.get("output") or "")
         if not text:
             return "/dev/null"
-        index = self.index if self.task is not None else "4294967294"
-        for sign, value in (("%%", "%"), ("%j", str(self.job["job_id"])), ("%A", str(self.job["job_id"])),
-                            ("%a", index), ("%x", str(self.job["name"])), ("%u", str(self.job["user_id"])),
-                            ("%N", self.nodes[0] if self.nodes else "%N")):  # fmt: skip
-            text = text.replace(sign, value)
+        index, number = self.index if self.task is not None else "4294967294", str(self.job["job_id"])
+        values = {
+            "%": "%", "j": number, "A": number, "a": index, "x": str(self.job["name"]),
+            "u": str(self.job["user_id"]), "N": self.nodes[0] if self.nodes else "%N",
+        }  # fmt: skip
+        text = SIGN.sub(lambda match: values.get(match[2], match[0]).zfill(int(match[1] or 0)), text)
         return os.path.join(str(self.job.get("cwd") or ""), text)  # noqa: PTH118  a name, on another machine
 
 

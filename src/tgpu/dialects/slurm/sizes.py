@@ -25,8 +25,19 @@ def mebibytes(name: str, text: str) -> int:
 
 
 def written(mib: int) -> str:
-    """As Slurm does: the largest unit in which it is a whole number, `16G`, `1500M`."""
+    """As Slurm does: the largest unit in which it is a whole number, `16G`, `1500M`; nothing is `0`."""
     for unit, size in (("T", 1024**2), ("G", 1024)):
         if mib and mib % size == 0:
             return f"{mib // size}{unit}"
-    return f"{mib}M"
+    return f"{mib}M" if mib else "0"
+
+
+def in_unit(text: str, unit: str) -> str:
+    """`17408K` in G is `0.02G`; what is no amount stays as it is."""
+    kib = _KIB.get(unit.lower()) if unit else None
+    if kib is None:
+        raise SlurmError(f"--units must be K, M, G, T or P; got {unit!r}")
+    if not text or text == "0":
+        return text
+    found = int(text[:-1]) * _KIB[text[-1].lower()] / kib
+    return f"{int(found)}{unit.upper()}" if found == int(found) else f"{found:.2f}{unit.upper()}"

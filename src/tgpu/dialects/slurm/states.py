@@ -71,7 +71,11 @@ _BY_CAUSE = {
     "deadline": "DEADLINE",
     "preempted": "PREEMPTED",
     "memory-pressure": "PREEMPTED",
+    "dependency-failed": "CANCELLED",
 }
+_RAN_OUT_OF_MEMORY = "out of memory, "
+"""In the reason of a job of which a process was killed for want of memory, and whose script ended by itself.
+tgpu's cause is the script's exit code then; Slurm says that memory ran out."""
 _REASONS = {
     "exited": "NonZeroExitCode",
     "signalled": "RaisedSignal",
@@ -92,7 +96,7 @@ STATUSES = {
     "COMPLETING": ("running", "scheduled"),
     "SUSPENDED": ("pending",),
     "COMPLETED": ("completed",),
-    "CANCELLED": ("cancelled",),
+    "CANCELLED": ("cancelled", "failed"),
 }
 """Where to look for those of a state; all others have failed."""
 LIVE = frozenset({"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED"})
@@ -106,20 +110,26 @@ def state_of(job: Mapping[str, Any]) -> str:
     if status in ("pending", "preempted") and job.get("suspended_by"):
         return "SUSPENDED"
     if status == "failed":
-        return _BY_CAUSE.get(str(job.get("cause") or ""), "FAILED")
+        return _BY_CAUSE.get(_cause(job), "FAILED")
     return _BY_STATUS[status]
+
+
+def _cause(job: Mapping[str, Any]) -> str:
+    """As Slurm would see it."""
+    cause, reason = str(job.get("cause") or ""), str(job.get("reason") or "")
+    return "out-of-memory" if cause == "exited" and _RAN_OUT_OF_MEMORY in reason else cause
 
 
 def reason_of(job: Mapping[str, Any], heads: Collection[int] = (), now: str = "") -> str:
     """One word. `heads`: the jobs that are first in their queues, and wait for room. `now`: as RFC 3339."""
     status = str(job["status"])
     if status == "failed":
-        return _REASONS.get(str(job.get("cause") or ""), "None")
-    if status not in ("pending", "preempted"):
+        return _REASONS.get(_cause(job), "None")
+    if status not in ("pending", "preempted") or job.get("suspended_by"):
         return "None"
     gpus = bool(job.get("gpu_request"))
     reasons = (
-        ("JobHeldUser", job.get("held_by") or job.get("suspended_by")),
+        ("JobHeldUser", job.get("held_by")),
         ("Dependency", job.get("needs_met") is False),
         ("BeginTime", str(job.get("begin_at") or "") > now),
         ("AssocGrpGRES" if gpus else "AssocGrpCpuLimit", job.get("held")),

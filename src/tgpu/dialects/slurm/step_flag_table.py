@@ -37,7 +37,7 @@ STEP_FLAGS = tuple(
         ("task-epilog", "", VALUE, "", REFUSED, "call it in the script"),
         ("task-prolog", "", VALUE, "", REFUSED, "call it in the script"),
         ("threads", "T", VALUE, "", MEANINGLESS, _OWN),
-        ("unbuffered", "u", NONE, "", MEANINGLESS, "output is not held back anyway"),
+        ("unbuffered", "u", NONE, "", HONOURED, "without it, lines of several tasks are kept whole"),
     )
 )  # fmt: skip
 _NOT_OF_STEPS = frozenset({"array", "wrap", "parsable", "ignore-pbs", "wait-all-nodes", "requeue",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tgpu.dialects.slurm import durations, file_names
+from tgpu.dialects.slurm.arrays import once_each
 from tgpu.dialects.slurm.constraints import label_rules, node_rules
 from tgpu.dialects.slurm.dependencies import needs
 from tgpu.dialects.slurm.gres import licences
@@ -90,12 +91,12 @@ def translated(given: Given, around: Around) -> Translated:
     fields |= _importance(given, warnings)
     fields |= _files(given)
     if (array := given.get("array")) is not None:
-        fields["array"] = array.strip()
+        fields["array"] = once_each(array.strip())
     if (dependency := given.get("dependency")) is not None:
         fields["after"] = _at(given, "dependency", lambda: needs("--dependency", dependency))
     if (given.get("kill-on-invalid-dep") or "yes").lower() == "no":
         where = given.where("kill-on-invalid-dep")
-        warnings.append(f"{where}: --kill-on-invalid-dep=no has no effect: such a job fails at once")
+        warnings.append(f"{where}: --kill-on-invalid-dep=no has no effect: such a job is cancelled at once")
     if (name := given.get("job-name")) is not None:
         fields["name"] = name
     if (user := given.get("uid")) is not None:
@@ -179,13 +180,13 @@ def _warning(given: Given, text: str, limit_s: int | None, warnings: list[str]) 
     main = "B" in flags.upper()
     if colon and flags.upper().strip("BR"):
         raise SlurmError(f"--signal must be like B:USR1@120; got {text!r}")
-    if limit_s is None:
-        warnings.append(f"{given.where('signal')}: --signal has no effect without a limit: say --time")
-        return {}
     try:
         signal, before_s, _ = warning_parts("--signal", rest)
     except BadQuantityError as error:
         raise SlurmError(str(error)) from None
+    if limit_s is None:
+        warnings.append(f"{given.where('signal')}: --signal has no effect without a limit: say --time")
+        return {}
     before_s = min(max(1, WARN_S if before_s is None else before_s), limit_s - 1)
     if not before_s:
         return {}
