@@ -9,7 +9,7 @@ from tgpu.agent.gang_variables import gang_variables
 from tgpu.agent.spots import NodeSpots
 from tgpu.protocol.gangs import GangPlace, Go, Host, Spot
 
-HOSTS = (Host(address="a", slots=2), Host(address="b", slots=1))
+HOSTS = (Host(address="a", slots=2, name="n1"), Host(address="b", slots=1, name="n2"))
 
 
 def test_a_port_is_kept_until_the_task_starts_and_can_be_had_then(tmp_path: Path) -> None:
@@ -53,6 +53,7 @@ def test_a_task_finds_what_torch_and_mpi_look_for() -> None:
         "NODE_RANK": "1",
         "NNODES": "2",
         "TGPU_NODELIST": "a,b",
+        "TGPU_NODENAMES": "n1,n2",
         "TGPU_HOSTFILE": "/run/hosts",
     }
     assert "TGPU_HOSTFILE" not in gang_variables(place, go, "")

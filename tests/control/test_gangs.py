@@ -69,7 +69,10 @@ def test_all_go_once_all_are_ready_and_know_where_they_meet() -> None:
         (one,), (other,) = first.went(), second.went()
         assert (one.attempt, other.attempt) == ("1.0.1", "1.1.1")
         assert one.master == other.master == Spot(address="10.0.0.1", port=4001)
-        hosts = (Host(address="10.0.0.1", slots=1), Host(address="10.0.0.2", slots=1))
+        hosts = (
+            Host(address="10.0.0.1", slots=1, name="n1"),
+            Host(address="10.0.0.2", slots=1, name="n2"),
+        )
         assert one.hosts == other.hosts == hosts
 
     play(story())
@@ -82,7 +85,7 @@ def test_tasks_on_one_node_meet_on_its_loopback() -> None:
         await leader.submit(a_gang(per_node=None))
         await tell((node, ready("1.0.1", "10.0.0.1", 4001)), (node, ready("1.1.1", "10.0.0.1", 4002)))
         assert {go.master for go in node.went()} == {Spot(address="127.0.0.1", port=4001)}
-        assert {go.hosts for go in node.went()} == {(Host(address="localhost", slots=2),)}
+        assert {go.hosts for go in node.went()} == {(Host(address="localhost", slots=2, name="n1"),)}
 
     play(story())
 

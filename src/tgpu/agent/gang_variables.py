@@ -17,5 +17,6 @@ def gang_variables(place: GangPlace, go: Go, hostfile: str) -> Mapping[str, str]
         "NODE_RANK": str(place.node_rank),
         "NNODES": str(place.nodes),
         "TGPU_NODELIST": ",".join(host.address for host in go.hosts),
+        "TGPU_NODENAMES": ",".join(host.name for host in go.hosts),
     }
     return found | {"TGPU_HOSTFILE": hostfile} if hostfile else found

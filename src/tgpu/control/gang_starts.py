@@ -156,8 +156,12 @@ def _hosts(members: list[Placed], start: _Start) -> tuple[Host, ...]:
         if spot is not None:
             addresses[placed.node_id] = spot.address
     if len(slots) == 1:
-        return (Host(address=HERE_BY_NAME, slots=len(members)),)
-    return tuple(Host(address=addresses.get(node_id, node_id), slots=slots[node_id]) for node_id in slots)
+        (only,) = slots
+        return (Host(address=HERE_BY_NAME, slots=len(members), name=only),)
+    return tuple(
+        Host(address=addresses.get(node_id, node_id), slots=number, name=node_id)
+        for node_id, number in slots.items()
+    )
 
 
 def places_of(gang: GangState, members: list[Placed]) -> dict[AttemptId, GangPlace]:

@@ -28,6 +28,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     slots: int
+    name: str = ""
+    """What the node is called; empty from a server that does not say it."""
 
 
 class Go(msgspec.Struct, frozen=True, kw_only=True):

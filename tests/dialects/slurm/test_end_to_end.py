@@ -248,11 +248,11 @@ def test_a_step_goes_to_the_node_that_has_room(pair: Slurm) -> None:
     script = (
         "#!/bin/bash\n#SBATCH -N2 -n4 --gpus-per-node=2 -o room.txt\nfor i in 1 2 3 4; do\n"
         f"srun -n1 --gpus=1 sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES; {until}' &\ndone; wait\n"
-        "echo typed | srun -n1 cat\n"
+        "srun -w n2 -n1 sh -c 'echo $SLURMD_NODENAME'\necho typed | srun -n1 cat\n"
     )
     assert pair.ended(int(pair("sbatch --parsable", stdin=script))) == "COMPLETED"
-    *gpus, last = pair.output("room.txt").splitlines()
-    assert (sorted(gpus), last) == (["n1 0", "n1 1", "n2 0", "n2 1"], "typed")
+    *gpus, named, last = pair.output("room.txt").splitlines()
+    assert (sorted(gpus), named, last) == (["n1 0", "n1 1", "n2 0", "n2 1"], "n2", "typed")
 
 
 def test_tasks_that_no_node_can_hold_are_spread(pair: Slurm) -> None:

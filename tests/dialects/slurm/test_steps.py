@@ -36,6 +36,15 @@ def test_how_tasks_are_shared_out() -> None:
     assert spread({"relative": "1", "ntasks": "1"}, TWO) == [(0, 1, 0)]
 
 
+def test_nodes_are_named_by_their_names_or_by_how_they_are_reached() -> None:
+    """Also where several are reached alike, as agents on one machine are."""
+    environ = TWO | {"SLURM_JOB_NODELIST": "10.0.0.1,10.0.0.1", "TGPU_NODENAMES": "gpu1,gpu2"}
+    assert spread({"nodelist": "gpu2"}, environ) == [(0, 1, 0)]
+    assert spread({"nodelist": "gpu[1-2]"}, environ) == [(0, 0, 0), (1, 1, 0)]
+    with pytest.raises(SlurmError, match="n9 is none of the job's nodes, gpu1,gpu2"):
+        step_of({"nodelist": "n9"}, environ)
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

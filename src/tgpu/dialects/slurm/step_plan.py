@@ -72,10 +72,13 @@ def step_of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Step:
     chosen = list(range(min(total, len(names))))
     if said.get("nodelist"):
         wanted = expanded("--nodelist", str(said["nodelist"]))
-        missing = [name for name in wanted if name not in names]
+        called = environ.get("TGPU_NODENAMES", "").split(",")
+        places = dict(zip(names, chosen, strict=False)) | dict(zip(called, chosen, strict=False))
+        missing = [name for name in wanted if name not in places]
         if missing:
-            raise SlurmError(f"--nodelist: {missing[0]} is none of the job's nodes, {','.join(names)}")
-        chosen = sorted({names.index(name) for name in wanted})
+            there = ",".join(names if called == [""] else called)
+            raise SlurmError(f"--nodelist: {missing[0]} is none of the job's nodes, {there}")
+        chosen = sorted({places[name] for name in wanted})
     elif (first := _number(said, "relative")) is not None:
         chosen = chosen[first:]
     tasks, nodes = _number(said, "ntasks"), _number(_first_of_range(said), "nodes")
