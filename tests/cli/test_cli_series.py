@@ -139,6 +139,19 @@ def test_why_of_an_index_that_has_yet_to_begin_is_about_that_one(server: FakeTgp
     assert tgpu("why", "1").stdout == f"Job 1: runs on n1; {rest}\n"
 
 
+def test_why_of_an_index_that_waits_behind_others_says_of_whom_it_tells(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1, status="running", tasks=100, array="0-99")}
+    server.fixed |= {
+        "/jobs/1/why": {"job_id": 1, "waiting": True, "summary": "waits: needs 1 GPU", "position": 1},
+        "/jobs/1/tasks": {"tasks": [{"task_id": "1.70", "status": "pending", "reason": None}]},
+    }
+    assert tgpu("why", "1.70").stdout.splitlines() == [
+        "Task 1.70: pending; what follows is about the first of its job that waits",
+        "Job 1: waits: needs 1 GPU",
+        "  1st in line",
+    ]
+
+
 def test_a_change_that_is_refused_is_told_with_the_flag_that_was_typed(server: FakeTgpu, tgpu: Tgpu) -> None:
     server.jobs = {1: a_job(1)}
     server.fixed["/jobs/1"] = Refusal(422, "at_once can be changed of an array", "invalid", field="at_once")

@@ -216,7 +216,7 @@ def test_of_an_array_that_failed_the_first_index_is_named(server: FakeTgpu, tgpu
         )
     }
     server.fixed["/jobs/1/tasks"] = {"tasks": [{"task_id": "1.4"}, {"task_id": "1.6"}], "next_cursor": 9}
-    assert tgpu("wait", "1").stdout == "Job 1 failed: exit code 7; the first is 1.4\n"
+    assert tgpu("wait", "1").stdout == "Job 1 failed: exit code 7; the first that failed is 1.4\n"
     assert server.asked("GET", "/jobs/1/tasks")[-1]["query"]["status"] == "failed"
 
 

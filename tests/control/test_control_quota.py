@@ -277,3 +277,31 @@ def test_a_held_series_keeps_room_for_one_task_so_that_who_waits_for_it_does_not
         assert await leader.store.recount(1) == []
 
     play(story())
+
+
+def test_series_behind_each_other_go_on_in_a_quota_that_was_lowered_to_less_than_one_task_of_each() -> None:
+    async def story() -> None:
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=3000)))
+        node = await leader.node()
+        await leader.submit(array(9, at_once=1, tenant_id="lab"))
+        for on in (1, 2):
+            await leader.submit(array(9, at_once=1, tenant_id="lab", needs=(Need(NeedKind.CORR, on),)))
+        ended: set[str] = set()
+
+        async def work(ends: int) -> None:
+            """One after the other, so that who ends first asks again later than who ends last."""
+            for _ in range(ends):
+                for name in sorted(set(node.launched()) - ended)[:1]:
+                    node.reports(says(name), says(name, Phase.ENDED, DONE))
+                    ended.add(name)
+                node.beats()
+                await asyncio.sleep(0.3)
+
+        await work(5)
+        await change(leader, "lab", partial(replace, limits=Limits(cpu_milli=1000)))
+        await work(300)
+        jobs = [await leader.store.job(job_id) for job_id in (1, 2, 3)]
+        assert [job and job.status for job in jobs] == [Status.COMPLETED] * 3
+        assert await leader.store.recount(1) == []
+
+    play(story())

@@ -222,12 +222,13 @@ def _room(picture: Picture, entry: Entry) -> int:
 
 
 def _within_reach(entry: Entry, book: SeriesBook) -> int:
-    """How many more of them have, index by index, somebody to wait for; but one is always live, as above."""
+    """How many more of them have, index by index, somebody to wait for; but one is always live, as above,
+    unless it would take the last room of those."""
     reach = book.reach(entry)
     if reach == entry.job.spec.task_count:
         return entry.unborn
     ahead = reach - entry.born - entry.skipped.number_between(entry.born, reach)
-    return ahead if entry.live else max(1, ahead)
+    return ahead if entry.live or book.is_starved(entry) else max(1, ahead)
 
 
 def _waits_index_by_index(entry: Entry) -> bool:

@@ -158,8 +158,16 @@ class SeriesBook:
     def reach(self, entry: Entry) -> int:
         """How many of its tasks can be of use: none before the same one has a row in each series that it goes
         behind. It would be charged for them, and the quota have no room for those that it waits for."""
-        others = [other for on in _goes_behind(entry.job) if (other := self._jobs.get(on)) is not None]
-        return min((other.born for other in others if other.unborn), default=entry.job.spec.task_count)
+        return min((other.born for other in self._ahead_of(entry)), default=entry.job.spec.task_count)
+
+    def is_starved(self, entry: Entry) -> bool:
+        """Whether a series that it goes behind has nothing live: what room the quota has is that one's."""
+        return any(not other.live for other in self._ahead_of(entry))
+
+    def _ahead_of(self, entry: Entry) -> list[Entry]:
+        """Those that it goes behind, and that have rows to come."""
+        others = [self._jobs.get(on) for on in _goes_behind(entry.job)]
+        return [other for other in others if other is not None and other.unborn]
 
     def went_on(self, job_id: int) -> None:
         """More of its tasks have rows, or never will: those behind it may go on."""

@@ -58,7 +58,7 @@ def _people(jobs: list[dict[str, Any]], firsts: dict[int, str]) -> Iterator[str]
         if not many or job["status"] != "completed":
             name = f"Task {job['task_id']}" if "task_id" in job else f"Job {job['job_id']}"
             first = firsts.get(job.get("job_id", 0))
-            yield f"{name} {outcome.in_words(job)}{f'; the first is {first}' if first else ''}"
+            yield f"{name} {outcome.in_words(job)}{f'; the first that failed is {first}' if first else ''}"
     if many:
         yield f"{sum(job['status'] == 'completed' for job in jobs)} of {len(jobs)} jobs completed"
 

@@ -52,14 +52,16 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(client: Client, job_id: int, task: int | None) -> dict[str, Any]:
-    """What a task waits for, its job waits for; of one that does not wait, or waits while all that may of its
-    job run, the task."""
+    """What a task waits for, its job waits for, and that is told of the first one that does; of one that does
+    not wait, or waits while all that may of its job run, the task."""
     found = None if task is None else client.task(job_id, task)
     if found is not None and found["status"] not in _WAITING:
         return found
     why = client.why(job_id)
     rest = [reason["text"] for reason in why.get("reasons") or () if reason["code"] == _TO_COME]
-    return why if found is None or not rest else found | {"reason": rest[0]}
+    if found is None or not why.get("waiting"):
+        return why if found is None or not rest else found | {"reason": rest[0]}
+    return why | {"task_id": found["task_id"], "status": found["status"]}
 
 
 def _of_task(screen: Screen, task: dict[str, Any]) -> Iterator[str]:
@@ -70,6 +72,9 @@ def _of_task(screen: Screen, task: dict[str, Any]) -> Iterator[str]:
 
 
 def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
+    if "task_id" in why:
+        head = screen.paint(f"Task {why['task_id']}:", "bold")
+        yield f"{head} {why['status']}; what follows is about the first of its job that waits"
     head = screen.paint(f"Job {why['job_id']}:", "bold")
     yield f"{head} {clean(why['summary'])}"
     for reason in why.get("reasons") or []:

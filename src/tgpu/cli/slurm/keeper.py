@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -72,8 +73,8 @@ def _carry_out(address: tuple[str, int], key: bytes, ticket: str) -> None:
     asked = step_wire.read_line(lines)
     if asked is not None:
         _Step(sock, lines).run(asked)
-    sock.shutdown(socket.SHUT_RDWR)  # whoever still reads from it hears that it is over
-    sock.close()
+    with sock, contextlib.suppress(OSError):  # an `srun` that was killed has hung up already
+        sock.shutdown(socket.SHUT_RDWR)  # whoever still reads from it hears that it is over
 
 
 class _Step:
@@ -112,7 +113,7 @@ class _Step:
                 self._tasks.send(int(said["signal"]))
         except (OSError, ValueError):
             pass
-        self._tasks.send(signal.SIGKILL)
+        self._tasks.kill()
 
     def _tell(self, rank: int, stream: str, data: bytes) -> None:
         self._send(step_wire.frame(step_wire.STREAMS[stream], rank, data))
@@ -122,4 +123,4 @@ class _Step:
             with self._lock:
                 self._sock.sendall(data)
         except OSError:
-            self._tasks.send(signal.SIGKILL)
+            self._tasks.kill()

@@ -10,6 +10,8 @@ import time
 from ctypes import CDLL
 from threading import Thread
 
+from tgpu.runner import tree
+
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,6 +110,13 @@ class LocalTasks:
             found.append((rank, code if code >= 0 else 128 - code))
         return found
 
+    def kill(self) -> None:
+        """With all that they have started, and that has not left them."""
+        self.send(signal.SIGSTOP)  # who is stopped starts nothing more
+        for process in list(self._running.values()):  # who ends meanwhile is taken out
+            tree.kill(process.pid)
+        self.send(signal.SIGKILL)
+
     def send(self, number: int) -> None:
-        for process in self._running.values():
+        for process in list(self._running.values()):
             process.send_signal(number)

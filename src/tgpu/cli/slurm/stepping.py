@@ -8,6 +8,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+from tgpu.cli.slurm import guarding
 from tgpu.cli.slurm.far_tasks import FarTasks
 from tgpu.cli.slurm.local_tasks import LocalTasks
 from tgpu.cli.slurm.placing import places
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     Said = dict[str, str | None]
 
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
-              signal.SIGCONT, signal.SIGALRM)  # fmt: skip
 _LOOK_S = 0.05
 _ATTEMPT = ("TGPU_JOB_ID", "TGPU_TASK_INDEX", "TGPU_ATTEMPT")
 
@@ -49,8 +48,11 @@ def run(said: Said, inherited: Said, argv: Sequence[str]) -> int:
         turn.keep_through_exec()
         os.execvpe(argv[0], list(argv), {**os.environ, **found})  # noqa: S606  it takes the place of this program
     _refuse_more_than_there_are(place, each, said)
+    guarding.go_on_in_a_child()
     place, taken = _taken(turn, chain([place], wanted if _hears_nothing() else ()), each, said)
-    return _Running(place, said | inherited, turn.number(), taken).carried_out(argv)
+    code = _Running(place, said | inherited, turn.number(), taken).carried_out(argv)
+    guarding.end_all()
+    return code
 
 
 def _refuse_more_than_there_are(place: Place, each: int, said: Said) -> None:
@@ -108,7 +110,7 @@ class _Running:
         self._codes: dict[int, int] = {}
 
     def carried_out(self, argv: Sequence[str]) -> int:
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*_PASSED_ON, signal.SIGCHLD])
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*guarding.PASSED_ON, signal.SIGCHLD])
         env = self._environment()
         far = [self._far(node, argv, env) for node in self._step.nodes if node]
         near = LocalTasks(self._output.told if self._output.is_heard else None)
@@ -153,8 +155,8 @@ class _Running:
 
     def _wait(self, near: LocalTasks, far: list[FarTasks]) -> None:
         while near.live or any(one.live for one in far):
-            heard = signal.sigtimedwait([*_PASSED_ON, signal.SIGCHLD], _LOOK_S)
-            if heard is not None and heard.si_signo != signal.SIGCHLD and not _is_for_all(heard):
+            heard = signal.sigtimedwait([*guarding.PASSED_ON, signal.SIGCHLD], _LOOK_S)
+            if heard is not None and heard.si_signo != signal.SIGCHLD and not guarding.is_for_all(heard):
                 near.send(heard.si_signo)
                 for one in far:
                     one.send(heard.si_signo)
@@ -175,15 +177,3 @@ class _Running:
             how = signal.strsignal(code - 128) or f"Killed by signal {code - 128}"
         if "quiet" not in self._said:
             print(f"srun: error: {self._step.names[task.node_rank]}: task {rank}: {how}", file=sys.stderr)
-
-
-def _is_for_all(heard: signal.struct_siginfo) -> bool:
-    """Whether the tasks of the step have got it, too: it came from the job's supervisor, and not from
-    somebody in the job, who means the step."""
-    try:
-        environ = Path(f"/proc/{heard.si_pid}/environ").read_bytes() if heard.si_pid else b""
-    except FileNotFoundError:
-        return False  # a `kill`, which is gone
-    except OSError:
-        return True  # another user's
-    return f"SLURM_JOB_ID={os.environ['SLURM_JOB_ID']}".encode() not in environ.split(b"\0")
