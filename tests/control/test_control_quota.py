@@ -251,27 +251,48 @@ def test_a_budget_that_is_nearly_spent_and_then_spent_is_told() -> None:
     play(story())
 
 
+class Work:
+    """A node that ends what it is given, each second."""
+
+    def __init__(self, node: FakeNode) -> None:
+        self.node = node
+        self.ended: set[str] = set()
+
+    async def go_on(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for name in set(self.node.launched()) - self.ended:
+                self.node.reports(says(name), says(name, Phase.ENDED, DONE))
+                self.ended.add(name)
+            self.node.beats()
+            await asyncio.sleep(1)
+
+
 def test_a_held_series_keeps_room_for_one_task_so_that_who_waits_for_it_does_not_wait_for_ever() -> None:
     async def story() -> None:
         leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=6000)))
-        node = await leader.node()
+        work = Work(await leader.node())
         await leader.submit(array(20, at_once=2, tenant_id="lab"))
         await leader.submit(array(20, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
-        ended: set[str] = set()
-
-        async def work(seconds: int) -> None:
-            for _ in range(seconds):
-                for name in set(node.launched()) - ended:
-                    node.reports(says(name), says(name, Phase.ENDED, DONE))
-                    ended.add(name)
-                node.beats()
-                await asyncio.sleep(1)
-
         await leader.store.hold([1], "ann", now_ms())
-        await work(10)
-        assert sorted(ended) == ["1.0.1", "1.1.1", "2.0.1", "2.1.1"]
+        await work.go_on(10)
+        assert sorted(work.ended) == ["1.0.1", "1.1.1", "2.0.1", "2.1.1"]
         await leader.store.release([1], "ann", now_ms())
-        await work(60)
+        await work.go_on(60)
+        jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
+        assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
+        assert await leader.store.recount(1) == []
+
+    play(story())
+
+
+def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_task() -> None:
+    async def story() -> None:
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=2000)))
+        work = Work(await leader.node())
+        await leader.submit(array(6, at_once=1, tenant_id="lab"))
+        await leader.submit(array(6, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
+        await change(leader, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=1000)))
+        await work.go_on(60)
         jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
         assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
         assert await leader.store.recount(1) == []

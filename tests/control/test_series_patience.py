@@ -1,13 +1,19 @@
 """How long a job of many tasks may wait for its first place, and what it is told meanwhile."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
+
+import pytest
 
 from tests.control.control_story import Leader, now_ms, play, says, spec
 from tests.control.test_series import array, some_time, the_job
+from tgpu.control import deadlines
 from tgpu.control.answers import Answers
+from tgpu.control.series_book import Entry
+from tgpu.core.picture import Picture
 from tgpu.domain.index_set import IndexSet
-from tgpu.domain.job import Exit, JobSpec
+from tgpu.domain.job import Exit, Group, JobSpec, Request
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.series import Mode, Series
 from tgpu.protocol.messages import Phase
@@ -42,6 +48,47 @@ def test_a_series_of_which_nothing_was_placed_in_time_fails_whole() -> None:
             assert job.detail == "was not placed within 5 s"
             assert job.counts == counts
         assert leader.watch.drift == 0
+
+    play(story())
+
+
+def test_a_series_that_waited_too_long_is_looked_at_once_however_many_of_it_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: Counter[int] = Counter()
+    original = deadlines.has_begun
+
+    def counted(picture: Picture, entry: Entry | None) -> bool:
+        looks[0 if entry is None else entry.job.job_id] += 1
+        return original(picture, entry)
+
+    monkeypatch.setattr(deadlines, "has_begun", counted)
+
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        await leader.submit(spec(gpus=2), with_gpus(300, max_wait_s=5))
+        await some_time(node, 8)
+        assert (await the_job(leader, 2)).counts == {Status.FAILED: 300}
+        assert looks == {2: 1}
+
+    play(story())
+
+
+@pytest.mark.parametrize("active_deadline_s", [None, 1000])
+def test_tasks_that_are_not_alike_wait_each_for_itself(active_deadline_s: int | None) -> None:
+    """Also of a job of which a book is kept for something else."""
+
+    async def story() -> None:
+        leader = Leader()
+        node = await leader.node()
+        small, large = (
+            Group(("true",), Request(1000, 0, 0, gpus * 1000), name=f"with-{gpus}") for gpus in (1, 2)
+        )
+        both = replace(spec(max_wait_s=5), groups=(small, large), active_deadline_s=active_deadline_s)
+        await leader.submit(both)
+        await some_time(node, 8)
+        assert (await the_job(leader)).counts == {Status.SCHEDULED: 1, Status.FAILED: 1}
 
     play(story())
 

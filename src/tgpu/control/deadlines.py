@@ -16,7 +16,7 @@ from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
 from tgpu.domain.quantities import time_in_words
 from tgpu.domain.timing import Timing
-from tgpu.store.port import Batch, Receipt, StopOrdered, TaskClosed
+from tgpu.store.port import Receipt, StopOrdered, TaskClosed
 
 _PUT_BACK = (Happening.REQUEUED, Happening.PREEMPTED)
 
@@ -57,6 +57,7 @@ class Deadlines:
                 self.watch(task)
 
     def take_in(self, picture: Picture, turn: Turn) -> None:
+        _note_begun(turn)
         while self._heap and self._heap[0][0] <= picture.now_ms:
             _, task_id = heapq.heappop(self._heap)
             placed = picture.placed.get(task_id)
@@ -65,13 +66,15 @@ class Deadlines:
                 continue
             task = picture.waiting.get(task_id) or picture.parked.get(task_id)
             entry = turn.series.get(task_id.job_id)
-            due = None if task is None else first_due(task, begun=has_begun(picture, entry, turn.batch))
+            if task is None or (entry is not None and entry.end is not None):
+                continue  # it is over, or about to be with all of its series
+            due = first_due(task, begun=has_begun(picture, entry))
             if due is None:
                 continue
             if due.at_ms > picture.now_ms:
                 heapq.heappush(self._heap, (due.at_ms, task_id))
                 continue
-            if due.cause is Cause.WAITED_TOO_LONG and entry is not None and not entry.goes_index_by_index:
+            if due.cause is Cause.WAITED_TOO_LONG and entry is not None and entry.waits_whole:
                 turn.series.end(task_id.job_id, End(due.cause, due.detail))  # none of it: so it fails whole
                 continue
             wishes.take_out(picture, task_id)
@@ -91,21 +94,20 @@ class Deadlines:
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
 
 
-def has_begun(picture: Picture, entry: Entry | None, batch: Batch | None = None) -> bool:
-    """Whether some of a series has had a place: then the others wait for it, and not for their first one. Of
-    one that goes index by index each is for itself. `batch`: what nodes said in this turn."""
-    if entry is None or entry.goes_index_by_index:
+def _note_begun(turn: Turn) -> None:
+    """Of whom something has left its node in this turn."""
+    ended = (change.attempt_id.job_id for change in turn.batch.ended)
+    for job_id in chain(ended, (change.attempt_id.job_id for change in turn.batch.lost)):
+        if (entry := turn.series.get(job_id)) is not None:
+            entry.begun = True
+
+
+def has_begun(picture: Picture, entry: Entry | None) -> bool:
+    """Whether some of a series has had a place: then the others wait for it, and not for their first one."""
+    if entry is None or not entry.waits_whole:
         return False
-    if not entry.begun:
-        has_places = any(map(picture.placed.__contains__, entry.live))
-        entry.begun = has_places or (batch is not None and entry.job.job_id in left_places(batch))
+    entry.begun = entry.begun or any(map(picture.placed.__contains__, entry.live))
     return entry.begun
-
-
-def left_places(batch: Batch) -> set[int]:
-    """Jobs of which something has left its node."""
-    ended = {change.attempt_id.job_id for change in batch.ended}
-    return ended.union(change.attempt_id.job_id for change in batch.lost)
 
 
 def first_due(task: TaskBrief, *, begun: bool = False) -> Due | None:

@@ -8,6 +8,11 @@ from tgpu.control.series_book import Entry, SeriesBook
 from tgpu.core.picture import Picture
 
 
+def has_stirred(picture: Picture, entry: Entry) -> bool:
+    """Whether, since it was looked at, some have come back into line or onto a node, whoever let them."""
+    return entry.at_rest != _standing(picture, entry)
+
+
 def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
     """Tasks are begun in the order of their indices, so that who gave way comes first."""
     if len(entry.live) > _cap(entry):
@@ -25,6 +30,11 @@ def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
     for task_id in kept & in_line:
         picture.add_waiting(picture.parked.take(task_id))
     entry.kept_back = (waiting | kept) - in_line
+    entry.at_rest = _standing(picture, entry)
+
+
+def _standing(picture: Picture, entry: Entry) -> tuple[int, int]:
+    return len(entry.live), picture.parked.number_of(entry.job.job_id)
 
 
 def _cap(entry: Entry) -> int:

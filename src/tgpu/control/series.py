@@ -7,8 +7,8 @@ are live than may run at once. Who ends and who comes instead are in one transac
 from dataclasses import replace
 
 from tgpu.control import wishes
-from tgpu.control.deadlines import left_places, too_late
-from tgpu.control.keeping_back import keep_back
+from tgpu.control.deadlines import too_late
+from tgpu.control.keeping_back import has_stirred, keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -91,8 +91,11 @@ def settle(picture: Picture, turn: Turn) -> None:
     _note_ends(turn)
     if picture.now_ms >= book.look_ms:
         _look_at_the_clock(picture, book)
+    for job_id in book.crowded - book.touched:
+        if (crowded := book.get(job_id)) is not None and has_stirred(picture, crowded):
+            book.touched.add(job_id)
     # Whom this concerns in turn is looked at in the next one.
-    touched, book.touched = sorted(book.touched | book.crowded), set()
+    touched, book.touched = sorted(book.touched), set()
     for job_id in touched:
         if (entry := book.get(job_id)) is not None:
             _settle_one(picture, entry, turn)
@@ -112,9 +115,6 @@ def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
 
 def _note_ends(turn: Turn) -> None:
     book, batch = turn.series, turn.batch
-    for job_id in left_places(batch):
-        if (entry := book.get(job_id)) is not None:
-            entry.begun = True
     for ended in batch.ended:
         status = _ENDS.get(ended.happening)
         if status is not None:
@@ -126,6 +126,8 @@ def _note_ends(turn: Turn) -> None:
     for lost in batch.lost:
         if not lost.requeue:
             book.is_over(lost.attempt_id.task_id, Status.FAILED)
+        elif book.get(lost.attempt_id.job_id) is not None:
+            book.touched.add(lost.attempt_id.job_id)
 
 
 def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:
@@ -222,12 +224,13 @@ def _room(picture: Picture, entry: Entry) -> int:
 
 
 def _within_reach(entry: Entry, book: SeriesBook) -> int:
-    """How many more of them have, index by index, somebody to wait for; but one is always live, as above."""
+    """How many more of them have, index by index, somebody to wait for; but one is live, as above, unless it
+    would take the place of whom it waits for."""
     reach = book.reach(entry)
     if reach == entry.job.spec.task_count:
         return entry.unborn
     ahead = reach - entry.born - entry.skipped.number_between(entry.born, reach)
-    return ahead if entry.live else max(1, ahead)
+    return ahead if entry.live or book.gives_precedence(entry) else max(1, ahead)
 
 
 def _waits_index_by_index(entry: Entry) -> bool:

@@ -42,6 +42,8 @@ class Entry:
     live: set[TaskId] = field(default_factory=set)
     kept_back: set[TaskId] = field(default_factory=set)
     """Those of them that are parked, for more are live than may be since its cap was lowered."""
+    at_rest: tuple[int, int] = (0, 0)
+    """Of one of which some are kept back: how many were live, and how many parked, when they were chosen."""
     end: End | None = None
     asked: int = 0
     """How many more tasks it asked for last."""
@@ -61,6 +63,12 @@ class Entry:
     def goes_index_by_index(self) -> bool:
         """Behind another series: its tasks wait one by one."""
         return bool(_goes_behind(self.job))
+
+    @property
+    def waits_whole(self) -> bool:
+        """Whether its tasks wait for their first place together: those of an array, and none behind another
+        one, where each is for itself."""
+        return self.job.spec.series is not None and not self.goes_index_by_index
 
     @property
     def unborn(self) -> int:
@@ -91,7 +99,8 @@ class SeriesBook:
         self.touched: set[int] = set()
         """Those to which something has happened in this turn."""
         self.crowded: set[int] = set()
-        """Those of which more tasks are live than may be: they are looked at in every turn."""
+        """Those of which more tasks are live than may be: they are looked at also when somebody else lets
+        some of them go."""
         self.look_ms = 0
         """When to look again who is due by the clock."""
         self._behind: dict[int, set[int]] = {}
@@ -158,8 +167,18 @@ class SeriesBook:
     def reach(self, entry: Entry) -> int:
         """How many of its tasks can be of use: none before the same one has a row in each series that it goes
         behind. It would be charged for them, and the quota have no room for those that it waits for."""
-        others = [other for on in _goes_behind(entry.job) if (other := self._jobs.get(on)) is not None]
-        return min((other.born for other in others if other.unborn), default=entry.job.spec.task_count)
+        unborn = (other.born for other in self._ahead_of(entry) if other.unborn)
+        return min(unborn, default=entry.job.spec.task_count)
+
+    def gives_precedence(self, entry: Entry) -> bool:
+        """Whether one that it goes behind has nothing live for want of the same quota: that comes first, for
+        without it nothing of this one could start."""
+        tenant_id = entry.job.spec.tenant_id
+        ahead = (other for other in self._ahead_of(entry) if other.unborn and not other.live)
+        return any(other.job.spec.tenant_id == tenant_id for other in ahead)
+
+    def _ahead_of(self, entry: Entry) -> list[Entry]:
+        return [other for on in _goes_behind(entry.job) if (other := self._jobs.get(on)) is not None]
 
     def went_on(self, job_id: int) -> None:
         """More of its tasks have rows, or never will: those behind it may go on."""
