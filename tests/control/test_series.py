@@ -355,6 +355,20 @@ def test_a_job_that_is_not_over_in_time_fails_as_a_whole() -> None:
     play(story())
 
 
+def test_a_job_that_fails_by_one_task_too_many_that_was_lost_says_so() -> None:
+    async def story() -> None:
+        leader = Leader()
+        lost = await leader.node("n1")
+        await leader.submit(array(9, at_once=2, requeue=False, retries=Retries(max_failures=1)))
+        assert lost.launched() == ["1.0.1", "1.1.1"]
+        await some_time(await leader.node("n2"), 30)
+        job = await the_job(leader)
+        assert (job.status, job.cause) == (Status.FAILED, Cause.NODE_LOST)
+        assert job.detail.endswith("; 2 tasks have failed, and max_failures allows 1")
+
+    play(story())
+
+
 def test_who_is_out_of_time_and_lost_with_its_node_does_not_start_anew() -> None:
     async def story() -> None:
         leader = Leader()

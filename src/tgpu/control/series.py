@@ -166,6 +166,7 @@ def _end(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
 
 def _last_failed(entry: Entry, turn: Turn) -> TaskId | None:
     failed = [each.attempt_id.task_id for each in turn.batch.ended if each.happening is Happening.FAILED]
+    failed += [each.attempt_id.task_id for each in turn.batch.lost if not each.requeue]
     return next((each for each in reversed(failed) if each.job_id == entry.job.job_id), None)
 
 
