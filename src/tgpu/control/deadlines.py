@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from tgpu.control import wishes
-from tgpu.control.series_book import End, Entry
+from tgpu.control.series_book import Entry
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.core.placed import Placed
@@ -57,7 +57,6 @@ class Deadlines:
                 self.watch(task)
 
     def take_in(self, picture: Picture, turn: Turn) -> None:
-        _note_begun(turn)
         while self._heap and self._heap[0][0] <= picture.now_ms:
             _, task_id = heapq.heappop(self._heap)
             placed = picture.placed.get(task_id)
@@ -65,17 +64,11 @@ class Deadlines:
                 self._look_at(picture, placed, turn)
                 continue
             task = picture.waiting.get(task_id) or picture.parked.get(task_id)
-            entry = turn.series.get(task_id.job_id)
-            if task is None or (entry is not None and entry.end is not None):
-                continue  # it is over, or about to be with all of its series
-            due = first_due(task, begun=has_begun(picture, entry))
+            due = None if task is None else first_due(task, turn.series.get(task_id.job_id))
             if due is None:
                 continue
             if due.at_ms > picture.now_ms:
                 heapq.heappush(self._heap, (due.at_ms, task_id))
-                continue
-            if due.cause is Cause.WAITED_TOO_LONG and entry is not None and entry.waits_whole:
-                turn.series.end(task_id.job_id, End(due.cause, due.detail))  # none of it: so it fails whole
                 continue
             wishes.take_out(picture, task_id)
             turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
@@ -94,38 +87,46 @@ class Deadlines:
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
 
 
-def _note_begun(turn: Turn) -> None:
-    """Of whom something has left its node in this turn."""
-    ended = (change.attempt_id.job_id for change in turn.batch.ended)
-    for job_id in chain(ended, (change.attempt_id.job_id for change in turn.batch.lost)):
-        if (entry := turn.series.get(job_id)) is not None:
-            entry.begun = True
+def waits_until(entry: Entry) -> Due | None:
+    """Of a series whose tasks wait for their first place together: when it fails, unless some of it has begun
+    by then. After that, they wait for each other."""
+    spec, timing = entry.job.spec, entry.job.timing
+    parked = timing is not None and timing.is_parked
+    if spec.max_wait_s is None or parked or entry.begun or not entry.waits_whole:
+        return None
+    return _too_long(spec.max_wait_s, timing, entry.job.submitted_ms)
 
 
-def has_begun(picture: Picture, entry: Entry | None) -> bool:
-    """Whether some of a series has had a place: then the others wait for it, and not for their first one."""
-    if entry is None or not entry.waits_whole:
-        return False
-    entry.begun = entry.begun or any(map(picture.placed.__contains__, entry.live))
+def has_begun(picture: Picture, entry: Entry) -> bool:
+    """Whether some of its tasks have a place, or had one."""
+    entry.begun = entry.begun or any(_was_placed(picture, task_id) for task_id in entry.live)
     return entry.begun
 
 
-def first_due(task: TaskBrief, *, begun: bool = False) -> Due | None:
-    """Of a task that waits: when it fails unless it has started, and why. `begun`: others of its series
-    have."""
-    return min(_dues(task, begun=begun), default=None)
+def _was_placed(picture: Picture, task_id: TaskId) -> bool:
+    task = picture.waiting.get(task_id) or picture.parked.get(task_id)
+    return task_id in picture.placed if task is None else task.attempts > 0
 
 
-def _dues(task: TaskBrief, *, begun: bool) -> Iterator[Due]:
+def first_due(task: TaskBrief, entry: Entry | None = None) -> Due | None:
+    """Of a task that waits: when it fails unless it has started, and why. `entry`: of its job, if a book is
+    kept of that; for its first place it may wait with others."""
+    return min(_dues(task, alone=entry is None or not entry.waits_whole), default=None)
+
+
+def _dues(task: TaskBrief, *, alone: bool) -> Iterator[Due]:
     timing = task.timing
     parked = timing is not None and timing.is_parked
     # One that was placed and came back did not wait too long for its first place.
-    if task.max_wait_s is not None and not parked and not task.attempts and not begun:
-        since_ms = task.submitted_ms if timing is None else timing.waits_since(task.submitted_ms)
-        detail = f"was not placed within {task.max_wait_s} s"
-        yield Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)
+    if alone and task.max_wait_s is not None and not parked and not task.attempts:
+        yield _too_long(task.max_wait_s, timing, task.submitted_ms)
     if timing is not None and (due := _deadline(timing, task.time_limit_s)) is not None:
         yield due
+
+
+def _too_long(max_wait_s: int, timing: Timing | None, submitted_ms: int) -> Due:
+    since_ms = submitted_ms if timing is None else timing.waits_since(submitted_ms)
+    return Due(since_ms + 1000 * max_wait_s, Cause.WAITED_TOO_LONG, f"was not placed within {max_wait_s} s")
 
 
 def too_late(job: Job, now_ms: int) -> Due | None:

@@ -7,7 +7,7 @@ are live than may run at once. Who ends and who comes instead are in one transac
 from dataclasses import replace
 
 from tgpu.control import wishes
-from tgpu.control.deadlines import too_late
+from tgpu.control.deadlines import has_begun, too_late, waits_until
 from tgpu.control.keeping_back import has_stirred, keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
@@ -105,7 +105,9 @@ def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
     """Now and then: there may be many, and few of them are due."""
     book.look_ms = picture.now_ms + LOOK_MS
     for entry in book:
-        deadline_ms = entry.deadline_ms
+        deadline_ms, due = entry.deadline_ms, waits_until(entry)
+        if due is not None and due.at_ms <= picture.now_ms and not has_begun(picture, entry):
+            book.end(entry.job.job_id, End(due.cause, due.detail))
         if deadline_ms is not None and deadline_ms <= picture.now_ms and entry.end is None:
             allowed = time_in_words(entry.job.spec.active_deadline_s or 0)
             book.end(entry.job.job_id, End(Cause.DEADLINE, f"was not over {allowed} after it began to wait"))
@@ -117,17 +119,15 @@ def _note_ends(turn: Turn) -> None:
     book, batch = turn.series, turn.batch
     for ended in batch.ended:
         status = _ENDS.get(ended.happening)
+        book.left_its_place(ended.attempt_id.job_id)
         if status is not None:
             book.is_over(ended.attempt_id.task_id, status)
-        elif book.get(ended.attempt_id.job_id) is not None:
-            book.touched.add(ended.attempt_id.job_id)
     for closed in batch.closed:
         book.is_over(closed.task_id, _ENDS[closed.happening])
     for lost in batch.lost:
+        book.left_its_place(lost.attempt_id.job_id)
         if not lost.requeue:
             book.is_over(lost.attempt_id.task_id, Status.FAILED)
-        elif book.get(lost.attempt_id.job_id) is not None:
-            book.touched.add(lost.attempt_id.job_id)
 
 
 def _settle_one(picture: Picture, entry: Entry, turn: Turn) -> None:

@@ -140,6 +140,13 @@ class SeriesBook:
             return [TaskId(job_id, index) for index in range(tasks)]
         return sorted(entry.live)
 
+    def left_its_place(self, job_id: int) -> None:
+        """One of its tasks, whatever becomes of it."""
+        entry = self._jobs.get(job_id)
+        if entry is not None:
+            entry.begun = True
+            self.touched.add(job_id)
+
     def is_over(self, task_id: TaskId, status: Status) -> None:
         entry = self._jobs.get(task_id.job_id)
         if entry is None or task_id not in entry.live:
