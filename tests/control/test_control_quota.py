@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
 from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, says, spec
 from tests.control.test_series import array
 from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, LEDGER_DIFFERS
@@ -285,9 +287,10 @@ def test_a_held_series_keeps_room_for_one_task_so_that_who_waits_for_it_does_not
     play(story())
 
 
-def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_task() -> None:
+@pytest.mark.parametrize("cpu_milli", [2000, 20_000])
+def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_task(cpu_milli: int) -> None:
     async def story() -> None:
-        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=2000)))
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=cpu_milli)))
         work = Work(await leader.node())
         await leader.submit(array(6, at_once=1, tenant_id="lab"))
         await leader.submit(array(6, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
