@@ -14,6 +14,7 @@ from tgpu.control.loop import Timers
 from tgpu.domain.access import Actor
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.needs import Need, NeedKind
 from tgpu.domain.periods import period_until_ms
@@ -299,5 +300,25 @@ def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_tas
         jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
         assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
         assert await leader.store.recount(1) == []
+
+    play(story())
+
+
+def test_a_series_of_which_nothing_is_live_when_a_new_leader_comes_is_no_drift_later() -> None:
+    async def story() -> None:
+        first = await leader_of(Tenant("lab", limits=Limits(cpu_milli=1000)))
+        await first.submit(array(5, tenant_id="lab"))
+        await change(first, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=0)))
+        await first.store.cancel_tasks(1, IndexSet.of([0]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        first.running.cancel()
+        second = Leader(first.store)
+        node = await second.node()
+        await change(second, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=1000)))
+        for _ in range(25):
+            node.beats()
+            await asyncio.sleep(1)
+        assert set(node.launched()) == {"1.1.1"}
+        assert second.watch.drift == 0
 
     play(story())
