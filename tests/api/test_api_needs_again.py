@@ -12,9 +12,17 @@ from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import Assigned, AttemptEnded, Batch, TaskClosed
+from tgpu.store.series_port import Grown
 
 NO = Exit(Cause.EXITED, 1, started_ms=1, ended_ms=2)
 YES = Exit(Cause.EXITED, 0, started_ms=1, ended_ms=2)
+
+
+async def have_rows(server: ServerUnderTest, epoch: int, job_id: int, last: int) -> None:
+    """As whoever schedules gives them to a series, up to this task."""
+    job = await server.store.job(job_id)
+    if job is not None and job.born is not None and job.born <= last:
+        await server.store.commit(epoch, Batch(1, grown=[Grown(job_id, last + 1 - job.born)]))
 
 
 def ended(server: ServerUnderTest, job_id: int, *ends: tuple[int, bool]) -> None:
@@ -22,6 +30,7 @@ def ended(server: ServerUnderTest, job_id: int, *ends: tuple[int, bool]) -> None
 
     async def end() -> None:
         epoch = await server.store.claim()
+        await have_rows(server, epoch, job_id, max(task for task, _ in ends))
         names = [(AttemptId(job_id, task, 1), well) for task, well in ends]
         await server.store.commit(epoch, Batch(1, assigned=[Assigned(name, "n", ()) for name, _ in names]))
         done = [
@@ -38,6 +47,7 @@ def ended(server: ServerUnderTest, job_id: int, *ends: tuple[int, bool]) -> None
 def never_started(server: ServerUnderTest, job_id: int, *tasks: int) -> None:
     async def close() -> None:
         epoch = await server.store.claim()
+        await have_rows(server, epoch, job_id, max(tasks))
         why = Cause.DEPENDENCY_FAILED
         closed = [TaskClosed(TaskId(job_id, task), Happening.FAILED, why, "no") for task in tasks]
         await server.store.commit(epoch, Batch(3, closed=closed))

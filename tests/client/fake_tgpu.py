@@ -148,11 +148,12 @@ class FakeTgpu:
     def running(self) -> bool:
         return self._server is not None
 
-    def change(self, job_id: int, kind: str, **changes: Any) -> None:
-        """The job moves, and the feed says so."""
+    def change(self, job_id: int, kind: str, *, task_index: int | None = None, **changes: Any) -> None:
+        """The job moves, and the feed says so, if need be of which task."""
         with self.changed:
             self.jobs[job_id] = self.jobs.get(job_id, a_job(job_id)) | changes
-            self.happened.append({"seq": len(self.happened) + 1, "kind": kind, "job_id": job_id, "data": {}})
+            event = {"seq": len(self.happened) + 1, "kind": kind, "job_id": job_id, "data": {}}
+            self.happened.append(event | {"task_index": task_index})
             self.changed.notify_all()
 
     def asked(self, method: str, path: str) -> list[dict[str, Any]]:

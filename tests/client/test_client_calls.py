@@ -85,6 +85,24 @@ def test_waiting_ends_with_the_event_and_asks_seldom(server: FakeTgpu) -> None:
     assert len(server.asked("GET", "/jobs/1")) <= 4
 
 
+def test_waiting_for_one_task_asks_nothing_when_others_end(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="running")}
+    task = {"task_id": "1.9", "task_index": 4, "status": "running"}
+    server.fixed["/jobs/1/tasks"] = {"tasks": [task], "next_cursor": None}
+
+    def others_end_and_then_it() -> None:
+        for position in range(5, 25):
+            server.change(1, "succeeded", task_index=position)
+            time.sleep(0.02)
+        server.fixed["/jobs/1/tasks"] = {"tasks": [task | DONE], "next_cursor": None}
+        server.change(1, "succeeded", task_index=4)
+
+    later(0.2, others_end_and_then_it)
+    with Client() as client:
+        assert client.wait("1.9", timeout=20)[0]["status"] == "completed"
+    assert len(server.asked("GET", "/jobs/1/tasks")) <= 4
+
+
 def test_a_job_that_ended_before_needs_no_feed(server: FakeTgpu) -> None:
     server.jobs = {1: a_job(1, **DONE)}
     Client().wait(1)

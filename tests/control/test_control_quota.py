@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
 from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, says, spec
 from tests.control.test_series import array
 from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, LEDGER_DIFFERS
@@ -12,6 +14,7 @@ from tgpu.control.loop import Timers
 from tgpu.domain.access import Actor
 from tgpu.domain.exit_words import in_words
 from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.needs import Need, NeedKind
 from tgpu.domain.periods import period_until_ms
@@ -251,27 +254,33 @@ def test_a_budget_that_is_nearly_spent_and_then_spent_is_told() -> None:
     play(story())
 
 
+class Work:
+    """A node that ends what it is given, each second."""
+
+    def __init__(self, node: FakeNode) -> None:
+        self.node = node
+        self.ended: set[str] = set()
+
+    async def go_on(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for name in set(self.node.launched()) - self.ended:
+                self.node.reports(says(name), says(name, Phase.ENDED, DONE))
+                self.ended.add(name)
+            self.node.beats()
+            await asyncio.sleep(1)
+
+
 def test_a_held_series_keeps_room_for_one_task_so_that_who_waits_for_it_does_not_wait_for_ever() -> None:
     async def story() -> None:
         leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=6000)))
-        node = await leader.node()
+        work = Work(await leader.node())
         await leader.submit(array(20, at_once=2, tenant_id="lab"))
         await leader.submit(array(20, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
-        ended: set[str] = set()
-
-        async def work(seconds: int) -> None:
-            for _ in range(seconds):
-                for name in set(node.launched()) - ended:
-                    node.reports(says(name), says(name, Phase.ENDED, DONE))
-                    ended.add(name)
-                node.beats()
-                await asyncio.sleep(1)
-
         await leader.store.hold([1], "ann", now_ms())
-        await work(10)
-        assert sorted(ended) == ["1.0.1", "1.1.1", "2.0.1", "2.1.1"]
+        await work.go_on(10)
+        assert sorted(work.ended) == ["1.0.1", "1.1.1", "2.0.1", "2.1.1"]
         await leader.store.release([1], "ann", now_ms())
-        await work(60)
+        await work.go_on(60)
         jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
         assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
         assert await leader.store.recount(1) == []
@@ -303,5 +312,41 @@ def test_series_behind_each_other_go_on_in_a_quota_that_was_lowered_to_less_than
         jobs = [await leader.store.job(job_id) for job_id in (1, 2, 3)]
         assert [job and job.status for job in jobs] == [Status.COMPLETED] * 3
         assert await leader.store.recount(1) == []
+
+    play(story())
+
+
+@pytest.mark.parametrize("cpu_milli", [2000, 20_000])
+def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_task(cpu_milli: int) -> None:
+    async def story() -> None:
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=cpu_milli)))
+        work = Work(await leader.node())
+        await leader.submit(array(6, at_once=1, tenant_id="lab"))
+        await leader.submit(array(6, tenant_id="lab", needs=(Need(NeedKind.CORR, 1),)))
+        await change(leader, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=1000)))
+        await work.go_on(60)
+        jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
+        assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
+        assert await leader.store.recount(1) == []
+
+    play(story())
+
+
+def test_a_series_of_which_nothing_is_live_when_a_new_leader_comes_is_no_drift_later() -> None:
+    async def story() -> None:
+        first = await leader_of(Tenant("lab", limits=Limits(cpu_milli=1000)))
+        await first.submit(array(5, tenant_id="lab"))
+        await change(first, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=0)))
+        await first.store.cancel_tasks(1, IndexSet.of([0]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        first.running.cancel()
+        second = Leader(first.store)
+        node = await second.node()
+        await change(second, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=1000)))
+        for _ in range(25):
+            node.beats()
+            await asyncio.sleep(1)
+        assert set(node.launched()) == {"1.1.1"}
+        assert second.watch.drift == 0
 
     play(story())

@@ -1,19 +1,28 @@
 """A series of which fewer tasks may be live than are."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
+
+import pytest
 
 from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, says
 from tests.control.test_series import array, some_time, the_job
+from tgpu.control import series
 from tgpu.control.answers import Answers
+from tgpu.control.keeping_back import keep_back
+from tgpu.control.series_book import Entry, SeriesBook
+from tgpu.core.picture import Picture
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.lifecycle import Status
+from tgpu.domain.needs import Need, NeedKind
+from tgpu.domain.timing import Timing
 from tgpu.protocol.messages import Phase
 from tgpu.store.memory import MemoryStore
 
 
-async def paced(leader: Leader, at_once: int | None) -> None:
-    job = await the_job(leader)
+async def paced(leader: Leader, at_once: int | None, job_id: int = 1) -> None:
+    job = await the_job(leader, job_id)
     assert job.spec.series is not None
     other = replace(job.spec, series=replace(job.spec.series, at_once=at_once))
     await leader.store.edit(job, other, "ann", now_ms(), {"at_once": at_once})
@@ -136,5 +145,74 @@ def test_one_that_gave_way_comes_before_those_that_have_not_begun() -> None:
         work.ended.append("1.7.1")
         await asyncio.sleep(0.1)
         assert sorted(work.live()) == sorted([*began[:7], "1.7.2"])
+
+    play(story())
+
+
+def test_a_lowered_cap_holds_behind_another_series_too() -> None:
+    async def story() -> None:
+        store = MemoryStore("c")
+        first = Leader(store)
+        work = Work(await first.node())
+        await first.submit(array(6))
+        await first.submit(array(6, needs=(Need(NeedKind.CORR, 1),)))
+        await paced(first, 2, job_id=2)
+        await work.end("1.5.1", "1.4.1")
+        assert sorted(work.live()[-2:]) == ["2.4.1", "2.5.1"]
+        await work.end("1.0.1", "1.1.1")
+        assert len(work.live()) == 4
+        await work.end("2.5.1")
+        assert sorted(work.live()) == ["1.2.1", "1.3.1", "2.0.1", "2.4.1"]
+        first.running.cancel()
+        second = Leader(store)
+        work = Work(await second.node("n1", *(says(name) for name in sorted(work.live()))))
+        await work.end("1.2.1", "1.3.1", "2.4.1")
+        assert work.live() == ["2.1.1"]
+        await work.end("2.0.1")
+        assert work.live() == ["2.1.1", "2.2.1"]
+        await work.end("2.1.1", "2.2.1")
+        await work.end("2.3.1")
+        assert (await the_job(second, 2)).counts == {Status.COMPLETED: 6}
+        assert not second.control.series
+
+    play(story())
+
+
+def test_who_rested_until_a_moment_is_kept_back_after_it_too() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.submit(array(60))
+        await paced(leader, 2)
+        job = await the_job(leader)
+        later = replace(job.spec, timing=Timing(begin_ms=now_ms() + 5000))
+        await leader.store.edit(job, later, "ann", now_ms(), {})
+        work = Work(await leader.node())
+        await some_time(work.node, 4)
+        assert work.live() == []
+        await some_time(work.node, 4)
+        assert sorted(set(work.live())) == ["1.0.1", "1.1.1"]
+
+    play(story())
+
+
+def test_those_of_which_nothing_stirs_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Counter[int] = Counter()
+
+    def counted(picture: Picture, book: SeriesBook, entry: Entry) -> None:
+        looks[entry.job.job_id] += 1
+        keep_back(picture, book, entry)
+
+    monkeypatch.setattr(series, "keep_back", counted)
+
+    async def story() -> None:
+        leader = Leader()
+        work = Work(await leader.node())
+        await leader.submit(array(300))
+        await paced(leader, 3)
+        looks.clear()
+        await some_time(work.node, 10)
+        assert not looks
+        await work.end(work.live()[0])
+        assert looks == {1: 1}
 
     play(story())

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.control.control_story import picture_with, task
 from tgpu.control import wishes
+from tgpu.control.deadlines import first_due
 from tgpu.control.needs import Needs
 from tgpu.control.parked_reasons import why_parked, with_its_end
 from tgpu.control.turn import Turn
@@ -194,12 +195,12 @@ def test_a_parked_job_says_what_it_waits_for_and_what_would_change_that() -> Non
 
 def test_who_waits_is_told_what_becomes_of_it_if_that_lasts() -> None:
     late = task(7, time_limit_s=60, timing=Timing(held_by="ann", deadline_ms=120_000))
-    (_, deadline) = with_its_end(why_parked(late, {}, 1000), late, 1000).reasons
+    (_, deadline) = with_its_end(why_parked(late, {}, 1000), first_due(late), 1000).reasons
     assert deadline.text == (
         "fails unless it starts by 00:01:00 UTC, for its deadline; `tgpu edit 7 --deadline …` moves it"
     )
     impatient = task(7, max_wait_s=60, submitted_ms=0)
-    (wait,) = with_its_end(Why(7, waiting=True, summary=""), impatient, 1000).reasons
+    (wait,) = with_its_end(Why(7, waiting=True, summary=""), first_due(impatient), 1000).reasons
     longer = "`tgpu edit 7 --max-wait …` gives it longer"
     assert wait.text == f"fails unless it is placed by 00:01:00 UTC; {longer}"
 

@@ -355,6 +355,41 @@ def test_a_job_that_is_not_over_in_time_fails_as_a_whole() -> None:
     play(story())
 
 
+def test_a_job_that_fails_by_one_task_too_many_that_was_lost_says_so() -> None:
+    async def story() -> None:
+        leader = Leader()
+        lost = await leader.node("n1")
+        await leader.submit(array(9, at_once=2, requeue=False, retries=Retries(max_failures=1)))
+        assert lost.launched() == ["1.0.1", "1.1.1"]
+        await some_time(await leader.node("n2"), 30)
+        job = await the_job(leader)
+        assert (job.status, job.cause) == (Status.FAILED, Cause.NODE_LOST)
+        assert job.detail.endswith("; 2 tasks have failed, and max_failures allows 1")
+
+    play(story())
+
+
+def test_who_is_out_of_time_and_lost_with_its_node_does_not_start_anew() -> None:
+    async def story() -> None:
+        leader = Leader()
+        lost = await leader.node("n1")
+        await leader.submit(array(3, at_once=1, active_deadline_s=5), spec(gpus=0, active_deadline_s=5))
+        assert lost.launched() == ["1.0.1", "2.0.1"]
+        other = await leader.node("n2")
+        for _ in range(8):
+            lost.beats()
+            await some_time(other, 1)
+        assert {stop.cause for stop in lost.stops()} == {Cause.DEADLINE}
+        await some_time(other, 40)
+        assert other.launched() == []
+        for job_id in (1, 2):
+            job = await the_job(leader, job_id)
+            assert (job.status, job.cause) == (Status.FAILED, Cause.DEADLINE)
+        assert leader.watch.drift == 0
+
+    play(story())
+
+
 def test_a_task_finds_its_index_and_a_new_leader_goes_on_with_the_series() -> None:
     async def story() -> None:
         store = MemoryStore("c")

@@ -1,17 +1,21 @@
 """Programs that come in beside a running task, and a task's own terminal."""
 
 import asyncio
+import errno
 import os
 import pwd
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.runner.conftest import ME, PATH, Machine, is_running
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.cgroups.enclosure import Enclosure
+from tgpu.runner.companion import Companions
 from tgpu.runner.shell_port import CHUNK, Over, Shell, ShellOrder, ShellRefusedError
 
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can run another user's job")
@@ -287,3 +291,22 @@ def test_a_task_without_a_terminal_says_so(machine: Machine) -> None:
     with pytest.raises(ShellRefusedError, match="no terminal of its own: its stdin is /dev/null"):
         attach(machine, attempt)
     stop(machine, attempt)
+
+
+def test_a_supervisor_that_gets_nobody_in_is_outside_again_itself() -> None:
+    """Else what freezes the task, or ends it for want of memory, would take its supervisor for part of it."""
+    steps: list[str] = []
+
+    class HalfWay(Enclosure):
+        def enter(self) -> None:
+            steps.append("in")
+            raise OSError(errno.EPERM, "the kernel fences off no GPUs")
+
+        def leave(self) -> None:
+            steps.append("out")
+
+    companions = Companions.__new__(Companions)
+    companions._enclosure = HalfWay(SimpleNamespace(tasks="0", supervisors="0"))
+    with pytest.raises(OSError, match="fences off"):
+        companions._born_inside()
+    assert steps == ["in", "out"]

@@ -46,7 +46,7 @@ class EditAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         int | UnsetType | None,
         Meta(
             description="Of a series: at most so many of its tasks are live at any moment; also while some "
-            "of it runs. Tasks that wait already, with rows, go on.",
+            "of it runs. Nothing that runs is stopped; what waits begins once enough of that has ended.",
             extra_json_schema={"examples": [5], "minimum": 1, "maximum": MAX_INDICES},
         ),
     ] = UNSET

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tgpu.control.alerts import STORE_RESTORED
-from tgpu.control.deadlines import has_begun
+from tgpu.control.deadlines import first_due, has_begun, waits_until
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
@@ -68,7 +68,9 @@ class Answers:
             waits = parked[0]
             why = why_parked(waits, control.needs.waits_for(job_id), picture.now_ms)
         if why is not None and waits is not None:
-            why = with_its_end(why, waits, picture.now_ms, begun=has_begun(picture, entry))
+            whole = None if entry is None or has_begun(picture, entry) else waits_until(entry)
+            dues = [due for due in (first_due(waits, entry), whole) if due is not None]
+            why = with_its_end(why, min(dues, default=None), picture.now_ms)
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
         held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from tgpu.control import wishes
-from tgpu.control.series_book import End, Entry
+from tgpu.control.series_book import Entry
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.core.placed import Placed
@@ -16,7 +16,7 @@ from tgpu.domain.job import Job, TaskBrief
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening
 from tgpu.domain.quantities import time_in_words
 from tgpu.domain.timing import Timing
-from tgpu.store.port import Batch, Receipt, StopOrdered, TaskClosed
+from tgpu.store.port import Receipt, StopOrdered, TaskClosed
 
 _PUT_BACK = (Happening.REQUEUED, Happening.PREEMPTED)
 
@@ -64,15 +64,11 @@ class Deadlines:
                 self._look_at(picture, placed, turn)
                 continue
             task = picture.waiting.get(task_id) or picture.parked.get(task_id)
-            entry = turn.series.get(task_id.job_id)
-            due = None if task is None else first_due(task, begun=has_begun(picture, entry, turn.batch))
+            due = None if task is None else first_due(task, turn.series.get(task_id.job_id))
             if due is None:
                 continue
             if due.at_ms > picture.now_ms:
                 heapq.heappush(self._heap, (due.at_ms, task_id))
-                continue
-            if due.cause is Cause.WAITED_TOO_LONG and entry is not None and not entry.goes_index_by_index:
-                turn.series.end(task_id.job_id, End(due.cause, due.detail))  # none of it: so it fails whole
                 continue
             wishes.take_out(picture, task_id)
             turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
@@ -91,39 +87,46 @@ class Deadlines:
         turn.batch.stop_ordered.append(StopOrdered(placed.attempt_id, Cause.DEADLINE, placed.stop_detail))
 
 
-def has_begun(picture: Picture, entry: Entry | None, batch: Batch | None = None) -> bool:
-    """Whether some of a series has had a place: then the others wait for it, and not for their first one. Of
-    one that goes index by index each is for itself. `batch`: what nodes said in this turn."""
-    if entry is None or entry.goes_index_by_index:
-        return False
-    if not entry.begun:
-        has_places = any(map(picture.placed.__contains__, entry.live))
-        entry.begun = has_places or (batch is not None and entry.job.job_id in left_places(batch))
+def waits_until(entry: Entry) -> Due | None:
+    """Of a series whose tasks wait for their first place together: when it fails, unless some of it has begun
+    by then. After that, they wait for each other."""
+    spec, timing = entry.job.spec, entry.job.timing
+    parked = timing is not None and timing.is_parked
+    if spec.max_wait_s is None or parked or entry.begun or not entry.waits_whole:
+        return None
+    return _too_long(spec.max_wait_s, timing, entry.job.submitted_ms)
+
+
+def has_begun(picture: Picture, entry: Entry) -> bool:
+    """Whether some of its tasks have a place, or had one."""
+    entry.begun = entry.begun or any(_was_placed(picture, task_id) for task_id in entry.live)
     return entry.begun
 
 
-def left_places(batch: Batch) -> set[int]:
-    """Jobs of which something has left its node."""
-    ended = {change.attempt_id.job_id for change in batch.ended}
-    return ended.union(change.attempt_id.job_id for change in batch.lost)
+def _was_placed(picture: Picture, task_id: TaskId) -> bool:
+    task = picture.waiting.get(task_id) or picture.parked.get(task_id)
+    return task_id in picture.placed if task is None else task.attempts > 0
 
 
-def first_due(task: TaskBrief, *, begun: bool = False) -> Due | None:
-    """Of a task that waits: when it fails unless it has started, and why. `begun`: others of its series
-    have."""
-    return min(_dues(task, begun=begun), default=None)
+def first_due(task: TaskBrief, entry: Entry | None = None) -> Due | None:
+    """Of a task that waits: when it fails unless it has started, and why. `entry`: of its job, if a book is
+    kept of that; for its first place it may wait with others."""
+    return min(_dues(task, alone=entry is None or not entry.waits_whole), default=None)
 
 
-def _dues(task: TaskBrief, *, begun: bool) -> Iterator[Due]:
+def _dues(task: TaskBrief, *, alone: bool) -> Iterator[Due]:
     timing = task.timing
     parked = timing is not None and timing.is_parked
     # One that was placed and came back did not wait too long for its first place.
-    if task.max_wait_s is not None and not parked and not task.attempts and not begun:
-        since_ms = task.submitted_ms if timing is None else timing.waits_since(task.submitted_ms)
-        detail = f"was not placed within {task.max_wait_s} s"
-        yield Due(since_ms + 1000 * task.max_wait_s, Cause.WAITED_TOO_LONG, detail)
+    if alone and task.max_wait_s is not None and not parked and not task.attempts:
+        yield _too_long(task.max_wait_s, timing, task.submitted_ms)
     if timing is not None and (due := _deadline(timing, task.time_limit_s)) is not None:
         yield due
+
+
+def _too_long(max_wait_s: int, timing: Timing | None, submitted_ms: int) -> Due:
+    since_ms = submitted_ms if timing is None else timing.waits_since(submitted_ms)
+    return Due(since_ms + 1000 * max_wait_s, Cause.WAITED_TOO_LONG, f"was not placed within {max_wait_s} s")
 
 
 def too_late(job: Job, now_ms: int) -> Due | None:

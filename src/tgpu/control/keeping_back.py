@@ -6,6 +6,12 @@ charged for, stay.
 
 from tgpu.control.series_book import Entry, SeriesBook
 from tgpu.core.picture import Picture
+from tgpu.domain.ids import TaskId
+
+
+def has_stirred(picture: Picture, entry: Entry) -> bool:
+    """Whether, since it was looked at, some have come back into line or onto a node, whoever let them."""
+    return entry.at_rest != _standing(picture, entry)
 
 
 def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
@@ -18,18 +24,29 @@ def keep_back(picture: Picture, book: SeriesBook, entry: Entry) -> None:
         return
     waiting = {task_id for task_id in entry.live if task_id in picture.waiting}
     kept = {task_id for task_id in entry.kept_back if task_id in picture.parked}
-    room = _cap(entry) - (len(entry.live) - len(waiting) - len(kept))
+    others = entry.live - waiting - kept
+    room = _cap(entry) - sum(not _waits_for_its_own(picture, task_id) for task_id in others)
     in_line = set(sorted(waiting | kept)[: max(0, room)])
     for task_id in waiting - in_line:
         picture.parked.add(picture.remove_waiting(task_id))
     for task_id in kept & in_line:
         picture.add_waiting(picture.parked.take(task_id))
     entry.kept_back = (waiting | kept) - in_line
+    entry.at_rest = _standing(picture, entry)
+
+
+def _standing(picture: Picture, entry: Entry) -> tuple[int, int]:
+    return len(entry.live), picture.parked.number_of(entry.job.job_id)
+
+
+def _waits_for_its_own(picture: Picture, task_id: TaskId) -> bool:
+    """Behind another series: for the same index of that, before which it takes nobody's turn."""
+    task = picture.parked.get(task_id)
+    return task is not None and task.timing is not None and task.timing.unmet
 
 
 def _cap(entry: Entry) -> int:
-    """How many may be live. Behind another series its tasks are let go one by one, and are not told apart."""
+    """How many may be live."""
     spec = entry.job.spec
-    if spec.series is None or entry.goes_index_by_index:
-        return spec.task_count
-    return spec.series.at_once or spec.task_count
+    at_once = None if spec.series is None else spec.series.at_once
+    return at_once or spec.task_count

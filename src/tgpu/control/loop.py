@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from time import perf_counter
 
 from tgpu.control import committer, device_health, node_orders, reports, returns, series, wishes
@@ -386,7 +387,8 @@ class Control:
         self._stale = False
         self._next_whole = 0.0
         self._deadlines = Deadlines()
-        self._newest_job_id = max((task.task_id.job_id for task in world.tasks), default=0)
+        of_tasks = (task.task_id.job_id for task in world.tasks)  # of a series none may be live just now
+        self._newest_job_id = max(chain(of_tasks, (job.job_id for job in world.series)), default=0)
         self._owed = [(task.task_id, task.cancel_by) for task in world.tasks if task.cancel_by is not None]
         for task in world.tasks:
             self._deadlines.watch(task)

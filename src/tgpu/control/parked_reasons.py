@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tgpu.control.deadlines import first_due
+from tgpu.control.deadlines import Due
 from tgpu.control.series_book import Entry
 from tgpu.core.parked import rests_until
 from tgpu.core.wording import exact_clock
@@ -40,13 +40,11 @@ def why_parked(task: TaskBrief, needs: Mapping[int, NeedKind], now_ms: int) -> W
     return Why(job_id, True, summary, tuple(reasons))
 
 
-def with_its_end(why: Why, task: TaskBrief, now_ms: int, *, begun: bool = False) -> Why:
-    """The same, and what becomes of it if it goes on waiting. `begun`: others of its series have had
-    places."""
-    due = first_due(task, begun=begun)
+def with_its_end(why: Why, due: Due | None, now_ms: int) -> Why:
+    """The same, and what becomes of it if it goes on waiting until then."""
     if due is None:
         return why
-    at, job_id = exact_clock(due.at_ms, now_ms), task.task_id.job_id
+    at, job_id = exact_clock(due.at_ms, now_ms), why.job_id
     data: dict[str, object] = {"in_s": max(0, -(-(due.at_ms - now_ms) // 1000))}
     if due.cause is Cause.DEADLINE:
         text = f"fails unless it starts by {at}, for its deadline; `tgpu edit {job_id} --deadline …` moves it"
@@ -64,6 +62,8 @@ def with_the_rest(why: Why, entry: Entry) -> Why:
     text = f"{count} of its {entry.job.spec.task_count} tasks have not begun"
     if timing.held_by is not None:
         text += f", for it is held by {timing.held_by}; `tgpu release {job_id}` lets them start"
+    elif timing.suspended_by is not None:
+        text += f", for it is suspended by {timing.suspended_by}; `tgpu resume {job_id}` lets them start"
     elif series.at_once is not None and len(entry.live) >= series.at_once:
         text += f", for at most {series.at_once} run at once"
     elif entry.hungry_ms is not None:

@@ -7,8 +7,8 @@ are live than may run at once. Who ends and who comes instead are in one transac
 from dataclasses import replace
 
 from tgpu.control import wishes
-from tgpu.control.deadlines import left_places, too_late
-from tgpu.control.keeping_back import keep_back
+from tgpu.control.deadlines import has_begun, too_late, waits_until
+from tgpu.control.keeping_back import has_stirred, keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -91,8 +91,11 @@ def settle(picture: Picture, turn: Turn) -> None:
     _note_ends(turn)
     if picture.now_ms >= book.look_ms:
         _look_at_the_clock(picture, book)
+    for job_id in book.crowded - book.touched:
+        if (crowded := book.get(job_id)) is not None and has_stirred(picture, crowded):
+            book.touched.add(job_id)
     # Whom this concerns in turn is looked at in the next one.
-    touched, book.touched = sorted(book.touched | book.crowded), set()
+    touched, book.touched = sorted(book.touched), set()
     for job_id in touched:
         if (entry := book.get(job_id)) is not None:
             _settle_one(picture, entry, turn)
@@ -102,7 +105,9 @@ def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
     """Now and then: there may be many, and few of them are due."""
     book.look_ms = picture.now_ms + LOOK_MS
     for entry in book:
-        deadline_ms = entry.deadline_ms
+        deadline_ms, due = entry.deadline_ms, waits_until(entry)
+        if due is not None and due.at_ms <= picture.now_ms and not has_begun(picture, entry):
+            book.end(entry.job.job_id, End(due.cause, due.detail))
         if deadline_ms is not None and deadline_ms <= picture.now_ms and entry.end is None:
             allowed = time_in_words(entry.job.spec.active_deadline_s or 0)
             book.end(entry.job.job_id, End(Cause.DEADLINE, f"was not over {allowed} after it began to wait"))
@@ -112,18 +117,15 @@ def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:
 
 def _note_ends(turn: Turn) -> None:
     book, batch = turn.series, turn.batch
-    for job_id in left_places(batch):
-        if (entry := book.get(job_id)) is not None:
-            entry.begun = True
     for ended in batch.ended:
         status = _ENDS.get(ended.happening)
+        book.left_its_place(ended.attempt_id.job_id)
         if status is not None:
             book.is_over(ended.attempt_id.task_id, status)
-        elif book.get(ended.attempt_id.job_id) is not None:
-            book.touched.add(ended.attempt_id.job_id)
     for closed in batch.closed:
         book.is_over(closed.task_id, _ENDS[closed.happening])
     for lost in batch.lost:
+        book.left_its_place(lost.attempt_id.job_id)
         if not lost.requeue:
             book.is_over(lost.attempt_id.task_id, Status.FAILED)
 
@@ -164,6 +166,7 @@ def _end(picture: Picture, entry: Entry, end: End, turn: Turn) -> None:
 
 def _last_failed(entry: Entry, turn: Turn) -> TaskId | None:
     failed = [each.attempt_id.task_id for each in turn.batch.ended if each.happening is Happening.FAILED]
+    failed += [each.attempt_id.task_id for each in turn.batch.lost if not each.requeue]
     return next((each for each in reversed(failed) if each.job_id == entry.job.job_id), None)
 
 
@@ -222,13 +225,13 @@ def _room(picture: Picture, entry: Entry) -> int:
 
 
 def _within_reach(entry: Entry, book: SeriesBook) -> int:
-    """How many more of them have, index by index, somebody to wait for; but one is always live, as above,
-    unless it would take the last room of those."""
+    """How many more of them have, index by index, somebody to wait for; but one is live, as above, unless it
+    would take the place of whom it waits for."""
     reach = book.reach(entry)
     if reach == entry.job.spec.task_count:
         return entry.unborn
     ahead = reach - entry.born - entry.skipped.number_between(entry.born, reach)
-    return ahead if entry.live or book.is_starved(entry) else max(1, ahead)
+    return ahead if entry.live or book.gives_precedence(entry) else max(1, ahead)
 
 
 def _waits_index_by_index(entry: Entry) -> bool:

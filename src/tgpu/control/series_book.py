@@ -42,6 +42,8 @@ class Entry:
     live: set[TaskId] = field(default_factory=set)
     kept_back: set[TaskId] = field(default_factory=set)
     """Those of them that are parked, for more are live than may be since its cap was lowered."""
+    at_rest: tuple[int, int] = (0, 0)
+    """Of one of which some are kept back: how many were live, and how many parked, when they were chosen."""
     end: End | None = None
     asked: int = 0
     """How many more tasks it asked for last."""
@@ -61,6 +63,12 @@ class Entry:
     def goes_index_by_index(self) -> bool:
         """Behind another series: its tasks wait one by one."""
         return bool(_goes_behind(self.job))
+
+    @property
+    def waits_whole(self) -> bool:
+        """Whether its tasks wait for their first place together: those of an array, and none behind another
+        one, where each is for itself."""
+        return self.job.spec.series is not None and not self.goes_index_by_index
 
     @property
     def unborn(self) -> int:
@@ -91,7 +99,8 @@ class SeriesBook:
         self.touched: set[int] = set()
         """Those to which something has happened in this turn."""
         self.crowded: set[int] = set()
-        """Those of which more tasks are live than may be: they are looked at in every turn."""
+        """Those of which more tasks are live than may be: they are looked at also when somebody else lets
+        some of them go."""
         self.look_ms = 0
         """When to look again who is due by the clock."""
         self._behind: dict[int, set[int]] = {}
@@ -131,6 +140,13 @@ class SeriesBook:
             return [TaskId(job_id, index) for index in range(tasks)]
         return sorted(entry.live)
 
+    def left_its_place(self, job_id: int) -> None:
+        """One of its tasks, whatever becomes of it."""
+        entry = self._jobs.get(job_id)
+        if entry is not None:
+            entry.begun = True
+            self.touched.add(job_id)
+
     def is_over(self, task_id: TaskId, status: Status) -> None:
         entry = self._jobs.get(task_id.job_id)
         if entry is None or task_id not in entry.live:
@@ -158,16 +174,17 @@ class SeriesBook:
     def reach(self, entry: Entry) -> int:
         """How many of its tasks can be of use: none before the same one has a row in each series that it goes
         behind. It would be charged for them, and the quota have no room for those that it waits for."""
-        return min((other.born for other in self._ahead_of(entry)), default=entry.job.spec.task_count)
+        unborn = (other.born for other in self._ahead_of(entry) if other.unborn)
+        return min(unborn, default=entry.job.spec.task_count)
 
-    def is_starved(self, entry: Entry) -> bool:
-        """Whether a series that it goes behind has nothing live: what room the quota has is that one's."""
-        return any(not other.live for other in self._ahead_of(entry))
+    def gives_precedence(self, entry: Entry) -> bool:
+        """Whether one that it goes behind has nothing live, perhaps for want of the same quota, which may be
+        that of a tenant above both: that comes first, for without it nothing of this one could start."""
+        ahead = (other for other in self._ahead_of(entry) if other.unborn and not other.live)
+        return any(_at_the_top(other.job) == _at_the_top(entry.job) for other in ahead)
 
     def _ahead_of(self, entry: Entry) -> list[Entry]:
-        """Those that it goes behind, and that have rows to come."""
-        others = [self._jobs.get(on) for on in _goes_behind(entry.job)]
-        return [other for other in others if other is not None and other.unborn]
+        return [other for on in _goes_behind(entry.job) if (other := self._jobs.get(on)) is not None]
 
     def went_on(self, job_id: int) -> None:
         """More of its tasks have rows, or never will: those behind it may go on."""
@@ -181,6 +198,10 @@ class SeriesBook:
         for on in () if entry is None else _goes_behind(entry.job):
             if others := self._behind.pop(on, set()) - {job_id}:
                 self._behind[on] = others
+
+
+def _at_the_top(job: Job) -> str:
+    return job.spec.tenant_id.partition("/")[0]
 
 
 def _goes_behind(job: Job) -> list[int]:

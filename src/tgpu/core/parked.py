@@ -37,6 +37,9 @@ class Parked:
     def of_job(self, job_id: int) -> list[TaskBrief]:
         return list(self._jobs.get(job_id, {}).values())
 
+    def number_of(self, job_id: int) -> int:
+        return len(self._jobs.get(job_id, ()))
+
     def take(self, task_id: TaskId) -> TaskBrief:
         tasks = self._jobs[task_id.job_id]
         task = tasks.pop(task_id)

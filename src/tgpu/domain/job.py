@@ -9,7 +9,7 @@ from tgpu.domain.dialect import Dialect
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.index_set import Range
 from tgpu.domain.lifecycle import AttemptState, Cause, Status
-from tgpu.domain.needs import Need
+from tgpu.domain.needs import Need, NeedKind
 from tgpu.domain.output_files import OutputFiles
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.retries import Retries
@@ -186,8 +186,12 @@ class JobSpec:
 
     @property
     def first_born(self) -> int:
-        """How many tasks have rows at once; the others of a series get theirs as they are needed."""
-        return self.task_count if self.series is None else self.series.first_born
+        """How many tasks have rows at once; the others of a series get theirs as they are needed. Behind
+        another series that is when that has some: till then they would only take up its quota."""
+        if self.series is None:
+            return self.task_count
+        goes_behind = any(need.kind is NeedKind.CORR for need in self.needs)
+        return 1 if goes_behind else self.series.first_born
 
     @property
     def is_followed(self) -> bool:

@@ -142,8 +142,8 @@ class Companions:
     def _born_inside(self) -> int:
         """A child within what holds for the task; only its parent steps out again."""
         child = -1
-        self._enclosure.enter()
         try:
+            self._enclosure.enter()
             child = self._enclosure.fork()
         finally:
             if child != 0:
