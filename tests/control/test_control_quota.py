@@ -10,6 +10,7 @@ import pytest
 from tests.control.control_story import DONE, FakeNode, Leader, now_ms, play, says, spec
 from tests.control.test_series import array
 from tgpu.control.alerts import BUDGET_NEAR, BUDGET_SPENT, LEDGER_DIFFERS
+from tgpu.control.answers import Answers
 from tgpu.control.loop import Timers
 from tgpu.domain.access import Actor
 from tgpu.domain.exit_words import in_words
@@ -328,6 +329,24 @@ def test_two_series_behind_each_other_go_on_when_the_quota_is_lowered_to_one_tas
         jobs = [await leader.store.job(job_id) for job_id in (1, 2)]
         assert [job and job.status for job in jobs] == [Status.COMPLETED, Status.COMPLETED]
         assert await leader.store.recount(1) == []
+
+    play(story())
+
+
+def test_a_series_of_which_nothing_is_live_says_what_it_lacks() -> None:
+    async def story() -> None:
+        leader = await leader_of(Tenant("lab", limits=Limits(cpu_milli=1000)))
+        await leader.submit(array(5, tenant_id="lab"))
+        await change(leader, "lab", lambda tenant: replace(tenant, limits=Limits(cpu_milli=0)))
+        await leader.store.cancel_tasks(1, IndexSet.of([0]), "bob", now_ms())
+        await asyncio.sleep(0.1)
+        why = await Answers(lambda: leader.control, leader.hub).why(1)
+        assert why is not None
+        assert why.waiting
+        assert why.summary == (
+            "waits: none of its tasks can be taken on now; 4 of its 5 tasks have not begun, for the quota of "
+            "lab has no room for more"
+        )
 
     play(story())
 

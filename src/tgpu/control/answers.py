@@ -64,6 +64,8 @@ class Answers:
         waits = picture.waiting.get(task_id)
         parked = [task for task in picture.parked.of_job(job_id) if task.task_id not in kept_back]
         why = explain(picture, control.policy, task_id, control.engine)
+        if why is None and entry is not None and entry.to_come and not entry.live:
+            why = Why(job_id, True, "waits: none of its tasks can be taken on now")
         if parked and waits is None:
             waits = parked[0]
             why = why_parked(waits, control.needs.waits_for(job_id), picture.now_ms)
