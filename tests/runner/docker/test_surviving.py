@@ -170,8 +170,9 @@ def test_an_engine_that_goes_away_and_comes_back(
     # Without it they end with the engine: not the job's doing, also if a process in it lacked memory before.
     own_engine.stop()
     own_engine.start()
-    hungry = "yes | tr -d '\\n' | tail -n 1; echo ready; sleep 100"
-    attempt = node.shell(hungry, limits=Limits(memory_limit_mib=16))
+    first_to_go = "echo 1000 > /proc/self/oom_score_adj"
+    hungry = f"({first_to_go}; yes | tr -d '\\n' | tail -n 1); echo ready; sleep 100"
+    attempt = node.shell(hungry, limits=Limits(memory_limit_mib=32))
     node.until_printed(attempt, b"ready\n")
     own_engine.stop()
     own_engine.start()
