@@ -30,6 +30,9 @@ assert _package is not None, "install requirements/dev.lock"
 assert _package.origin is not None
 INSTALLED = Path(_package.origin).parent / "pginstall18"
 USER, PASSWORD = "tgpu", "not-a-secret"
+CLUSTER = f"c{os.getpid()}"
+"""No other process's: tests beside this one have agents on this machine, too, and by this their tasks' groups
+are told apart."""
 TEMPLATE = "fresh"
 ROOM = 2**30
 QUICK = {"fsync": "off", "full_page_writes": "off"}
@@ -154,7 +157,7 @@ class PostgresServer:
         self.execute(f"CREATE DATABASE {TEMPLATE}")
 
         async def found() -> None:
-            await (await PostgresStore.open(self.url(TEMPLATE), cluster_id="c")).close()
+            await (await PostgresStore.open(self.url(TEMPLATE), cluster_id=CLUSTER)).close()
 
         asyncio.run(found())
 

@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from tests.postgres_server import PASSWORD, QUICK, TEMPLATE, PostgresServer, a_server
+from tests.postgres_server import CLUSTER, PASSWORD, QUICK, TEMPLATE, PostgresServer, a_server
 from tests.store.store_story import ROOT, a_job, running
 from tgpu.domain.tenant import Tenant
 from tgpu.store import postgres_schema, revision, tables
@@ -265,7 +265,7 @@ def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 async def test_an_address_names_a_database(postgres_url: str) -> None:
     opened = await open_store(postgres_url.replace("postgresql://", "postgres://"))
     assert isinstance(opened, PostgresStore)
-    assert opened.cluster_id == "c"
+    assert opened.cluster_id == CLUSTER
     await opened.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.end_to_end.cluster.whole_cluster import TGPU, Cluster
 from tests.end_to_end.whole_tgpu import after
+from tests.postgres_server import CLUSTER
 from tgpu.client import TgpuError
 
 
@@ -107,6 +108,6 @@ def test_doctor_sees_the_store_the_leader_and_the_servers(cluster: Cluster) -> N
     node = subprocess.run(
         [TGPU, "doctor"], env=cluster.agents[0].environ, capture_output=True, text=True, check=False
     ).stdout
-    assert "ok    node      node-1 of cluster c\n" in node
+    assert f"ok    node      node-1 of cluster {CLUSTER}\n" in node
     for proxy in cluster.proxies:
         assert f"ok    reach     {proxy.url} answers\n" in node
