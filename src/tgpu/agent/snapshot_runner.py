@@ -7,6 +7,7 @@ there yet: whoever stops it stops the preparation.
 import asyncio
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,10 @@ from tgpu.runner.port import (
 )
 from tgpu.runner.shell_port import Shell, ShellOrder
 
+UNPACK_S = 600.0
+"""After which time an archive is given up; the unpacking process has limits of its own on memory and CPU."""
+_UNPACKED_AT_ONCE = 4
+"""By user: archives of one user do not fill the node's memory, nor delay those of another."""
 SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
 """What such a task finds in its environment: which copy it runs in, and the directory that it stands for."""
 
@@ -45,6 +50,9 @@ class SnapshotRunner:
         self._most_bytes, self._now_ms = most_bytes, now_ms
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._removing: set[asyncio.Task[None]] = set()
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_UNPACKED_AT_ONCE)
+        )
 
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
         self._loop, self._on_event = asyncio.get_running_loop(), on_event
@@ -138,7 +146,8 @@ class SnapshotRunner:
                     f"this agent is not root, so it cannot run a job of user {spec.user!r}"
                 )
             await asyncio.to_thread(_made_anew, folder, account)
-            await self._run_unpacking(spec, snapshot, archive, folder)
+            async with self._turns[spec.user]:
+                await self._run_unpacking(spec, snapshot, archive, folder)
             is_whole = True
         except task.Refusal as refusal:
             raise CouldNotPrepareError(str(refusal)) from None
@@ -163,17 +172,27 @@ class SnapshotRunner:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
+                env={},
             )
         try:
-            _, said = await process.communicate()
-        except asyncio.CancelledError:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            raise
+            async with asyncio.timeout(UNPACK_S):
+                _, said = await process.communicate()
+        except TimeoutError:
+            raise CouldNotPrepareError(
+                f"its snapshot cannot be unpacked: it took more than {UNPACK_S:.0f} s"
+            ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
         if process.returncode:
-            words = said.decode(errors="replace").strip().splitlines() or ["no reason was given"]
-            raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {words[-1][:500]}")
+            words = said.decode(errors="replace").strip().splitlines()
+            if process.returncode < 0:
+                words = [f"signal {-process.returncode} ended it: it takes too much CPU time"]
+            raise CouldNotPrepareError(
+                f"its snapshot cannot be unpacked: {(words or ['no reason was given'])[-1][:500]}"
+            )
 
     def _remove(self, attempt: str) -> None:
         folder = self._place(attempt)
