@@ -7,6 +7,7 @@ from tgpu.api.accounts import Accounts
 from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
+from tgpu.api.turns import Turns
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.job_keys import JobKeys
@@ -37,5 +38,7 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    turns: Turns = field(default_factory=Turns)
+    """For requests that read a lot."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

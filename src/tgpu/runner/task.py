@@ -1,4 +1,4 @@
-# ruff: noqa: PTH110  pathlib is too heavy for a supervisor
+# ruff: noqa: PTH110, PTH116  pathlib is too heavy for a supervisor
 """From an order to a running program: who it is, where it stands, what it runs.
 
 A task of the agent's own user is started with `posix_spawn`, which copies nothing. Another user's is
@@ -167,6 +167,7 @@ def _secret(variable: str, path: str) -> bytes:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise Refusal(f"cannot read {path} for {variable}: {reason}") from None
     try:
+        _check_is_kept(file, variable, path)
         data = os.read(file, _SECRET_MAX + 1)
     except OSError as error:
         raise Refusal(f"cannot read {path} for {variable}: {error.strerror}") from None
@@ -175,6 +176,14 @@ def _secret(variable: str, path: str) -> bytes:
     if len(data) > _SECRET_MAX or b"\0" in data:
         raise Refusal(f"{path} for {variable} is no secret: at most 64 KiB without NUL")
     return data.removesuffix(b"\n")
+
+
+def _check_is_kept(file: int, variable: str, path: str) -> None:
+    """What the kernel makes up for each reader would tell of this process, which is not the task yet."""
+    device = os.fstat(file).st_dev
+    for place in ("/proc", "/sys"):
+        if os.path.exists(place) and os.stat(place).st_dev == device:
+            raise Refusal(f"{path} for {variable} is in {place}, where no secrets are kept")
 
 
 def enter(cwd: str) -> None:

@@ -60,7 +60,10 @@ def _log(settings: Settings, part: str) -> IO[bytes]:
     path = log_path(settings, part)
     if path.exists() and path.stat().st_size > 10_000_000:  # noqa: PLR2004  bytes; one older file is kept
         path.replace(path.with_suffix(".log.1"))
-    return path.open("ab")
+    # Of whoever started it alone: requests of all users are in it.
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.fchmod(log, 0o600)
+    return os.fdopen(log, "ab")
 
 
 def _end_with_parent() -> None:
