@@ -7,7 +7,7 @@ from tgpu.domain import node_terms
 from tgpu.domain.container import network
 from tgpu.domain.label_rules import label
 from tgpu.domain.priority import MAX_GRACE_S
-from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, mib, milli, seconds
+from tgpu.domain.quantities import MAX_PRIORITY, MILLI, BadQuantityError, bounded, mib, milli, seconds
 from tgpu.domain.tenant_rules import tenant_rules
 
 _MOST_RESERVED = 1000
@@ -96,6 +96,11 @@ def _deeds(name: str, words: tuple[str, ...]) -> None:
             raise BadQuantityError(f"{name} takes {', '.join(_OTHERS_MAY)}; got {word!r}")
 
 
+def _pids_or_auto(name: str, text: str) -> None:
+    if text != "auto" and not (text.isascii() and text.isdigit() and int(text) <= _MOST_PIDS):
+        raise BadQuantityError(f"{name} must be auto, or a whole number up to {_MOST_PIDS}; got {text!r}")
+
+
 BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "others_may": _deeds,
     "tenant_rules": tenant_rules,
@@ -125,6 +130,8 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "gpu_ecc_errors": _up_to(_MOST_ECC_ERRORS),
     "foreign_gpu_floor": mib,
     "task_pids": _up_to(_MOST_PIDS),
+    "user_pids": _pids_or_auto,
+    "max_priority": _up_to(MAX_PRIORITY),
     "sample_s": _sample,
     "snapshot_max_mb": _megabytes,
     "snapshot_keep": _an_hour,

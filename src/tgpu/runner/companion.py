@@ -161,11 +161,11 @@ class Companions:
             order, env = self._order, dict(self._order.env)
             if tty:
                 env["TERM"] = term or TERM
-            own = self._place.own
-            account = own if own is not None and own.name == order.user else task.Account(order.user)
+            account = self._place.account_of(order.user)
             account.complete(env)
             namespaces.join_mounts(self._main)
-            task.become(argv, env, order.cwd, account, self._pid, order.secret_env, terminal=tty)
+            secrets, most_pids = order.secret_env, order.bounds.user_pids
+            task.become(argv, env, order.cwd, account, self._pid, secrets, terminal=tty, most_pids=most_pids)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             code = NO_SUCH_COMMAND if reason.endswith(task.NOT_FOUND) else CANNOT_EXECUTE

@@ -13,9 +13,14 @@ from tgpu.runner.cgroups.scope import Scope
 from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
+from tgpu.runner.process_numbers import kernel_pids
 
 CLOSE_TRIES, CLOSE_AGAIN_S = 20, 0.05
 OFF = "the setting cgroups is off"
+
+
+TASKS_PART, OF_PARTS = 7, 8
+"""How much of the kernel's process numbers all tasks together may take: the rest is for everything else."""
 
 
 class Isolation:
@@ -52,6 +57,7 @@ class Isolation:
             logger("runner").warning("limits-not-enforced", why=self._found.why)
         if self.cgroups is not None:
             self.cgroups.tidy()
+            self.cgroups.cap_pids(kernel_pids() * TASKS_PART // OF_PARTS)
 
     async def close(self, lock: Path) -> None:
         """Leaves nothing behind. Who may still start a task, or ends just now, is waited for; a task that
@@ -91,4 +97,5 @@ class Isolation:
             barred(self._device_files, limits.minors),
             ",".join(map(str, limits.cpus)),
             limits.oom_score_adj,
+            limits.user_pids,
         )

@@ -107,6 +107,10 @@ class Place:
         kind = Legacy if self.cgroups.version == 1 else Unified
         return kind(self.cgroups, self.scores)
 
+    def account_of(self, user: str) -> task.Account:
+        """Raises Refusal."""
+        return self.own if self.own is not None and self.own.name == user else task.Account(user)
+
     def use_journal(self, message: bytes) -> None:
         if self.journal >= 0:
             os.close(self.journal)
@@ -130,7 +134,7 @@ class Place:
             self.cgroups.close_if_last(records.LOCK)
 
 
-Packed = tuple[int, int, int, int, list[str] | None, str, int | None]
+Packed = tuple[int, int, int, int, list[str] | None, str, int | None, int]
 """A task's limits, in the order of `Bounds`."""
 WarnAt = tuple[int, int, int] | None
 """A signal, how many seconds before the time limit, and whether it is for the main process alone."""

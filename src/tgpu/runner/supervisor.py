@@ -199,8 +199,7 @@ class Supervisor:
             os.close(refuse)
             return child
         try:
-            own = self.place.own
-            account = own if own is not None and own.name == order.user else task.Account(order.user)
+            account = self.place.account_of(order.user)
             if order.pty:
                 os.dup2(out_end, 0)
             checkpoint_folder.prepare(order.checkpoint_dir, account, order.env)
@@ -208,7 +207,8 @@ class Supervisor:
             os.dup2(err_end, 2)
             account.complete(order.env)
             become = (account, self.pid, order.secret_env, self.files)
-            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty)
+            most = order.bounds.user_pids
+            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty, most_pids=most)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])

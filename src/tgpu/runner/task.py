@@ -114,9 +114,11 @@ def become(  # noqa: PLR0917  as an order has it
     files: "UserFiles | None" = None,
     *,
     terminal: bool = False,
+    most_pids: int = 0,
 ) -> None:
     """Turns this freshly forked process into the other user's program; returns only by a Refusal. `files`: to
-    be opened as that user. `terminal`: its stdin is one, and is to be its own."""
+    be opened as that user. `terminal`: its stdin is one, and is to be its own. `most_pids`: of all that this
+    user has here; 0: no limit."""
     os.setsid()
     if terminal:
         _own_terminal(account)
@@ -124,6 +126,7 @@ def become(  # noqa: PLR0917  as an order has it
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if account.uid != os.getuid():
+        _limit_processes(most_pids)
         account.assume()
     _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which would clear it
     if os.getppid() != supervisor:
@@ -136,9 +139,24 @@ def become(  # noqa: PLR0917  as an order has it
     for path in candidates(argv, env):
         try:
             os.execve(path, argv, env)  # noqa: S606  a shell would be the job's own business
+        except BlockingIOError:
+            raise Refusal(
+                f"{account.name} has {most_pids} processes and threads on this node already, the most that "
+                "one user may have (user_pids)"
+            ) from None
         except (OSError, ValueError) as error:
             reason = why(error, path) or reason
     raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
+
+
+def _limit_processes(most: int) -> None:
+    if not most:
+        return
+    import resource  # noqa: PLC0415  the spawner has loaded it
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _own_terminal(account: Account) -> None:

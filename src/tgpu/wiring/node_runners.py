@@ -17,6 +17,7 @@ from tgpu.domain.quantities import seconds
 from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
+from tgpu.runner.process_numbers import kernel_pids, user_pids
 from tgpu.wiring.membership import in_a_container
 from tgpu.wiring.node_containers import NodeContainers
 
@@ -32,7 +33,10 @@ class NodeRunners:
         """`devices`: what the agent offered last."""
         self._settings, self._inventory, self._devices = settings, inventory, devices
         self._restraint = Restraint(
-            pids=settings.task_pids, pin_cpus=settings.pin_cpus == "auto", devices=devices
+            pids=settings.task_pids,
+            user_pids=user_pids(settings.user_pids, kernel_pids()),
+            pin_cpus=settings.pin_cpus == "auto",
+            devices=devices,
         )
         self.containers = NodeContainers(settings, self._completed)
         self.checkpoints = checkpoints_of(settings)

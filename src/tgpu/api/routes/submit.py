@@ -20,7 +20,7 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.image_rules import pinned_down
 from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
 from tgpu.api.job_rules import Defaults, spec_of
-from tgpu.api.job_terms import default_class, terms_for, under_terms
+from tgpu.api.job_terms import check_priority, default_class, terms_for, under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
@@ -153,6 +153,7 @@ class Submitter:
         cwd = asked.cwd if asked.cwd is not None else account.home
         usual = default_class(terms, token)
         spec = spec_of(asked, account.name, cwd, self._defaults, tenant_id, usual)
+        check_priority(call, spec)
         spec = with_wait_of_pool(under_terms(spec, terms, token), self._services.settings)
         timing, needs = timing_of(asked, call.caller.user), need_rules.needs_of(asked)
         if timing is not None or needs:
