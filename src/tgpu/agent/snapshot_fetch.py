@@ -7,8 +7,8 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
+from tgpu.agent.user_folder import user_folder
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
 from tgpu.runner.port import CouldNotPrepareError
 
@@ -42,11 +42,7 @@ class SnapshotFetch:
 
     async def archive(self, user: str, digest: str) -> Path:
         """Where it is on this node. Raises CouldNotPrepareError."""
-        path = (
-            self._folder
-            / quote(user, safe="").replace(".", "%2E")
-            / f"{digest.removeprefix('sha256:')}.tar.gz"
-        )
+        path = self._folder / user_folder(user) / f"{digest.removeprefix('sha256:')}.tar.gz"
         lock = self._fetching.setdefault(path, asyncio.Lock())
         try:
             async with lock:

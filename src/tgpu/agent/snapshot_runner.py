@@ -6,6 +6,7 @@ there yet: whoever stops it stops the preparation.
 
 import asyncio
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tgpu.agent import snapshot_unpack
 from tgpu.agent.snapshot_fetch import SnapshotFetch
+from tgpu.agent.user_folder import user_folder
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
@@ -35,6 +37,7 @@ UNPACK_S = 600.0
 """After which time an archive is given up; the unpacking process has limits of its own on memory and CPU."""
 _UNPACKED_AT_ONCE = 4
 """By user: archives of one user do not fill the node's memory, nor delay those of another."""
+_ATTEMPT = re.compile(r"\d+\.\d+\.\d+")
 SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
 """What such a task finds in its environment: which copy it runs in, and the directory that it stands for."""
 
@@ -85,7 +88,7 @@ class SnapshotRunner:
 
     async def _launch(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
         try:
-            if not self._place(spec.attempt).is_dir():  # of a gang it was prepared
+            if not self._place(spec).is_dir():  # of a gang it was prepared
                 self._on_event(AttemptNoted(spec.attempt, "fetching its snapshot"))
                 await self._unpack(spec, snapshot)
             self._inner.launch(self._moved(spec, snapshot))
@@ -126,18 +129,19 @@ class SnapshotRunner:
         self._remove(attempt)
         self._on_event(AttemptEnded(attempt, Exit(cause, detail=detail, ended_ms=self._now_ms())))
 
-    def _place(self, attempt: str) -> Path:
-        return self._folder / attempt
+    def _place(self, spec: LaunchSpec) -> Path:
+        """Below a folder of its user, as for checkpoints: others cannot learn whose attempt it is."""
+        return self._folder / user_folder(spec.user) / spec.attempt
 
     def _moved(self, spec: LaunchSpec, snapshot: Snapshot) -> LaunchSpec:
-        cwd = str(self._place(spec.attempt) / (snapshot.place_of(spec.cwd) or "."))
+        cwd = str(self._place(spec) / (snapshot.place_of(spec.cwd) or "."))
         env = {**spec.env, SNAPSHOT: snapshot.digest, SUBMIT_DIR: spec.cwd}
         return replace(spec, cwd=cwd, env=env)
 
     async def _unpack(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
         """Raises CouldNotPrepareError."""
         archive = await self._fetch.archive(spec.user, snapshot.digest)
-        folder = self._place(spec.attempt)
+        folder = self._place(spec)
         is_whole = False
         try:
             account = task.Account(spec.user)
@@ -195,8 +199,7 @@ class SnapshotRunner:
             )
 
     def _remove(self, attempt: str) -> None:
-        folder = self._place(attempt)
-        if folder.is_dir():
+        for folder in (path for path in _copies(self._folder) if path.name == attempt):
             work = self._loop.create_task(asyncio.to_thread(_removed, folder))
             self._removing.add(work)
             work.add_done_callback(self._removing.discard)
@@ -204,13 +207,23 @@ class SnapshotRunner:
 
 def _made_anew(folder: Path, account: task.Account) -> None:
     _removed(folder)
-    checkpoint_folder.make(str(folder), account.uid, account.gid)
+    checkpoint_folder.make_hidden(str(folder), account.uid, account.gid)
 
 
 def _remove_others(folder: Path, live: Collection[str]) -> None:
-    for path in folder.iterdir() if folder.is_dir() else ():
+    for path in _copies(folder):
         if path.name not in live:
             _removed(path)
+
+
+def _copies(folder: Path) -> list[Path]:
+    """Those of older versions are beside the users' folders."""
+    beside = list(folder.iterdir()) if folder.is_dir() else []
+    of_users = [path for path in beside if not _ATTEMPT.fullmatch(path.name) and path.is_dir()]
+    return [
+        *(path for path in beside if path not in of_users),
+        *(path for user in of_users for path in user.iterdir()),
+    ]
 
 
 def _removed(folder: Path) -> None:
