@@ -340,12 +340,16 @@ class Supervisor:
             detail="; ".join(filter(None, notes)),
             started_ms=None if self.refusal else self.started_ms,
             ended_ms=_now_ms(),
-            cpu_ms=round(self.cpu_s * 1000),
+            cpu_ms=round(self._cpu_s() * 1000),
             peak_memory_mib=peak_mib,
             memory_limit_mib=limit_mib or None,
             checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
             disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
         )
+
+    def _cpu_s(self) -> float:
+        """A parent that ignores SIGCHLD does not count what its children used; a group does."""
+        return max(self.cpu_s, self.enclosure.cpu_s()) if self.ran_on else self.cpu_s
 
     def _peak_mib(self) -> int:
         """Of a task that lasted, what its group held; of any other, its largest process."""
