@@ -145,6 +145,7 @@ def test_descriptors_of_one_task_reach_nothing_of_the_next(tmp_path: Path) -> No
         tmp.leave()
         os.chdir(tmp_path)
         tmp.release()
+        tmp.clear()
         tmp.prepare("2.0.1", 1)
         tmp.enter()
         for path in private_tmp.SHARED:

@@ -57,14 +57,17 @@ class PrivateTmp:
         namespaces.join(self._machines)
 
     def release(self) -> bool:
-        """The task is over. False: it has left files, which `clear` removes."""
-        if self._view >= 0:
-            os.close(self._view)
-            self._view = -1
+        """The task is over. False: it has left files, which may take a while to be removed by `clear`."""
         return not self._attempt or _is_removed(f"{FOLDER}/{self._attempt}")
 
     def clear(self) -> None:
-        removing.remove(f"{FOLDER}/{self._attempt}")
+        """Nothing is left of it. The kernel takes some milliseconds to give up a mount namespace."""
+        if self._view >= 0:
+            os.close(self._view)
+            self._view = -1
+        if self._attempt:
+            removing.remove(f"{FOLDER}/{self._attempt}")
+            self._attempt = ""
 
     def _make_view(self, folder: str, shm_mib: int) -> None:
         try:

@@ -305,7 +305,7 @@ class Supervisor:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
         heard = self.place.tell(line)
-        if left_files and self.tmp is not None:
+        if self.tmp is not None:
             self.tmp.clear()
         return heard
 
