@@ -117,7 +117,9 @@ def test_doctor_fails_a_password_that_others_can_read(server: FakeTgpu, tgpu: Tg
         file.write_text(text)
         file.chmod(mode)
         done = tgpu("doctor", TGPU_CONFIG=str(file))
-        said = f"FAIL  settings  {file} holds the database's password and can be read by others → chmod 600"
+        said = (
+            f"FAIL  settings  {file} holds the database's password and can be read by other users → chmod 600"
+        )
         assert (said in done.stdout, done.returncode) == (fails, int(fails)), done.stdout
 
 

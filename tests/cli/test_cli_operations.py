@@ -226,17 +226,17 @@ def test_a_service_is_installed_with_its_flags(
     tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_unit, "path", lambda service: tmp_path / f"{service.unit}.service")
-    store = "postgresql://u:secret@h/d"
+    store = "postgresql://u:hunter2@h/d"
     done = tgpu("server", "--install-service", "--store", store, "--listen", "127.0.0.1:7480")
     assert done.returncode == 0, done.stderr
     assert "enable --now tgpu-server" in done.stdout
-    assert "secret" not in done.stdout + (tmp_path / "tgpu-server.service").read_text()
+    assert "hunter2" not in done.stdout + (tmp_path / "tgpu-server.service").read_text()
     kept = (tmp_path / "home" / "tgpu-server.env").read_text()
     assert kept == f'TGPU_STORE="{store}"\nTGPU_LISTEN="127.0.0.1:7480"\n'
     servers = "https://a:1,https://b:1"
     assert tgpu("agent", "--install-service", "--server", servers, "--join", "@/t").returncode == 0
     kept = (tmp_path / "home" / "tgpu-agent.env").read_text()
-    assert kept == f'TGPU_NODE_SERVERS="{servers}"\nTGPU_JOIN="@/t"\n'
+    assert kept == f'TGPU_NODE_SERVERS="{servers}"\nTGPU_JOIN_TOKEN="@/t"\n'
 
 
 @pytest.mark.parametrize(
