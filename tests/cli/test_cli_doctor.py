@@ -105,6 +105,14 @@ def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) ->
     assert done.returncode == 1
 
 
+def test_doctor_names_nodes_that_wait_for_approval(server: FakeTgpu, tgpu: Tgpu) -> None:
+    new = {"node_id": "n2", "status": "offline", "approval": {"since": "", "token_id": 1, "address": None}}
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}, new]}
+    said = tgpu("doctor").stdout
+    assert "waiting for approval: n2 → `tgpu nodes approve NODE`" in said
+    assert "offline: n2" not in said
+
+
 def test_doctor_fails_a_password_that_others_can_read(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
     server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
     file = tmp_path / "settings.toml"
