@@ -1,5 +1,6 @@
 """Whether a node shows the key that it was given when it joined last: the store knows its digest."""
 
+import asyncio
 import hmac
 from collections.abc import Sequence
 from typing import Protocol
@@ -26,7 +27,7 @@ class KeyRing:
 
     async def refusal(self, node_id: str, key: str) -> str | None:
         """Why this node is not who it says; None if it is."""
-        digest = await self._digests.of(node_id)
+        digest = await self.digest(node_id)
         if digest is None:
             return (
                 f"node {node_id} has not joined this cluster, or was removed from it: "
@@ -38,6 +39,10 @@ class KeyRing:
             f"the key of node {node_id} is not the one it was given last: another machine may have joined "
             "under this name; join again with a token from `tgpu nodes join-token`, or under another --name"
         )
+
+    def digest(self, node_id: str) -> "asyncio.Future[str | None]":
+        """Of the key that the node was given last; None if it has none. Raises StoreUnavailableError."""
+        return self._digests.of(node_id)
 
     async def admission(self, node_id: str) -> Admission:
         """Of a node whose key was right a moment ago; one that was removed since has none."""
