@@ -216,7 +216,9 @@ def test_doctor_warns_of_a_home_that_jobs_cannot_see(tgpu: Tgpu, tmp_path: Path)
     assert not private_tmp.is_for(str(tmp_path)), "tests run below /tmp"
     said = f"warn  home      jobs have a /tmp of their own and cannot see {tmp_path / 'home'}"
     assert said in tgpu("doctor").stdout
-    assert said not in tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout
+    seen = tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout
+    assert said not in seen
+    assert f"warn  home      other users cannot reach {tmp_path / 'home'}, because /tmp/pytest-of-" in seen
     shm = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
         said = tgpu("doctor", TGPU_HOME=str(shm)).stdout
