@@ -164,6 +164,7 @@ class SnapshotRunner:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
+                env={},  # the agent's own is not for a process of the user
             )
         try:
             _, said = await process.communicate()
