@@ -37,6 +37,7 @@ def become(user: task.Account, script: str, most_pids: int) -> tuple[int, int]:
 def test_tasks_of_one_user_share_one_limit() -> None:
     user = object.__new__(task.Account)  # whose number nobody else has
     user.name, user.uid, user.gid = "crowd", 1_500_000_000 + os.getpid(), 1_500_000_000
+    user.groups = []
     first, said = become(user, CROWD, 3)
     second = -1
     try:

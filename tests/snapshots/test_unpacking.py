@@ -15,6 +15,9 @@ from tests.debian_python import DEBIAN_PYTHON, needs_debian_python
 from tests.runner.conftest import ME
 from tgpu.agent import snapshot_unpack
 
+SRC = str(Path(snapshot_unpack.__file__).parents[2])
+MODULE = snapshot_unpack.__name__
+
 
 def member(name: str, data: bytes = b"", **changes: object) -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
@@ -46,7 +49,8 @@ def run(
     program = [
         python,
         "-I",
-        snapshot_unpack.__file__,
+        "-c",
+        f"import runpy, sys; sys.path.append({SRC!r}); runpy.run_module({MODULE!r}, run_name='__main__')",
         ME,
         "deep/er",
         str(most_bytes),

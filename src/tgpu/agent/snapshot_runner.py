@@ -167,7 +167,8 @@ class SnapshotRunner:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
-                str(Path(snapshot_unpack.__file__)),
+                "-m",
+                snapshot_unpack.__name__,
                 spec.user,
                 place,
                 str(self._most_bytes),

@@ -7,13 +7,12 @@ memory are bounded by limits of this process.
 
 The standard library's reader takes as much memory as a header announces, and its filters came with Python
 3.11.4. This one knows what snapshots consist of (files, folders and links, in the formats ustar, GNU and pax)
-and bounds every header. This file stands alone: it needs no tgpu, only Python 3.11.
+and bounds every header. It needs only the standard library of Python 3.11.
 """
 
 import contextlib
 import gzip
 import os
-import pwd
 import resource
 import sys
 import zlib
@@ -21,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from tgpu.runner.task import Account, Refusal
 
 _REFUSED = 3
 _MEMORY_BYTES = 256 << 20
@@ -319,11 +320,9 @@ def main(user: str, place: str, most_bytes: int, most_files: int) -> None:
 
 
 def _become(user: str) -> None:
-    account = pwd.getpwnam(user)
-    if os.getuid() != account.pw_uid:
-        os.initgroups(user, account.pw_gid)
-        os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
-        os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    account = Account(user)
+    if os.getuid() != account.uid:
+        account.assume()
     os.umask(0o022)
 
 
@@ -345,6 +344,6 @@ if __name__ == "__main__":
     except MemoryError:
         sys.stderr.write(f"it needs more than {_MEMORY_BYTES >> 20} MiB of memory to unpack\n")
         sys.exit(_REFUSED)
-    except (BadArchiveError, OSError, KeyError, EOFError, zlib.error) as error:
+    except (BadArchiveError, Refusal, OSError, EOFError, zlib.error) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(_REFUSED)

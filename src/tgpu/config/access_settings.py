@@ -19,6 +19,11 @@ class AccessSettings:
         "The highest priority that users may give their jobs, inside a class; they may lower it as far as "
         "they like. Operators and administrators may go up to 1000000.",
     )
+    join_approval: str = setting(
+        "off",
+        "`on`: a node that joins gets no work until an administrator approves it with `tgpu nodes approve`. "
+        "`off`: a join token is enough.",
+    )
 
 
-ACCESS_CHOICES = {"job_keys": ("on", "off")}
+ACCESS_CHOICES = {"job_keys": ("on", "off"), "join_approval": ("on", "off")}
