@@ -22,7 +22,7 @@ from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
-from tgpu.wiring import agent_status, home, home_in_tmp, pidfile
+from tgpu.wiring import agent_status, home, home_in_tmp, pidfile, processes
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
@@ -32,7 +32,7 @@ from tgpu.wiring.node_runners import NodeRunners
 
 def main(settings: Settings, join: str | None = None) -> int:
     """`join`: the token with which this machine becomes a node, if it is none yet; `@FILE` names its file."""
-    configure(settings.log_level)
+    configure(settings.log_level, processes.log_rotation(settings, "agent"))
     chance = random.Random()  # noqa: S311  jitter, not a secret
     try:
         home.prepare(settings)

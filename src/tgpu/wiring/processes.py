@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 from tgpu.client import Client, TgpuError
 from tgpu.config.settings import Settings
+from tgpu.domain.quantities import mib
+from tgpu.observe.log_output import Rotation
 from tgpu.wiring import pidfile
 
 PARTS = ("server", "agent")
@@ -39,11 +40,16 @@ def log_path(settings: Settings, part: str) -> Path:
     return settings.run_dir / f"{part}.log"
 
 
+def log_rotation(settings: Settings, part: str) -> Rotation:
+    size = mib("log_file_size", settings.log_file_size) << 20
+    return Rotation(log_path(settings, part), size, settings.log_file_count)
+
+
 def start(
     part: str, settings: Settings, environ: Mapping[str, str], *, with_parent: bool
 ) -> "subprocess.Popen[bytes]":
     """`with_parent`: it ends with whoever started it, even if that one is killed."""
-    with _log(settings, part) as log:
+    with log_path(settings, part).open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "tgpu.cli", part],
             stdin=subprocess.DEVNULL,
@@ -54,13 +60,6 @@ def start(
             start_new_session=True,
             preexec_fn=_end_with_parent if with_parent else None,  # noqa: PLW1509  no threads live here
         )
-
-
-def _log(settings: Settings, part: str) -> IO[bytes]:
-    path = log_path(settings, part)
-    if path.exists() and path.stat().st_size > 10_000_000:  # noqa: PLR2004  bytes; one older file is kept
-        path.replace(path.with_suffix(".log.1"))
-    return path.open("ab")
 
 
 def _end_with_parent() -> None:
@@ -112,7 +111,8 @@ def last_words(settings: Settings, part: str, mark: int = 0) -> str:
     """What a part said before it ended: its own sentence if it had one, else its log's last line."""
     path = log_path(settings, part)
     with path.open("rb") as log:
-        log.seek(max(mark, path.stat().st_size - LOG_TAIL))
+        size = path.stat().st_size
+        log.seek(max(mark if mark <= size else 0, size - LOG_TAIL))  # it may have been rotated since the mark
         lines = log.read().decode(errors="replace").strip().splitlines()
     said = [line.removeprefix("tgpu: ") for line in lines if line.startswith("tgpu: ")]
     if said:
