@@ -37,5 +37,7 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    disk_shortage: Callable[[], str | None] = lambda: None
+    """Why no new data of users' may be stored here now; None: it may."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

@@ -102,8 +102,8 @@ class LogOutput:
 def guard_standard_streams(rotation: Rotation | None = None) -> None:
     """From now on `print` and tracebacks of this process never raise, and its log file is rotated."""
     out, err = _descriptor(sys.stdout, STDOUT), _descriptor(sys.stderr, STDERR)
-    sys.stdout = LogOutput(out)  # type: ignore[assignment]  # what `print` needs of a stream
-    sys.stderr = LogOutput(err, rotation)  # type: ignore[assignment]
+    sys.stdout = LogOutput(out)
+    sys.stderr = LogOutput(err, rotation)
 
 
 def _descriptor(stream: TextIO | None, usual: int) -> int:

@@ -1,0 +1,49 @@
+"""Blocks of the disk that belong to the database before it needs them.
+
+A user who fills the disk cannot take them: with them the store goes on recording ends, cancellations and
+removals while nothing else can be written. They lie behind the end of the database file and of its log, so
+neither looks larger than it is. A filesystem that copies on write gives no such promise.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+
+_KEEP_SIZE = 1
+_MOST_BYTES = 8 << 20
+_PART = 8
+"""Of the reserve, for each of the two files."""
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+
+
+class SqliteReserve:
+    """To be closed after the database: a process that closes a file gives up all locks that it has on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = path.with_name(path.name + "-wal")
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def top_up(self, reserve_bytes: int) -> None:
+        """As far as there is space; what cannot be had now is had later."""
+        size = min(reserve_bytes // _PART, _MOST_BYTES)
+        if size <= 0:
+            return
+        _allocate(self._descriptor, os.fstat(self._descriptor).st_size, size)
+        try:
+            log = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            _allocate(log, 0, size)
+        finally:
+            os.close(log)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _allocate(descriptor: int, offset: int, size: int) -> None:
+    """Errors are no news: a filesystem that is full or cannot do it has no reserve."""
+    _fallocate(descriptor, _KEEP_SIZE, offset, size)
