@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
 from tgpu.runner.port import CouldNotPrepareError
+from tgpu.runner.records import DISK_FULL
 
 ANSWER_S = 10.0
 PAUSE_S = 0.5
@@ -55,6 +58,8 @@ class SnapshotFetch:
                     await asyncio.to_thread(_sweep, self._folder)
                 return path
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(
                 f"its snapshot cannot be kept on this node: {error.strerror}"
             ) from error

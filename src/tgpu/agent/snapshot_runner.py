@@ -17,6 +17,7 @@ from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
+from tgpu.observe.disk_space import is_full
 from tgpu.runner import checkpoint_folder, removing, task
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
@@ -28,6 +29,7 @@ from tgpu.runner.port import (
     Runner,
     RunnerEvent,
 )
+from tgpu.runner.records import DISK_FULL
 from tgpu.runner.shell_port import Shell, ShellOrder
 
 SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
@@ -143,6 +145,8 @@ class SnapshotRunner:
         except task.Refusal as refusal:
             raise CouldNotPrepareError(str(refusal)) from None
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {error.strerror}") from error
         finally:
             if not is_whole:
@@ -171,6 +175,8 @@ class SnapshotRunner:
                 process.kill()
             await process.wait()
             raise
+        if process.returncode == snapshot_unpack.DISK_FULL:
+            raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST)
         if process.returncode:
             words = said.decode(errors="replace").strip().splitlines() or ["no reason was given"]
             raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {words[-1][:500]}")

@@ -5,12 +5,15 @@ links that point out, and whatever is neither a file, a folder nor a link within
 process is by then the user's own, the worst of them could only have done what the user can do anyway.
 """
 
+import errno
 import os
 import pwd
 import sys
 import tarfile
 
 _REFUSED = 3
+DISK_FULL = 4
+"""The exit code if the node has no room for it."""
 
 
 class RefusedError(Exception):
@@ -47,5 +50,6 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     except (RefusedError, tarfile.TarError, OSError, KeyError, EOFError) as error:
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC  # a quota would be the user's own
         sys.stderr.write(f"{error}\n")
-        sys.exit(_REFUSED)
+        sys.exit(DISK_FULL if full else _REFUSED)

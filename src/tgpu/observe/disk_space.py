@@ -1,5 +1,6 @@
 """Free space of a filesystem, compared with the reserve that users' data may not use up."""
 
+import ctypes
 import errno
 import os
 import time
@@ -11,8 +12,17 @@ MEASURE_EVERY_S = 0.5
 _MIB = 1 << 20
 _AUTO_PART, _AUTO_MOST = 50, 256 * _MIB
 _SPARE_INODES, _INODE_PART = 1000, 100
+_KEEP_SIZE = 1
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _RETURN_PART = 4
 """Once short, a filesystem counts as short until it has this part of the reserve more than the reserve."""
+
+
+def allocate(descriptor: int, offset: int, size: int) -> None:
+    """Takes blocks for that part of a file without making it longer. Errors are no news: a filesystem that is
+    full, or cannot do it, has no reserve."""
+    _fallocate(descriptor, _KEEP_SIZE, offset, size)
 
 
 def is_full(error: BaseException) -> bool:

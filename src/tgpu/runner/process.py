@@ -38,6 +38,7 @@ READ_AT_ONCE = 64
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
 """Between two spawners that die young: something is wrong that a new one does not cure."""
+JOURNAL_AGAIN_S = 1.0
 GROWN_UP_S = 10.0
 """A spawner that lived so long could start: the next one is started at once."""
 
@@ -92,7 +93,7 @@ class ProcessRunner:
         lock = await warm.take_lock(self._folder)
         await asyncio.to_thread(self._isolation.prepare)
         self._cgroups = self._isolation.cgroups
-        self._journals.begin(self._boot)
+        await self._begin_first_journal()
         surveyor = Surveyor(
             self._folders, self._journals, self._boot, self._cluster_id, self._cgroups, self._now_ms
         )
@@ -251,6 +252,21 @@ class ProcessRunner:
                     self._known.ended(message.attempt, message.exit)
                 elif message.claim is not None:
                     self._known.started(message.attempt, message.claim)
+                elif message.unclaimed:
+                    self._known.unclaimed(message.attempt)
+
+    async def _begin_first_journal(self) -> None:
+        """On a full disk the last one is used further; if there is none, space is waited for."""
+        while True:
+            try:
+                self._journals.begin(self._boot)
+            except OSError as error:
+                if self._journals.resume(self._boot):
+                    return
+                logger("runner").error("no journal can be begun, and is tried again", error=str(error))
+                await asyncio.sleep(JOURNAL_AGAIN_S)
+            else:
+                return
 
     async def _survey(self, surveyor: Surveyor) -> list[RunnerEvent]:
         found, forgotten = await asyncio.to_thread(surveyor.survey)
@@ -281,6 +297,7 @@ class ProcessRunner:
         tracked.sent_at = self._loop.time()
         tracked.generations.add(self._journals.current)
         if self._spawner is not None:
+            tracked.copies += 1
             self._spawner.send(tracked.order)
 
     def _begin_journal(self) -> None:

@@ -5,16 +5,14 @@ removals while nothing else can be written. They lie behind the end of the datab
 neither looks larger than it is. A filesystem that copies on write gives no such promise.
 """
 
-import ctypes
 import os
 from pathlib import Path
 
-_KEEP_SIZE = 1
+from tgpu.observe.disk_space import allocate
+
 _MOST_BYTES = 8 << 20
 _PART = 8
 """Of the reserve, for each of the two files."""
-_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 class SqliteReserve:
@@ -30,20 +28,15 @@ class SqliteReserve:
         size = min(reserve_bytes // _PART, _MOST_BYTES)
         if size <= 0:
             return
-        _allocate(self._descriptor, os.fstat(self._descriptor).st_size, size)
+        allocate(self._descriptor, os.fstat(self._descriptor).st_size, size)
         try:
             log = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         try:
-            _allocate(log, 0, size)
+            allocate(log, 0, size)
         finally:
             os.close(log)
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-
-def _allocate(descriptor: int, offset: int, size: int) -> None:
-    """Errors are no news: a filesystem that is full or cannot do it has no reserve."""
-    _fallocate(descriptor, _KEEP_SIZE, offset, size)

@@ -245,8 +245,6 @@ class Life:
         if not self.is_over:
             self._shared.tell(AttemptNoted(self.attempt, words))
 
-    # While it runs
-
     def _knows(self, terms: Terms) -> None:
         if terms.terminal:
             self.terminal = ContainerTerminal(self._shared.logs / self.attempt, self._resize)
@@ -364,8 +362,6 @@ class Life:
             else:
                 return
 
-    # Its end
-
     async def _ended(self, engine: Engine, state: State, terms: Terms) -> None:
         struck = None
         if self._stop is None and state.looks_struck_down:
@@ -385,15 +381,20 @@ class Life:
         return Exit(cause, detail=detail, started_ms=self._started_ms, ended_ms=now_ms)
 
     async def _over(self, end: Exit) -> None:
-        """Told once it is on disk, however long that takes."""
+        """Told once it is on disk; while the disk is full, before that: the container stays until it is."""
         while True:
             try:
                 await asyncio.to_thread(self._shared.ledger.ended, self.attempt, end)
             except OSError as error:
+                self._tell_once(end)
                 logger("runner").warning("end not recorded", attempt=self.attempt, error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
                 break
-        self.is_over = True
         self._shared.removable[self.attempt] = asyncio.get_running_loop().time()
-        self._shared.tell(AttemptEnded(self.attempt, end))
+        self._tell_once(end)
+
+    def _tell_once(self, end: Exit) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._shared.tell(AttemptEnded(self.attempt, end))
