@@ -28,10 +28,10 @@ class NodeDisk:
     def heard(self, event: RunnerEvent) -> None:
         """A task that could not start for want of disk space says more than any measurement: quotas and
         inodes count, too."""
-        if self._space is not None and isinstance(event, AttemptEnded):
-            if event.exit.detail.startswith(DISK_FULL):
-                self._failed = True
-                self.shortage = self.shortage or _FAILED
+        blamed = isinstance(event, AttemptEnded) and event.exit.detail.startswith(DISK_FULL)
+        if blamed and self._space is not None:
+            self._failed = True
+            self.shortage = self.shortage or _FAILED
 
     @staticmethod
     def refused(attempt: str) -> AttemptEnded:

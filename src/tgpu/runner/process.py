@@ -57,6 +57,7 @@ class ProcessRunner:
         systemd_scope: bool = False,
         complete: Callable[[Limits], Limits] = lambda limits: limits,
         devices_dir: Path = DEV,
+        log_reserve_bytes: int = 0,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._folder = records_dir
@@ -70,7 +71,7 @@ class ProcessRunner:
             devices_dir=devices_dir,
             scope=Scope(scope_name(cluster_id, str(records_dir.absolute()))) if systemd_scope else None,
         )
-        self._now_ms = now_ms
+        self._now_ms, self._log_reserve_bytes = now_ms, log_reserve_bytes
         self._boot = _boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spawner: warm.Spawner | None = None
@@ -286,7 +287,8 @@ class ProcessRunner:
         """Also gives every order again of which nothing has been heard: none can run twice."""
         self._spawner = spawner = await warm.Spawner.start(self._folder, lock, self._on_spawner_death)
         folder, logs_dir = str(self._folder.absolute()), str(self._logs.absolute())
-        place = (folder, logs_dir, self._cluster_id, *self._isolation.packed_place())
+        isolation = self._isolation.packed_place()
+        place = (folder, logs_dir, self._cluster_id, *isolation, self._log_reserve_bytes)
         spawner.send(frame(PLACE, *place))
         spawner.send(frame(JOURNAL, self._journals.current))
         for tracked in self._known.attempts.values():
