@@ -87,6 +87,18 @@ def test_task_that_cannot_be_claimed_on_a_full_disk_can_start_elsewhere(
     assert on_disk.run("true").exit_code == 0
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_task_is_stopped_on_a_full_disk(disk: SmallDisk, on_disk: Machine, at_once: bool) -> None:
+    attempt = on_disk.shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done", grace_s=60)
+    on_disk.until_printed(attempt, b"ready")
+    fill_with_journal(disk, on_disk)
+    on_disk.runner.stop(attempt, Cause.CANCELLED, "by " + "a" * 100, at_once=at_once)
+    end = on_disk.end_of(attempt)
+    assert end.cause is Cause.CANCELLED
+    assert end.detail.startswith("by aaaa")
+    assert (end.exit_code, end.signal) == ((None, 9) if at_once else (5, None))
+
+
 @pytest.mark.usefixtures("without_reserve")
 def test_agent_that_starts_on_a_full_disk_finds_its_tasks_again(disk: SmallDisk, on_disk: Machine) -> None:
     os.mkfifo(on_disk.home / "go")

@@ -231,8 +231,8 @@ class ProcessRunner:
         way round, so one of the two sees the other."""
         tracked = self._known.attempts[attempt]
         assert tracked.stop is not None
-        self._folders.order_stop(attempt, *tracked.stop)
-        tracked.stop = None
+        if self._folders.order_stop(attempt, *tracked.stop):
+            tracked.stop = None  # else it is written again: an older supervisor knows nothing of links
         if tracked.claim is None and self._folders.is_claimed(attempt):
             tracked.claim = self._journals.read().claims.get(attempt)
         if tracked.claim is not None and tracked.claim.is_alive():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tgpu.observe.disk_space import allocate
 
-_MOST_BYTES = 8 << 20
-_PART = 8
+_LEAST_BYTES, _MOST_BYTES = 1 << 18, 8 << 20
+_PART = 4
 """Of the reserve, for each of the two files."""
 
 
@@ -25,16 +25,16 @@ class SqliteReserve:
 
     def top_up(self, reserve_bytes: int) -> None:
         """As far as there is space; what cannot be had now is had later."""
-        size = min(reserve_bytes // _PART, _MOST_BYTES)
-        if size <= 0:
+        if not reserve_bytes:
             return
+        size = min(max(reserve_bytes // _PART, _LEAST_BYTES), _MOST_BYTES)
         allocate(self._descriptor, os.fstat(self._descriptor).st_size, size)
         try:
             log = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         try:
-            allocate(log, 0, size)
+            allocate(log, os.fstat(log).st_size, size)
         finally:
             os.close(log)
 
