@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tgpu.observe.disk_space import allocate
 
-_LEAST_BYTES, _MOST_BYTES = 1 << 18, 8 << 20
+_LEAST_BYTES, _MOST_BYTES = 1 << 20, 8 << 20
 _PART = 4
 """Of the reserve, for each of the two files."""
 

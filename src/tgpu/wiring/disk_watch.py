@@ -11,7 +11,7 @@ from tgpu.observe.logs import logger
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.store.sqlite import SqliteStore
 
-TOP_UP_EVERY_S = 10.0
+TOP_UP_EVERY_S = 2.0
 AGAIN_S = 5.0
 
 
