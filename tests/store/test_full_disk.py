@@ -5,10 +5,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from psycopg import errors
 
 from tests.small_disk import SmallDisk, needs_root
 from tests.store.store_story import a_job
 from tgpu.store.port import StoreFullError, StoreUnavailableError
+from tgpu.store.postgres_address import PostgresAddress
+from tgpu.store.postgres_errors import unavailable
 from tgpu.store.sqlite import SqliteStore
 from tgpu.store.sqlite_file import connect_to_write
 
@@ -113,3 +116,11 @@ async def test_one_io_error_fails_one_transaction_and_no_other(
         await store.submit([a_job()], 1)
     assert (await store.submit([a_job()], 2)).job_ids == [1]
     await store.close()
+
+
+def test_full_disk_of_postgresql_is_told_apart_from_a_database_that_is_away() -> None:
+    address = PostgresAddress.parse("postgresql://ann@db.example/tgpu")
+    full = unavailable(errors.DiskFull("could not extend file"), address)
+    assert isinstance(full, StoreFullError)
+    assert "free some room" in full.why
+    assert not isinstance(unavailable(errors.AdminShutdown("going down"), address), StoreFullError)
