@@ -5,11 +5,13 @@ A clean stop with nothing left running forgets them; what is to last stands in t
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tgpu.config.settings import KEYS, Settings
+from tgpu.observe.disk_space import is_full
 from tgpu.runner.remains import remains
 from tgpu.wiring.processes import StartError
 
@@ -19,7 +21,13 @@ def _path(settings: Settings) -> Path:
 
 
 def remember(settings: Settings, flags: Mapping[str, Any]) -> None:
-    _path(settings).write_text(json.dumps(dict(flags)), encoding="utf-8")
+    """On a full disk tgpu starts all the same."""
+    try:
+        _path(settings).write_text(json.dumps(dict(flags)), encoding="utf-8")
+    except OSError as error:
+        if not is_full(error):
+            raise
+        print(f"tgpu: beware: the flags of this start are not kept: {error.strerror}", file=sys.stderr)
 
 
 @contextlib.contextmanager
