@@ -1,6 +1,7 @@
 """An agent whose disk is full refuses to start tasks, says why, and goes on when there is space again."""
 
 import asyncio
+import hashlib
 from random import Random
 
 import pytest
@@ -10,11 +11,15 @@ from tests.small_disk import SmallDisk, needs_root, small_disk  # noqa: F401  a 
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.shell import Agent
+from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
 from tgpu.observe.disk_space import DiskSpace
 from tgpu.protocol.messages import Heartbeat, Hello, NodeUse, Orders, Phase, Report
+from tgpu.protocol.snapshots import SnapshotPart
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner
+from tgpu.runner.port import CouldNotPrepareError
+from tgpu.runner.records import DISK_FULL
 
 SHORT = "the disk is short"
 
@@ -87,3 +92,19 @@ def test_reserve_makes_a_node_short_before_its_disk_is_full(
     small_disk.fill(leave=100_000)
     disk = NodeDisk(DiskSpace(small_disk.path, reserve_mib), small_disk.path)
     assert "disk_reserve" in asyncio.run(disk.look())
+
+
+@needs_root
+def test_snapshot_that_finds_no_room_on_a_node_is_fetched_by_another(small_disk: SmallDisk) -> None:  # noqa: F811
+    async def story() -> None:
+        fetch, data = SnapshotFetch(small_disk.path / "snapshots", 1 << 30), bytes(100_000)
+        fetch.say = lambda want: fetch.heard(SnapshotPart(request=want.request, data=data, total=len(data)))
+        small_disk.fill()
+        with pytest.raises(CouldNotPrepareError, match=DISK_FULL) as refused:
+            await fetch.archive("ann", f"sha256:{hashlib.sha256(data).hexdigest()}")
+        assert refused.value.cause is Cause.NODE_LOST
+        small_disk.empty()
+        archive = await fetch.archive("ann", f"sha256:{hashlib.sha256(data).hexdigest()}")
+        assert archive.stat().st_size == len(data)
+
+    asyncio.run(story())

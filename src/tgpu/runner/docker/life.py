@@ -11,6 +11,7 @@ from aiodocker.stream import Stream
 from tgpu.domain.container import Pull
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.runner import checkpoint_folder
 from tgpu.runner.docker import terminal
@@ -27,6 +28,7 @@ from tgpu.runner.docker.states import State, exit_of
 from tgpu.runner.docker.striking import who_struck
 from tgpu.runner.docker.terminal import ContainerTerminal
 from tgpu.runner.port import AttemptEnded, AttemptNoted, AttemptStarted, LaunchSpec, RunnerEvent
+from tgpu.runner.records import DISK_FULL
 from tgpu.runner.task import Refusal
 
 AWAY_S = 300.0
@@ -141,12 +143,10 @@ class Life:
     def reserved_mib(self) -> int:
         return 0 if self._terms is None else self._terms.memory_mib
 
-    async def give_up(self) -> None:
+    async def give_up(self, error: Exception) -> None:
         """Of one that never had a container: something is wrong with this agent, and its log says what."""
-        why = "the agent of its node failed to start it; its log says why"
-        await self._never_began(Cause.COULD_NOT_START, why)
-
-    # From the order to the start
+        why = (Cause.COULD_NOT_START, "the agent of its node failed to start it; its log says why")
+        await self._never_began(*((Cause.NODE_LOST, DISK_FULL) if is_full(error) else why))
 
     async def _has_begun(self, spec: LaunchSpec) -> bool:
         """False: it is over before it has."""
