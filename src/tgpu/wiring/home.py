@@ -5,12 +5,11 @@ import socket
 import uuid
 from pathlib import Path
 
+from tgpu.config.home_path import SYSTEM_HOME
 from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
 from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.wiring.private_file import write_private
-
-SYSTEM_HOME = Path("/var/lib/tgpu")
 
 
 class HomeError(Exception):
@@ -45,7 +44,7 @@ def public_socket(settings: Settings) -> Path | None:
         return None
     if settings.public_socket != "auto":
         return Path(settings.public_socket)
-    own = {SYSTEM_HOME, default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
+    own = {Path(SYSTEM_HOME), default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
     return SYSTEM_SOCKET if serves_everybody() and settings.home in own else None
 
 
