@@ -17,9 +17,9 @@ from tgpu.domain.node import Capacity
 from tgpu.observe.disk_space import DiskSpace
 from tgpu.protocol.messages import Heartbeat, Hello, NodeUse, Orders, Phase, Report
 from tgpu.protocol.snapshots import SnapshotPart
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.fake import Behaviour, FakeMachine, FakeRunner
 from tgpu.runner.port import CouldNotPrepareError
-from tgpu.runner.records import DISK_FULL
 
 SHORT = "the disk is short"
 

@@ -11,10 +11,10 @@ from tests.small_disk import SmallDisk, mounted, needs_root
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner import journal, output
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker.ledger import Ledger, read_entries
 from tgpu.runner.output import ALWAYS_KEPT, Stream
 from tgpu.runner.port import AttemptStarted
-from tgpu.runner.records import DISK_FULL
 
 pytestmark = needs_root
 PAGE = 4096

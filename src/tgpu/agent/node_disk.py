@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from tgpu.observe.disk_space import DiskSpace
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.port import AttemptEnded, RunnerEvent, disk_full_exit
-from tgpu.runner.records import DISK_FULL
 
 _PROBE = ".space-probe"
 _PROBE_BYTES = 1 << 16

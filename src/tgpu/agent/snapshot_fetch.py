@@ -12,8 +12,8 @@ from urllib.parse import quote
 from tgpu.domain.lifecycle import Cause
 from tgpu.observe.disk_space import is_full
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.port import CouldNotPrepareError
-from tgpu.runner.records import DISK_FULL
 
 ANSWER_S = 10.0
 PAUSE_S = 0.5

@@ -19,6 +19,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
 from tgpu.observe.disk_space import is_full
 from tgpu.runner import checkpoint_folder, removing, task
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
     AttemptEnded,
@@ -29,7 +30,6 @@ from tgpu.runner.port import (
     Runner,
     RunnerEvent,
 )
-from tgpu.runner.records import DISK_FULL
 from tgpu.runner.shell_port import Shell, ShellOrder
 
 SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"

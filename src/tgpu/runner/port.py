@@ -10,9 +10,9 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.signals import TERM, Warn
 from tgpu.domain.snapshot import Snapshot
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.limits import NO_LIMITS, Limits
 from tgpu.runner.look import Look
-from tgpu.runner.records import DISK_FULL
 from tgpu.runner.shell_port import Shell, ShellOrder
 
 

@@ -12,6 +12,8 @@ import os
 from _json import encode_basestring_ascii  # `json` itself would load the regular expressions too
 from errno import ENOSPC
 
+from tgpu.runner.disk_words import DISK_FULL
+
 CLAIMS = "claims"
 STOPS = "stops"
 AT_ONCE = "\0at once"
@@ -23,8 +25,6 @@ LINK_MAX = 59
 LOCK = "spawner.lock"
 SOCKET = "agent.sock"
 HEARD = "heard"
-DISK_FULL = "the disk of its node is full"
-"""How the detail of an end begins that is to be blamed on that."""
 DETAIL_MAX = 1000  # so that a journal line stays far below one page
 
 

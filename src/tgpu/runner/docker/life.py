@@ -14,6 +14,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.runner import checkpoint_folder
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker import terminal
 from tgpu.runner.docker.body import name_of
 from tgpu.runner.docker.engine import About, Engine, EngineAwayError, EngineRefusedError, NotThereError
@@ -28,7 +29,6 @@ from tgpu.runner.docker.states import State, exit_of
 from tgpu.runner.docker.striking import who_struck
 from tgpu.runner.docker.terminal import ContainerTerminal
 from tgpu.runner.port import AttemptEnded, AttemptNoted, AttemptStarted, LaunchSpec, RunnerEvent
-from tgpu.runner.records import DISK_FULL
 from tgpu.runner.task import Refusal
 
 AWAY_S = 300.0
