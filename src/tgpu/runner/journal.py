@@ -15,7 +15,7 @@ import msgspec
 
 from tgpu.domain.job import Exit
 from tgpu.observe.disk_space import allocate
-from tgpu.runner import records
+from tgpu.runner import process_signals, records
 
 FULL_BYTES = 4 << 20
 RESERVE_BYTES = 1 << 18
@@ -33,6 +33,10 @@ class Claim(NamedTuple):
     def is_alive(self) -> bool:
         """Only of use in the life of the machine in which it was made."""
         return records.birth_of(self.pid) == self.birth
+
+    def send(self, number: int) -> None:
+        """A signal to that process, if it is alive."""
+        process_signals.send(self.pid, number, lambda _: self.is_alive())
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
