@@ -8,11 +8,13 @@ and the supervisor takes another order.
 import os
 import select
 import time
+from errno import ENOSPC
 
 from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.ending import Ending
 from tgpu.runner.lease import Lease
 from tgpu.runner.light import signal
@@ -150,7 +152,7 @@ class Supervisor:
         try:
             self.tmp.prepare(self.order.attempt, self.order.bounds.memory_limit_mib)
         except OSError as error:  # it gets no less than its node says that it has
-            if error.errno == records.ENOSPC:
+            if error.errno == ENOSPC:
                 raise
             raise task.Refusal(f"cannot make its private /tmp: {error.strerror}") from None
         finally:
@@ -317,7 +319,7 @@ class Supervisor:
         if self.ending.reason is not None:
             cause, detail = self.ending.reason
         elif self.refusal:
-            cause = "node-lost" if self.refusal == records.DISK_FULL else "could-not-start"
+            cause = "node-lost" if self.refusal == DISK_FULL else "could-not-start"
             detail = private_tmp.explained(self.refusal, own=self.tmp is not None)
         else:
             cause, detail = "exited" if number is None else "signalled", ""
