@@ -11,7 +11,7 @@ from tgpu.api.endpoint import Call, Endpoint
 from tgpu.api.gate import Gate
 from tgpu.api.identity import Identity
 from tgpu.api.permission import admit
-from tgpu.api.problems import answer_error
+from tgpu.api.problems import answer_error, disk_full
 from tgpu.api.query import Query
 from tgpu.api.services import Services
 from tgpu.api.short_way import Answering, ShortWay
@@ -59,6 +59,8 @@ def _answering(endpoint: Endpoint, services: Services, identity: Identity) -> An
         if needs is not None:
             job = await admit(call, needs)
             call = call if job is None else replace(call, found=job)
+        if endpoint.adds_data and (shortage := services.disk_shortage()) is not None:
+            raise disk_full(shortage)
         return await endpoint.handler(call)
 
     return answer

@@ -9,7 +9,7 @@ import msgspec
 from tgpu.api.endpoint import Answer, Body, Endpoint, Param
 from tgpu.api.problems import PROBLEM_TYPE
 
-_EVERYWHERE = (400, 401, 403, 405, 421, 500, 503)
+_EVERYWHERE = (400, 401, 403, 405, 421, 500, 503, 507)
 _EXAMPLES = {
     400: ("bad-request", "limit must be a whole number from 1 to 1000; got 'many'"),
     401: ("unauthorized", "send a token: `Authorization: Bearer tgpu_…` (POST /tokens makes one)"),
@@ -30,6 +30,10 @@ _EXAMPLES = {
     426: ("upgrade-required", "this is a WebSocket: ask for the upgrade, or use `tgpu exec`"),
     429: ("too-many-streams", "too many streams are open; close some of them first"),
     500: ("internal", "the server made a mistake; its log says which"),
+    507: (
+        "disk-full",
+        "the disk that holds /var/lib/tgpu/tgpu.db is full: free some room there and try again",
+    ),
     503: ("no-leader", "no server leads yet, and a new one is being chosen: try again in some seconds"),
 }
 _TAGS = {

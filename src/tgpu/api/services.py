@@ -40,5 +40,7 @@ class Services:
     """By which jobs speak for themselves; None: they do not."""
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""
+    disk_shortage: Callable[[], str | None] = lambda: None
+    """Why no new data of users' may be stored here now; None: it may."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

@@ -17,6 +17,7 @@ _MOST_CELSIUS = 1000
 _MOST_ECC_ERRORS = 1_000_000_000
 _MOST_SAMPLE_S = 3600
 _MOST_SNAPSHOT_MB = 4096
+_MOST_LOG_FILES = 100
 _MOST_PIDS = 4_194_304  # no kernel has more
 _OTHERS_MAY = ("details", "logs", "cancel")
 
@@ -72,6 +73,10 @@ def _some_time_or_none(name: str, text: str) -> None:
 def _reserve(name: str, text: str) -> None:
     if text != "auto":
         mib(name, text)
+
+
+def _log_file_size(name: str, text: str) -> None:
+    _at_least(name, mib(name, text), 1, text, "1M")
 
 
 def _factor(name: str, value: float) -> None:
@@ -136,5 +141,8 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "snapshot_max_mb": _megabytes,
     "snapshot_keep": _an_hour,
     "memory_reserve": _reserve,
+    "disk_reserve": _reserve,
+    "log_file_size": _log_file_size,
+    "log_file_count": _up_to(_MOST_LOG_FILES),
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tgpu.config.access_settings import ACCESS_CHOICES, AccessSettings
 from tgpu.config.checkpoint_settings import CheckpointSettings
 from tgpu.config.container_settings import CONTAINER_CHOICES, ContainerSettings
+from tgpu.config.disk_settings import DiskSettings
 from tgpu.config.gang_settings import GangSettings
 from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
 from tgpu.config.isolation_settings import ISOLATION_CHOICES, IsolationSettings
@@ -18,6 +19,7 @@ class Parts(
     AccessSettings,
     CheckpointSettings,
     ContainerSettings,
+    DiskSettings,
     GangSettings,
     GpuSettings,
     IsolationSettings,

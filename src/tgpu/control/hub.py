@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
-from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.notes import Notes
 from tgpu.control.shells import ShellRefusedError, Switchboard
 from tgpu.control.snapshot_answers import SnapshotAnswers
@@ -19,6 +19,7 @@ from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
 from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import (
+    LONGEST_SHORTAGE,
     PROTOCOL,
     Elsewhere,
     FromAgent,
@@ -105,6 +106,8 @@ class Hub:
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.disk_shortages: dict[str, str] = {}
+        """By node, of those that start nothing new: what their agents say of their disks."""
         self.disobeyed = Disobeyed()
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
@@ -137,6 +140,7 @@ class Hub:
         self._sessions.clear()
         self.heard.clear()
         self.use.clear()
+        self.disk_shortages.clear()
 
     def _send_away(self, session: Session) -> None:
         self._nameless.pop(session, None)
@@ -174,6 +178,7 @@ class Hub:
             self._hears(node_id)
         match message:
             case Report() if node_id is not None:
+                self._heard_of_disk(node_id, message.disk_shortage)
                 self.notes.heard(message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
@@ -196,12 +201,24 @@ class Hub:
         self.use[node_id] = beat.use
         session.unanswered = beat.sent
         self._answer(session)
+        self._heard_of_disk(node_id, beat.disk_shortage)
         if beat.capacity is not None and not self._acceptable(session, node_id, beat.capacity):
             return
         if beat.labels is not None:
             session.labels = beat.labels
         if beat.capacity is not None or beat.labels is not None:
             self._inbox.put(NodeChanged(node_id, beat.capacity, beat.labels))
+
+    def _heard_of_disk(self, node_id: str, shortage: str | None) -> None:
+        known = self.disk_shortages.get(node_id, "")
+        if shortage is not None and shortage[:LONGEST_SHORTAGE] != known:
+            self._note_disk(node_id, shortage)
+            self._inbox.put(NodeDiskChanged(node_id, shortage[:LONGEST_SHORTAGE]))
+
+    def _note_disk(self, node_id: str, shortage: str) -> None:
+        self.disk_shortages.pop(node_id, None)
+        if shortage:
+            self.disk_shortages[node_id] = shortage[:LONGEST_SHORTAGE]
 
     def _with_engine(self) -> list[WithEngine]:
         return [
@@ -252,6 +269,7 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
+        self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
@@ -283,6 +301,7 @@ class Hub:
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
         self.notes.heard(hello.attempts)
+        self._note_disk(hello.node_id, hello.disk_shortage)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self._hears(hello.node_id)

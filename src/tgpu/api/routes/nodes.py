@@ -113,6 +113,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    disk_shortage: str = ""
+    """Why the node takes no new tasks for want of disk space; empty: it does."""
     approval: ApprovalOut | None = None
     """What it waits for, if it was not approved yet: it is offline until then."""
 
@@ -186,6 +188,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        disk_shortage=view.disk_shortage,
     )
 
 

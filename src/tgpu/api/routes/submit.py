@@ -299,6 +299,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
                 ),
             },
             errors=(409, 413, 422),
+            adds_data=True,
             params=(
                 Param(
                     "Idempotency-Key",
