@@ -1,6 +1,7 @@
 """Limits of one HTTP connection: size of heads, trailers and chunk framing, time, and pipelining."""
 
 import json
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -234,3 +235,38 @@ def test_large_body_still_arrives_whole(quiet_client: httpx.Client) -> None:
     answer = quiet_client.post("/jobs", json=body)
     assert answer.status_code == 422
     assert "can never run here" in answer.json()["detail"]
+
+
+UPGRADE = (
+    b"GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n" * 100,
+        GET + b"X: " + b"a" * 70_000,
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+        UPGRADE,
+        UPGRADE.replace(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", b""),
+        UPGRADE.replace(b"Version: 13", b"Version: 1"),
+        UPGRADE.replace(b"GET", b"POST"),
+        b"GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"CONNECT a:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_requests_of_strangers_write_no_log_lines(
+    quiet: ServerUnderTest,
+    request_bytes: bytes,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with wire(quiet, unix=False) as client:
+        client.send(request_bytes)
+        assert client.status() in (0, 200, 400, 401, 405, 426, 431)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert "request" not in capfd.readouterr().err

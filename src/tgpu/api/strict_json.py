@@ -47,11 +47,12 @@ def _check_strings(value: object, at: str) -> None:
 
 
 def _strings(value: object, at: str) -> Iterator[tuple[str, str]]:
+    """With their fields; those in a list have the field of the list."""
     if isinstance(value, str):
         yield at, value
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _strings(each, f"{at}[{index}]")
+        for each in value:
+            yield from _strings(each, at)
     elif isinstance(value, dict):
         for key, each in value.items():
             path = f"{at}.{key}" if at else key

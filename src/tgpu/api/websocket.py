@@ -45,6 +45,11 @@ class PeerCredWebSocket(WebSocketsSansIOProtocol):
         if self._peer is not None and hasattr(self, "scope"):  # the app starts at the loop's next turn
             self.scope[PEER_KEY] = self._peer  # type: ignore[literal-required]  # our own key in uvicorn's scope
 
+    async def send(self, message: Any) -> None:  # noqa: ANN401  one of many shapes
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # with a refusal; else uvicorn logs each as an error
+
     def data_received(self, data: bytes) -> None:
         if self._transport.get_write_buffer_size() > MOST_UNSENT:
             self._transport.abort()

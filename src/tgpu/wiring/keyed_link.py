@@ -11,7 +11,7 @@ from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
 from tgpu.protocol.messages import FromAgent, FromServer, Hello, KnowsNewer, Refused
 from tgpu.store.port import StoreUnavailableError
-from tgpu.wiring.connection_limits import Visit
+from tgpu.wiring.connection_limits import Visit, source_of
 from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
 from tgpu.wiring.framed import Framed
 
@@ -51,7 +51,7 @@ class KeyedAgentLink(Framed[FromAgent]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         try:
-            self._stranger = self._crowd.enter()
+            self._stranger = self._crowd.enter(_source(transport))
         except CrowdedError as error:
             _log.warning("an agent was turned away", why=str(error))
             self.close()
@@ -139,3 +139,9 @@ class KeyedAgentLink(Framed[FromAgent]):
             self._proving.cancel()
         if self._session is not None:
             self._session.closed()
+
+
+def _source(transport: asyncio.BaseTransport) -> str:
+    """Empty on a unix socket."""
+    peer = transport.get_extra_info("peername")
+    return source_of(peer[0]) if isinstance(peer, tuple) else ""
