@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -83,4 +83,4 @@ class PeerCredWebSocket(WebSocketsSansIOProtocol):
 
     @property
     def _transport(self) -> asyncio.Transport:
-        return cast("asyncio.Transport", self.transport)
+        return self.transport
