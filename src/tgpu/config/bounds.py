@@ -19,6 +19,7 @@ _MOST_SAMPLE_S = 3600
 _MOST_SNAPSHOT_MB = 4096
 _MOST_LOG_FILES = 100
 _MOST_PIDS = 4_194_304  # no kernel has more
+_CONNECTIONS = (16, 100_000)
 _OTHERS_MAY = ("details", "logs", "cancel")
 
 
@@ -63,6 +64,12 @@ def _sample(name: str, number: float) -> None:
 def _megabytes(name: str, number: int) -> None:
     if not 1 <= number <= _MOST_SNAPSHOT_MB:
         raise BadQuantityError(f"{name} must be from 1 to {_MOST_SNAPSHOT_MB}; got {number}")
+
+
+def _connections(name: str, number: int) -> None:
+    low, high = _CONNECTIONS
+    if not low <= number <= high:
+        raise BadQuantityError(f"{name} must be from {low} to {high}; got {number}")
 
 
 def _some_time_or_none(name: str, text: str) -> None:
@@ -144,5 +151,7 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "disk_reserve": _reserve,
     "log_file_size": _log_file_size,
     "log_file_count": _up_to(_MOST_LOG_FILES),
+    "connections_per_user": _connections,
+    "connections_per_address": _connections,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

@@ -9,6 +9,7 @@ from tgpu.config.disk_settings import DiskSettings
 from tgpu.config.gang_settings import GangSettings
 from tgpu.config.gpu_settings import GPU_CHOICES, GpuSettings
 from tgpu.config.isolation_settings import ISOLATION_CHOICES, IsolationSettings
+from tgpu.config.network_settings import NetworkSettings
 from tgpu.config.snapshot_settings import SNAPSHOT_CHOICES, SnapshotSettings
 from tgpu.config.time_settings import TimeSettings
 from tgpu.config.use_settings import UseSettings
@@ -23,6 +24,7 @@ class Parts(
     GangSettings,
     GpuSettings,
     IsolationSettings,
+    NetworkSettings,
     SnapshotSettings,
     TimeSettings,
     UseSettings,

@@ -33,6 +33,7 @@ from tgpu.protocol.job_keys import SECRET_NAME, JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.wiring import home, other_servers
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.disk_watch import StoreDisk, persistently
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
@@ -40,7 +41,7 @@ from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
-from tgpu.wiring.one_port import ApiServer, LinkFactory, http_protocol
+from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
 from tgpu.wiring.policy_of_settings import policy_of
 from tgpu.wiring.settings_digest import digest_of
@@ -123,7 +124,8 @@ class Server:
         desk = OwnDesk(answers, self._hub, snapshots, self._metrics.decisions)
         protocol = http_protocol(
             agents=agent_links(self._hub, self._store, wall_clock_ms),
-            peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
+            peers=lambda visit: AskedLink(desk_of(desk), self._store.cluster_id, secret, visit),
+            limits=ConnectionLimits.of_this_process(settings),
         )
         live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
         api = ApiServer(
@@ -167,7 +169,7 @@ class Server:
             return None
         return JobKeys(await self._store.secret(SECRET_NAME, secrets.token_bytes(32)))
 
-    def _home_links(self) -> LinkFactory:
+    def _home_links(self) -> Callable[[], asyncio.Protocol]:
         """The ends of streams of the agent beside this server. Elsewhere, somebody has to vouch for it."""
         if not self._shared:
             return lambda: AgentLink(self._hub)
