@@ -3,6 +3,9 @@
 A network drive whose server is away holds up whoever writes to it, and nothing ends that but an answer. As
 long as the drive takes something, however slowly, it is waited for; once it has taken nothing for a while,
 what comes is counted as lost until it takes something again. So little is kept in memory, too.
+
+Several tasks may share a file, and a program may print a line in pieces. Whole lines are written, so that no
+other task's output comes between: the beginning of a line waits for its end, but not for long.
 """
 
 import os
@@ -14,6 +17,11 @@ AHEAD = 1 << 20
 PATIENCE_S = 2.0
 """and how long, while nothing is."""
 HANGS = "its drive does not answer"
+LINE_MAX = 1 << 16
+"""How much of a line is held back at most,"""
+LINE_S = 1.0
+"""and how long after its last piece."""
+_LINE_END, _REDRAWN = b"\n", b"\r"
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
@@ -77,13 +85,38 @@ def _write_all(
     todo: "SimpleQueue[tuple[int, bytes] | None]", done: "SimpleQueue[tuple[int, int, str]]"
 ) -> None:
     """The thread. It ends with its process, even in the middle of a write."""
-    while (piece := todo.get()) is not None:
-        file, data = piece
-        rest, why = memoryview(data), ""
-        while rest:
-            try:
-                rest = rest[os.write(file, rest) :]
-            except OSError as failure:
-                why = str(failure.strerror)
-                break
-        done.put((len(data), len(rest), why))
+    begun: dict[int, bytes] = {}
+    while True:
+        try:
+            piece = todo.get(timeout=LINE_S) if begun else todo.get()
+        except Empty:
+            _write_begun(begun, done)
+            continue
+        if piece is None:
+            _write_begun(begun, done)
+            return
+        file, data = piece[0], begun.pop(piece[0], b"") + piece[1]
+        whole = max(data.rfind(_LINE_END), data.rfind(_REDRAWN)) + 1
+        if len(data) - whole > LINE_MAX:
+            whole = len(data)
+        if data[whole:]:
+            begun[file] = data[whole:]
+        if whole:
+            _write(file, data[:whole], done)
+
+
+def _write_begun(begun: dict[int, bytes], done: "SimpleQueue[tuple[int, int, str]]") -> None:
+    for file, data in begun.items():
+        _write(file, data, done)
+    begun.clear()
+
+
+def _write(file: int, data: bytes, done: "SimpleQueue[tuple[int, int, str]]") -> None:
+    rest, why = memoryview(data), ""
+    while rest:
+        try:
+            rest = rest[os.write(file, rest) :]
+        except OSError as failure:
+            why = str(failure.strerror)
+            break
+    done.put((len(data), len(rest), why))
