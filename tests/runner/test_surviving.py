@@ -158,7 +158,7 @@ def test_a_forgotten_attempt_may_run_again_only_when_no_order_can_be_under_way(
     machine.runner.forget(spec.attempt)
     claim = home / "records" / "claims" / spec.attempt
     assert claim.exists()
-    machine.until(lambda: not claim.exists(), within_s=5)
+    machine.until(lambda: not claim.exists())
 
 
 def test_a_killed_spawner_is_replaced_and_no_order_is_lost(machine: Machine, home: Path) -> None:

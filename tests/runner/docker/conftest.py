@@ -29,8 +29,6 @@ def engine() -> Iterator[PrivateEngine]:
 
 
 class ContainerNode(Driven):
-    patience_s = 30.0
-
     def __init__(self, home: Path, engine: PrivateEngine) -> None:
         super().__init__(home, f"t{os.getpid()}-{home.name.replace('_', '-')}"[:60].rstrip("-"))
         self.engine = engine
