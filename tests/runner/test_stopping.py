@@ -66,7 +66,8 @@ def test_a_tree_that_ignores_sigterm_and_hides_is_killed_whole(machine: Machine,
 
 
 def test_what_a_task_leaves_behind_ends_with_it(machine: Machine, tmp_path: Path) -> None:
-    attempt = machine.shell(f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 600' & sleep 0.3; exit 2")
+    waits = f"until test -s {tmp_path}/left; do sleep 0.02; done"
+    attempt = machine.shell(f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 600' & {waits}; exit 2")
     left = int(machine.file("left"))
     assert machine.end_of(attempt).exit_code == 2
     assert not is_running(left)
