@@ -6,9 +6,15 @@ what comes is counted as lost until it takes something again. So little is kept 
 
 Several tasks may share a file, and a program may print a line in pieces. Whole lines are written, so that no
 other task's output comes between: the beginning of a line waits for its end, but not for long.
+
+The thread can write as another user. Many files of the kernel judge a write by whoever writes, and a disk
+keeps a reserve for root and does not hold root to quotas: so the thread has none of root's rights. It keeps
+root's real user, without which its user could end it, and with it the whole process.
 """
 
+import ctypes
 import os
+import sys
 from _queue import Empty, SimpleQueue  # `queue` and `threading` load far more
 from _thread import start_new_thread
 
@@ -23,6 +29,10 @@ LINE_S = 1.0
 """and how long after its last piece."""
 _LINE_END, _REDRAWN = b"\n", b"\r"
 
+_CAPABILITIES_V3 = 0x20080522
+_NO_CAPABILITIES = bytes(24)
+_libc = ctypes.PyDLL(None, use_errno=True)  # quick calls, during which the interpreter's lock is kept
+
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
     Todo = SimpleQueue[tuple[int, bytes] | None]
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    __slots__ = ("_ahead", "_done", "_is_stuck", "_runs", "_todo", "lost", "why")
+    __slots__ = ("_ahead", "_done", "_is_stuck", "_runs", "_todo", "_user", "lost", "why")
 
     def __init__(self) -> None:
         self._todo: Todo = SimpleQueue()
@@ -38,14 +48,19 @@ class Writer:
         self._ahead = 0
         self._is_stuck = False
         self._runs = False
+        self._user: tuple[int, int] | None = None
         self.lost = 0
         """How many bytes were not written,"""
         self.why = ""
         """and the reason of the last of them."""
 
+    def write_as(self, uid: int, gid: int) -> None:
+        """From the first write on, with that user's rights alone."""
+        self._user = uid, gid
+
     def write(self, file: int, data: bytes) -> None:
         if not self._runs:
-            start_new_thread(_write_all, (self._todo, self._done))
+            start_new_thread(_write_all, (self._todo, self._done, self._user))
             self._runs = True
         while self._took(0):
             pass
@@ -82,41 +97,70 @@ class Writer:
 
 
 def _write_all(
-    todo: "SimpleQueue[tuple[int, bytes] | None]", done: "SimpleQueue[tuple[int, int, str]]"
+    todo: "SimpleQueue[tuple[int, bytes] | None]",
+    done: "SimpleQueue[tuple[int, int, str]]",
+    user: tuple[int, int] | None,
 ) -> None:
     """The thread. It ends with its process, even in the middle of a write."""
-    begun: dict[int, bytes] = {}
+    pen = _Pen(done, "" if user is None else _confined(*user))
     while True:
         try:
-            piece = todo.get(timeout=LINE_S) if begun else todo.get()
+            piece = todo.get(timeout=LINE_S) if pen.begun else todo.get()
         except Empty:
-            _write_begun(begun, done)
+            pen.finish()
             continue
         if piece is None:
-            _write_begun(begun, done)
+            pen.finish()
             return
-        file, data = piece[0], begun.pop(piece[0], b"") + piece[1]
+        pen.add(*piece)
+
+
+class _Pen:
+    """Of the thread: holds back the beginning of a line."""
+
+    __slots__ = ("_done", "_refusal", "begun")
+
+    def __init__(self, done: "SimpleQueue[tuple[int, int, str]]", refusal: str) -> None:
+        """`refusal`: why nothing may be written at all, if that is so."""
+        self._done = done
+        self._refusal = refusal
+        self.begun: dict[int, bytes] = {}
+        """By file."""
+
+    def add(self, file: int, data: bytes) -> None:
+        data = self.begun.pop(file, b"") + data
         whole = max(data.rfind(_LINE_END), data.rfind(_REDRAWN)) + 1
         if len(data) - whole > LINE_MAX:
             whole = len(data)
         if data[whole:]:
-            begun[file] = data[whole:]
+            self.begun[file] = data[whole:]
         if whole:
-            _write(file, data[:whole], done)
+            self._write(file, data[:whole])
+
+    def finish(self) -> None:
+        for file, data in self.begun.items():
+            self._write(file, data)
+        self.begun.clear()
+
+    def _write(self, file: int, data: bytes) -> None:
+        rest, why = memoryview(data), self._refusal
+        while rest and not self._refusal:
+            try:
+                rest = rest[os.write(file, rest) :]
+            except OSError as failure:
+                why = str(failure.strerror)
+                break
+        self._done.put((len(data), len(rest), why))
 
 
-def _write_begun(begun: dict[int, bytes], done: "SimpleQueue[tuple[int, int, str]]") -> None:
-    for file, data in begun.items():
-        _write(file, data, done)
-    begun.clear()
-
-
-def _write(file: int, data: bytes, done: "SimpleQueue[tuple[int, int, str]]") -> None:
-    rest, why = memoryview(data), ""
-    while rest:
-        try:
-            rest = rest[os.write(file, rest) :]
-        except OSError as failure:
-            why = str(failure.strerror)
-            break
-    done.put((len(data), len(rest), why))
+def _confined(uid: int, gid: int) -> str:
+    """Gives up this thread's rights, and not those of the others: unlike `setresuid`, these calls are about
+    the calling thread alone. Empty, or why it could not be done."""
+    header = _CAPABILITIES_V3.to_bytes(4, sys.byteorder) + bytes(4)
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    if _libc.setfsgid(-1) != gid or _libc.setfsuid(-1) != uid:
+        return "its user cannot be assumed"
+    if _libc.capset(header, _NO_CAPABILITIES) != 0:
+        return os.strerror(ctypes.get_errno())
+    return ""
