@@ -61,7 +61,7 @@ class ClusterServer:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
         if self._failure is not None:
             raise self._failure
 
@@ -128,7 +128,7 @@ class ClusterServer:
 
     def stop(self) -> None:
         self._api.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         if self._failure is not None:
             raise self._failure
@@ -179,7 +179,7 @@ class ClusterServer:
         self.run(self.store.enrol(digest, node_id, node_keys.digest_of(key), self.now_ms()))
         return key
 
-    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
+    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not is_so():
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
