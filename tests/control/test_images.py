@@ -23,7 +23,7 @@ class FakeNode:
         if self.answer is not None:
             assert self.images is not None
             found = ImageResolved(request=message.request, **self.answer)
-            asyncio.get_running_loop().call_soon(self.images.heard, found)
+            asyncio.get_running_loop().call_soon(self.images.heard, self, found)
 
 
 def meaning(*nodes: FakeNode, local: bool = False) -> ImageMeaning:

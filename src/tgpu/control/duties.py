@@ -25,6 +25,7 @@ class Duties:
         self._audit = LedgerAudit(store, alerts, observer)
         self._budgets = Budgets(store, alerts)
         self._store = store
+        self._observer = observer
         self._every_s = every_s
         self._now_ms = now_ms
         self._log = logger("duties")
@@ -42,4 +43,7 @@ class Duties:
                 return  # whoever leads now does it
             except StoreUnavailableError as error:
                 self._log.warning("put off: the store is away", error=str(error))
+            except Exception:  # noqa: BLE001  they are looked after again next time, and turns go on
+                self._log.exception("a duty failed")
+                self._observer.count_fault()
             await asyncio.sleep(max(self._every_s, (loop.time() - began) / SHARE))

@@ -146,7 +146,7 @@ def lose(picture: Picture, node_id: str, silent_s: float, turn: Turn) -> None:
         _lose_one(picture, placed, detail, turn)
     for holding in holdings_on(picture, node_id):
         let_go(picture, holding.attempt_id)
-        if holding.state.is_live:
+        if holding.state.is_live and not holding.stays:
             how = Exit(Cause.NODE_LOST, detail=detail, ended_ms=picture.now_ms)
             turn.batch.gone.append(AttemptGone(holding.attempt_id, how))
 

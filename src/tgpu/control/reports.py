@@ -26,7 +26,8 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             for report in event.report.attempts:
                 if not _attempt(picture, node_id, report, turn):
                     returns.take_in(picture, node_id, report, origins, turn, hello=False)
-            turn.acknowledgements.append((node_id, event.session, event.report.seq))
+            if not any(_is_kept(picture, report) for report in event.report.attempts):
+                turn.acknowledgements.append((node_id, event.session, event.report.seq))
         case NodeChanged(node_id=node_id, capacity=capacity, labels=labels) if node_id in picture.places:
             known = picture.places[node_id].node
             node = replace(
@@ -39,6 +40,14 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             device_health.take_in(picture, node_id, turn)
         case NodeLeft(node_id=node_id) if node_id in picture.places:
             picture.set_reachable(node_id, reachable=False)
+
+
+def _is_kept(picture: Picture, report: AttemptReport) -> bool:
+    """Whether it tells of an end that cannot be written down, for its job is set aside: the node keeps it."""
+    if report.phase is not Phase.ENDED or not picture.table.holdings:
+        return False
+    holding = picture.table.holdings.get(AttemptId.parse(report.attempt))
+    return holding is not None and holding.stays
 
 
 def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None:
@@ -54,6 +63,8 @@ def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None
         elif placed.state is AttemptState.STOPPING:
             turn.remind.append(hello.node_id)
     for holding in holdings_on(picture, hello.node_id):
+        if holding.stays:
+            continue
         if str(holding.attempt_id) not in said:
             returns.gone(picture, holding.attempt_id, _no_record(None, picture.now_ms), turn)
         elif holding.attempt_id not in turn.left_behind:

@@ -175,6 +175,9 @@ class _Watch:
 
     def note_alert(self, name: str, *, on: bool) -> None: ...
 
+    def count_fault(self) -> None:
+        self._facts.faults += 1
+
     def count_ledger_differences(self, number: int) -> None:
         self._facts.ledger_differences += number
 

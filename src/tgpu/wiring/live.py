@@ -61,7 +61,7 @@ class OwnDesk:
         return await self._hub.images.meaning(image, local=local)
 
     async def starting_note(self, job_id: int) -> str:
-        return self._hub.notes.of_job(job_id)
+        return await _or_unanswered(self._answers.starting_note(job_id))
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         return await _or_unanswered(self._answers.order_nodes(order))

@@ -67,6 +67,10 @@ class AskedLink(Framed[ToPeer]):
             self.send(Answer(number=question.number, refusal=str(error)))
         except (KeyError, msgspec.MsgspecError):
             self.send(Answer(number=question.number, refusal="the leader does not know this question yet"))
+        except Exception:  # noqa: BLE001  the question fails, and nothing else
+            _log.exception("a question failed", method=question.method)
+            why = "the leader failed to answer: see its log, and report a bug"
+            self.send(Answer(number=question.number, refusal=why))
         else:
             self.send(Answer(number=question.number, value=_encode(value)))
 
@@ -144,7 +148,10 @@ class Asking:
         answer = await link.ask(method, arguments, patience_s)
         if answer.refusal:
             raise UnansweredError(answer.refusal)
-        return _values[method].decode(answer.value)
+        try:
+            return _values[method].decode(answer.value)
+        except msgspec.MsgspecError as error:
+            raise UnansweredError("the leader answers in another version: update all servers") from error
 
     def close(self) -> None:
         if self._link is not None:

@@ -66,6 +66,7 @@ class Server:
         self._shelf = shelf_of(settings)
         self._policy = policy_of(settings)
         self._hub = Hub(self._inbox, self._policy.cluster_generic)
+        self._hub.refusals.count = self._metrics.count_invalid_message
         self._term: Control | None = None
         self._kernel = KernelKeeper(settings.kernel, lambda: self._term, self._count_nodes)
         store.subscribe(self._inbox.store_changed)

@@ -102,6 +102,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    fault: str
+    """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
 
 
 class NodeList(msgspec.Struct, kw_only=True):
@@ -173,6 +175,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        fault=view.fault,
     )
 
 
@@ -257,6 +260,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "running": ["42.0.1"],
     "silent_s": None,
     "drain": None,
+    "fault": "",
 }
 
 

@@ -24,6 +24,7 @@ from tgpu.store.sql import codec
 from tgpu.store.sql.job_conditions import RAN, SEEN, WANTED, asks_how_it_ran, seen_values, wanted_values
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, attempts, jobs, tasks
+from tgpu.store.unreadable import Unreadable
 
 _FIELDS = (
     jobs.c.job_id,
@@ -137,8 +138,8 @@ def several(session: Session, rows: Sequence[Values]) -> list[Job | None]:
     return [None if row is None else _job(row) for row in session.row_each(ONE, rows)]
 
 
-def followed(session: Session) -> list[Job]:
-    return [_job(row) for row in session.rows(FOLLOWED)]
+def followed(session: Session, unreadable: Unreadable) -> list[Job]:
+    return unreadable.jobs_read(session.rows(FOLLOWED), _job)
 
 
 def page(session: Session, where: JobFilter, paging: Paging) -> list[Job]:
@@ -207,8 +208,8 @@ def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptI
     return {each.attempt_id: Origin(each, specs[each.attempt_id.job_id]) for each in tried}
 
 
-def live_attempts(session: Session) -> list[Attempt]:
-    return [attempt_from(row) for row in session.rows(LIVE_ATTEMPTS)]
+def live_attempts(session: Session, unreadable: Unreadable) -> list[Attempt]:
+    return unreadable.jobs_read(session.rows(LIVE_ATTEMPTS), attempt_from)
 
 
 def live_places(session: Session) -> set[tuple[AttemptId, str]]:
