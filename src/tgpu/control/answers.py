@@ -22,7 +22,8 @@ from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
+from tgpu.protocol.messages import NodeUse
 
 ORDER_S = 8.0
 """How long an order may take until it is committed; less than another server waits for an answer."""
@@ -108,7 +109,7 @@ class Answers:
         try:
             return replace(self._node(picture, place, now), fault=self._hub.refusals.fault_of(node_id))
         except Exception as error:  # noqa: BLE001  whatever this node has said
-            self._log.exception("a node cannot be shown", node_id=node_id)
+            self._log.error("a node cannot be shown", node_id=node_id, trace=trace_of(error))
             fault = f"what its agent measured cannot be shown: {type(error).__name__}: {error}"
             return NodeView(place.node, Amounts(), (), tuple(place.attempts), None, fault=fault)
 
@@ -129,15 +130,13 @@ class Answers:
 
     def _device(self, place: Place, position: int, left: int) -> DeviceView:
         index = place.node.capacity.devices[position].index
-        use = self._hub.use.get(place.node.node_id)
+        use = self._hub.use.get(place.node.node_id) or NodeUse()
         holders = [
             (placed.task.task_id.job_id, placed.task.user)
             for placed in place.attempts.values()
             if index in placed.devices
         ]
-        percent, memory_mib, signs = (
-            (use.gpu_percent, use.gpu_memory_mib, use.gpu_signs) if use else ((), (), ())
-        )
+        percent, memory_mib, signs = use.gpu_percent, use.gpu_memory_mib, use.gpu_signs
         return DeviceView(
             index=index,
             allocated_milli=WHOLE - max(0, left),  # a claim is on top of what its victims still hold

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from tgpu.control.alerts import CONTROL_FAULT, JOB_SET_ASIDE, NODE_SET_ASIDE, Alerts
 from tgpu.control.inbox import Inbox, NodeEvent
 from tgpu.control.observer import Observer
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.store.port import DeposedError, StoreUnavailableError
 
 CAREFUL_S = 60.0
@@ -83,6 +83,12 @@ class TurnScope:
     users: bool = False
     plans: bool = False
     careful: bool = False
+    committed: bool = False
+
+    @property
+    def loses_words(self) -> bool:
+        """Whether its failure loses what nodes said, or what they were to be told."""
+        return bool(self.nodes) or self.committed
 
     @property
     def is_empty(self) -> bool:
@@ -137,7 +143,7 @@ class Containment:
         cause = error.__cause__ if isinstance(error, NodeFaultError | JobFaultError) else error
         why = _words(cause or error)
         node_id = error.node_id if isinstance(error, NodeFaultError) else self.scope.only_node
-        self._log.error("a turn of the control loop failed", exc_info=error)
+        self._log.error("a turn of the control loop failed", trace=trace_of(error))
         if isinstance(error, JobFaultError):
             self.set_job_aside(error.job_id, why)
         elif node_id is not None and (isinstance(error, NodeFaultError) or self.is_careful(now)):

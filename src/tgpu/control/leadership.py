@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tgpu.control.directory import Directory
 from tgpu.control.hub import Hub
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 
@@ -117,7 +117,7 @@ class Leadership:
             if isinstance(failure, DeposedError | StoreUnavailableError):
                 self._log.warning("leads no longer", why=str(failure))
             else:
-                self._log.error("a term failed, and this server campaigns again", exc_info=failure)
+                self._log.error("a term failed, and this server campaigns again", trace=trace_of(failure))
 
     async def _keep(self, epoch: int, renewed: float) -> None:
         """Returns when this server may act as the leader no longer."""

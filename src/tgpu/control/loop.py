@@ -108,6 +108,8 @@ class Control:
         self._next_tick = 0.0
         self._next_reconcile = 0.0
         self._stale = False
+        self._unsaid = True
+        """When the picture is stale: whether nodes have to report everything again, too."""
         self._next_whole = 0.0
         self._newest_job_id = 0
         self._owed: list[tuple[TaskId, str]] = []
@@ -163,7 +165,7 @@ class Control:
 
     async def _contain(self, error: Exception) -> None:
         """The picture may assume what was not committed: it is loaded again, and nodes report again."""
-        self._stale = True
+        self._stale, self._unsaid = True, self.containment.scope.loses_words
         await asyncio.sleep(self.containment.failed(error, self._loop_time()))
         self._inbox.wake()
 
@@ -203,7 +205,7 @@ class Control:
     async def turn(self) -> None:
         """One cycle, in the order in which it must happen."""
         if self._stale:
-            await self._reload(from_scratch=True)
+            await self._reload(from_scratch=self._unsaid)
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
         events, store_changed = self.containment.news(self._inbox, MOST_REPORTS, self._loop_time())
@@ -349,6 +351,7 @@ class Control:
         except StoreUnavailableError:
             self._stale = True  # the picture assumed what was not committed; nothing was acknowledged
             raise
+        self.containment.scope.committed = True
         self._observer.observe_commit(perf_counter() - began)
         if receipt.refused:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
@@ -378,7 +381,7 @@ class Control:
         if world.restored and self._settling is None:
             self._settling = Settling(self.picture.places, self._loop_time() + self._timers.node_silent_s)
         self._seq = world.seq
-        self._stale = False
+        self._stale, self._unsaid = False, True
         self._next_whole = 0.0
         self._deadlines = Deadlines()
         of_tasks = (task.task_id.job_id for task in world.tasks)  # of a series none may be live just now

@@ -2,9 +2,13 @@
 
 import logging
 import sys
+import traceback
 from typing import Any
 
 import structlog
+
+_FRAMES = 12
+"""The innermost ones of a traceback, which is enough to find a bug."""
 
 
 def configure(level: str) -> None:
@@ -31,3 +35,8 @@ def configure(level: str) -> None:
 def logger(part: str) -> "structlog.typing.FilteringBoundLogger":
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(part=part)
     return bound
+
+
+def trace_of(error: BaseException) -> str:
+    """Where an error came from, without the values of variables: secrets may be among them."""
+    return "".join(traceback.format_exception(error, limit=-_FRAMES))

@@ -1,8 +1,8 @@
 """Bounds of what an agent may say: checked once, where a message is decoded, for every message type.
 
 Identifiers, numbers and shapes that are out of bounds make the message invalid. Free text, which may quote
-what a user wrote (a path, the name of a process), is shortened and stripped of control characters instead: no user
-can make the messages of an honest node invalid.
+what a user wrote (a path, the name of a process), is shortened and stripped of control characters instead: no
+user can make the messages of an honest node invalid.
 """
 
 import math

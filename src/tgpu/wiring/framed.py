@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar, cast
 
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol.framing import FramingError, Message, Reader, encode
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Framed(asyncio.Protocol, ABC, Generic[T]):
                 self.take(message)
         except FramingError as error:
             self.refuse(str(error))
-        except Exception:  # noqa: BLE001  only this stream ends, whatever it is
-            _log.exception("a message could not be handled")
+        except Exception as error:  # noqa: BLE001  only this stream ends, whatever it is
+            _log.error("a message could not be handled", trace=trace_of(error))
             self.refuse("a message could not be handled: see the server's log")
 
     @abstractmethod

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol import door
 from tgpu.protocol.framing import from_asking_servers, from_leader
 from tgpu.protocol.messages import PROTOCOL
@@ -67,8 +67,8 @@ class AskedLink(Framed[ToPeer]):
             self.send(Answer(number=question.number, refusal=str(error)))
         except (KeyError, msgspec.MsgspecError):
             self.send(Answer(number=question.number, refusal="the leader does not know this question yet"))
-        except Exception:  # noqa: BLE001  the question fails, and nothing else
-            _log.exception("a question failed", method=question.method)
+        except Exception as error:  # noqa: BLE001  the question fails, and nothing else
+            _log.error("a question failed", method=question.method, trace=trace_of(error))
             why = "the leader failed to answer: see its log, and report a bug"
             self.send(Answer(number=question.number, refusal=why))
         else:
