@@ -313,6 +313,9 @@ class Hub:
         for node_id in list(self._sessions):
             self.drop(node_id)
 
+    def is_connected(self, node_id: str) -> bool:
+        return node_id in self._sessions
+
     def session_of(self, node_id: str) -> int | None:
         session = self._sessions.get(node_id)
         return session.number if session is not None else None

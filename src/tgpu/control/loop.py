@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from time import perf_counter
 
-from tgpu.control import committer, device_health, node_orders, series, wishes
+from tgpu.control import committer, device_health, node_orders, returns, series, wishes
 from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
 from tgpu.control.committed_orders import Teller
 from tgpu.control.containment import Containment
@@ -18,6 +18,7 @@ from tgpu.control.gang_starts import GangStarts
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
+from tgpu.control.lost_book import LostBook
 from tgpu.control.needs import Needs
 from tgpu.control.node_news import NodeNews
 from tgpu.control.observer import Observer, measure
@@ -93,6 +94,7 @@ class Control:
         self._deadlines = Deadlines()
         self.needs = Needs()
         self.series = SeriesBook()
+        self._lost = LostBook()
         self._losses = Losses(timers.node_silent_s)
         self._gangs = GangStarts(timers.gang_start_s)
         self._teller = Teller(self._orders, self._gangs, hub, store)
@@ -107,9 +109,7 @@ class Control:
         self._seq = 0
         self._next_tick = 0.0
         self._next_reconcile = 0.0
-        self._stale = False
-        self._unsaid = True
-        """When the picture is stale: whether nodes have to report everything again, too."""
+        self._stale, self._unsaid = False, True  # `_unsaid`: a stale picture needs all reports again
         self._next_whole = 0.0
         self._newest_job_id = 0
         self._owed: list[tuple[TaskId, str]] = []
@@ -209,7 +209,7 @@ class Control:
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
         events, store_changed = self.containment.news(self._inbox, MOST_REPORTS, self._loop_time())
-        turn = Turn(Batch(self._now_ms(), self._seq), self.series)
+        turn = Turn(Batch(self._now_ms(), self._seq), self.series, self._lost)
         self.picture.now_ms = turn.batch.at_ms
         await self._periods.roll(self._epoch, self.picture)
         # 1. What users asked for.
@@ -268,6 +268,7 @@ class Control:
         try:
             if order.verb is NodeVerb.REMOVE:
                 outcome = await node_orders.remove(self.picture, order, self._hub, self._store, self._epoch)
+                returns.close_lost(outcome.node_ids, self.picture.now_ms, turn)
             else:
                 outcome = node_orders.take_in(self.picture, order, turn)
         except Exception as error:
@@ -283,7 +284,8 @@ class Control:
         self._gangs.late(self.picture, now, turn)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
-        for node_id in self._losses.take_in(self.picture, self._hub.heard, now, turn):
+        fallen = self._losses.take_in(self.picture, self._hub.heard, now, turn, self._hub.is_connected)
+        for node_id in fallen:
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
@@ -376,11 +378,11 @@ class Control:
         for holding in unwritten:
             hold(self.picture, holding)
         for node_id in self.picture.places:
-            self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
+            self.picture.set_reachable(node_id, reachable=self._hub.is_connected(node_id))
         self._windows = Windows(world.windows)
         if world.restored and self._settling is None:
             self._settling = Settling(self.picture.places, self._loop_time() + self._timers.node_silent_s)
-        self._seq = world.seq
+        self._seq, self._lost = world.seq, LostBook(world.lost)
         self._stale, self._unsaid = False, True
         self._next_whole = 0.0
         self._deadlines = Deadlines()

@@ -4,6 +4,7 @@ Mostly the node was lost and is heard again. Its tasks wait by then, or run else
 attempts that a task has, one goes on. The others are told to stop, and keep their room until they have.
 """
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from tgpu.control import gangs, outcome
@@ -14,7 +15,7 @@ from tgpu.core.holdings import Holding, hold, let_go
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Exit, JobSpec, OnReturn, TaskBrief
-from tgpu.domain.lifecycle import AttemptState, Happening, Status
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening, Status
 from tgpu.protocol.messages import AttemptReport, Phase
 from tgpu.store.lost import AttemptGone, AttemptReturned, Origin, Superseded
 from tgpu.store.port import AttemptEnded
@@ -73,6 +74,18 @@ def take_in(
         _lives(picture, origin, report, turn)
     elif is_over:
         turn.forget.append((node_id, report.attempt))
+
+
+def no_record(started_ms: int | None, now_ms: int) -> Exit:
+    detail = "the node has no record of it"
+    return Exit(Cause.NODE_LOST, detail=detail, started_ms=started_ms, ended_ms=now_ms)
+
+
+def close_lost(node_ids: Iterable[str], now_ms: int, turn: Turn, said: Collection[str] = ()) -> None:
+    """What these nodes have lost and do not have (`said`) is over: also what never reached them."""
+    for node_id in node_ids:
+        for attempt_id in turn.lost.missing(node_id, said):
+            turn.batch.gone.append(AttemptGone(attempt_id, no_record(None, now_ms)))
 
 
 def gone(picture: Picture, attempt_id: AttemptId, how: Exit, turn: Turn) -> None:

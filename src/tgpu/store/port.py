@@ -106,6 +106,7 @@ class World:
     """Live jobs of which whoever schedules keeps a book: all series, and who has to be over in time."""
     restarts: list[RestartAsked] = field(default_factory=list)
     """Tasks that are to start anew, and have not left their nodes yet."""
+    lost: list[tuple[AttemptId, str]] = field(default_factory=list)  # each lost attempt with its node
     unreadable: Unreadable = field(default_factory=Unreadable)
 
 

@@ -123,6 +123,15 @@ LIVE_PLACES = Query(
         attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST)
     ),
 )
+LOST_PLACES = Query(
+    "Where every attempt was that is lost.",
+    select(attempts.c.job_id, attempts.c.task_index, attempts.c.number, attempts.c.node_id)
+    .where(
+        attempts.c.state != constant(AttemptState.ENDED),  # as the index on those that are live says it
+        attempts.c.state == constant(AttemptState.LOST),
+    )
+    .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
+)
 _COUNTED = select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status)
 COUNT = Query("How many jobs of each status every user has.", _COUNTED)
 COUNT_SEEN = Query("How many of those that somebody may know of.", _COUNTED.where(SEEN))
@@ -217,6 +226,10 @@ def live_places(session: Session) -> set[tuple[AttemptId, str]]:
         (AttemptId(job_id, task_index, number), codec.shared(node_id))
         for job_id, task_index, number, node_id in session.rows(LIVE_PLACES)
     }
+
+
+def lost_places(session: Session) -> list[tuple[AttemptId, str]]:
+    return [(AttemptId(*name), codec.shared(node_id)) for *name, node_id in session.rows(LOST_PLACES)]
 
 
 def counts(session: Session, seen: Seen | None = None) -> Counts:

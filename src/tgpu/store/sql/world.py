@@ -180,6 +180,7 @@ def load(session: Session) -> World:
         needs=needs.of_jobs(session, _unmet(live) | _unmet_series(series)),
         series=series,
         restarts=[RestartAsked(*row) for row in session.rows(RESTARTS)],
+        lost=jobs.lost_places(session),
         unreadable=unreadable,
     )
 
