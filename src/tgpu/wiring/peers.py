@@ -105,17 +105,14 @@ class _AskingLink(Framed[FromPeer]):
         self._transport.write(door.PEER)
         self.send(introduction)
 
-    async def ask(self, method: str, arguments: tuple[object, ...], patience_s: float) -> Answer:
+    async def ask(self, method: str, arguments: tuple[object, ...]) -> Answer:
         self._last += 1
         number = self._last
         waiting: asyncio.Future[Answer] = self._loop.create_future()
         self._open[number] = waiting
         self.send(Question(number=number, method=method, arguments=_encode(arguments)))
         try:
-            async with asyncio.timeout(patience_s):
-                return await waiting
-        except TimeoutError:
-            raise UnansweredError("the leader did not answer: try again shortly") from None
+            return await waiting
         finally:
             self._open.pop(number, None)
 
@@ -143,9 +140,12 @@ class Asking:
         self._dialling = asyncio.Lock()
 
     async def ask(self, method: str, *arguments: object, patience_s: float = 10.0) -> Any:  # noqa: ANN401  as METHODS says
-        """Raises UnansweredError."""
-        link = await self._connected()
-        answer = await link.ask(method, arguments, patience_s)
+        """Raises UnansweredError, also if the stream could not be made within the time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await (await self._connected()).ask(method, arguments)
+        except TimeoutError:
+            raise UnansweredError("the leader did not answer: try again shortly") from None
         if answer.refusal:
             raise UnansweredError(answer.refusal)
         try:

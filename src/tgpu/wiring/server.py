@@ -37,6 +37,7 @@ from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
+from tgpu.wiring.known_nodes import KnownNodes
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
 from tgpu.wiring.one_port import ApiServer, LinkFactory, http_protocol
@@ -123,7 +124,8 @@ class Server:
             agents=agent_links(self._hub, self._store, wall_clock_ms),
             peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
         )
-        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
+        known = KnownNodes(self._store, self._policy)
+        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
         api = ApiServer(
             _http(self._app(live, snapshots, entrance, directory), protocol),
             tcp=entrance.listener if entrance else None,
