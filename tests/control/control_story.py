@@ -217,7 +217,7 @@ class Watch:
     def count_drift(self, number: int) -> None:
         self.drift += number
 
-    def count_fault(self) -> None:
+    def count_fault(self, why: str) -> None:  # noqa: ARG002  the port's name
         self.faults += 1
 
     def count_ledger_differences(self, number: int) -> None:

@@ -27,7 +27,7 @@ class Patience:
     def for_greeting_s(self, missed: int) -> float:
         """`missed`: how often there was none so far."""
         first_s = max(GREETING_BEATS * self.heartbeat_s, LEAST_PATIENCE_S)
-        return max(first_s, min(first_s * 2**missed, LONGEST_PATIENCE_S))
+        return max(first_s, min(first_s * (1 << missed), LONGEST_PATIENCE_S))
 
 
 class Unanswered:

@@ -139,9 +139,9 @@ class Containment:
 
     def failed(self, error: Exception, now: float) -> float:
         """A turn has failed. Returns how long to wait until the next one."""
-        self._observer.count_fault()
         cause = error.__cause__ if isinstance(error, NodeFaultError | JobFaultError) else error
         why = _words(cause or error)
+        self._observer.count_fault(why)
         node_id = error.node_id if isinstance(error, NodeFaultError) else self.scope.only_node
         self._log.error("a turn of the control loop failed", trace=trace_of(error))
         if isinstance(error, JobFaultError):

@@ -45,5 +45,5 @@ class Duties:
                 self._log.warning("put off: the store is away", error=str(error))
             except Exception as error:  # noqa: BLE001  they are looked after again next time, and turns go on
                 self._log.error("a duty failed", trace=trace_of(error))
-                self._observer.count_fault()
+                self._observer.count_fault(repr(error))
             await asyncio.sleep(max(self._every_s, (loop.time() - began) / SHARE))

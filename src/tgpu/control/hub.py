@@ -186,7 +186,7 @@ class Hub:
             case LogChunk() | ImageResolved():
                 self._answered(session.link, message)
             case WantSnapshot() if node_id is not None:
-                self.snapshots.asked(session.link, message, session.serves)
+                self.snapshots.asked(session.link, node_id, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
                 self.shells.heard(session.link, message)
             case Hello():

@@ -22,7 +22,7 @@ class Observer(Protocol):
 
     def count_drift(self, number: int) -> None: ...
 
-    def count_fault(self) -> None:
+    def count_fault(self, why: str) -> None:
         """An exception was contained."""
         ...
 

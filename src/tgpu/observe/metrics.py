@@ -131,7 +131,8 @@ class Metrics:
     def count_ledger_differences(self, number: int) -> None:
         self._ledger.inc(number)
 
-    def count_fault(self) -> None:
+    def count_fault(self, why: str) -> None:
+        del why  # in the log
         self._faults.inc()
 
     def count_invalid_message(self) -> None:

@@ -78,7 +78,6 @@ class Facts:
         self.gone: dict[str, float] = {}
         """Nodes that went down, and when, in a run where nothing else keeps anybody from acting."""
         self.drift = 0
-        self.faults = 0
         self.ledger_differences = 0
         self.failures: list[str] = []
         """Whatever ended in a way it should not have."""

@@ -26,6 +26,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.leadership import Leadership, LeaseTimers
 from tgpu.control.loop import Control, Timers
+from tgpu.control.snapshot_use import SnapshotUse
 from tgpu.domain.job import Event
 from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
@@ -118,6 +119,7 @@ class Server:
         others = EachOther(lambda: [each for each in directory.urls if each != url], who)
         snapshots = ServerSnapshots(self._shelf, others.all)
         self._hub.snapshots.source = snapshots.read
+        self._hub.snapshots.is_used = SnapshotUse(lambda: self._term, self._store)
         self._hub.job_keys = await self._job_keys()
         desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub, snapshots)
         protocol = http_protocol(
