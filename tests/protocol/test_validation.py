@@ -29,6 +29,7 @@ from tgpu.protocol.messages import (
 )
 from tgpu.protocol.shells import ShellOpened, ShellOutput, ShellOver, Taken
 from tgpu.protocol.snapshots import WantSnapshot
+from tgpu.protocol.use import UseFile, packed, unpacked
 from tgpu.protocol.validation import InvalidMessageError, checked, legible
 
 ENDED = AttemptReport(
@@ -183,3 +184,12 @@ def test_free_text_is_made_legible_and_not_refused() -> None:
 def test_frame_that_cannot_be_decoded_is_refused(body: bytes) -> None:
     with pytest.raises(FramingError):
         from_agents().feed(len(body).to_bytes(4, "big") + body)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"started_ms": 2**62}, {"measured_ms": -1}, {"step_s": math.nan}, {"cpu_us": -1}], ids=str
+)
+def test_use_with_numbers_that_cannot_be_is_not_read(wrong: dict[str, Any]) -> None:
+    facts: dict[str, Any] = {"attempt": "1.0.1", "started_ms": 1, "step_s": 5.0, "columns": {}}
+    assert unpacked(packed(UseFile(**facts))) is not None
+    assert unpacked(packed(UseFile(**(facts | wrong)))) is None

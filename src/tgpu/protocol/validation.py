@@ -14,7 +14,7 @@ from msgspec import structs
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.node import NODE_NAME, Capacity, Device, DeviceSigns, ForeignUse
-from tgpu.domain.quantities import MAX_MIB
+from tgpu.domain.quantities import MAX_MIB, MAX_TIME_MS
 from tgpu.domain.use import Use
 from tgpu.protocol.gangs import Spot
 from tgpu.protocol.messages import (
@@ -31,8 +31,6 @@ from tgpu.protocol.messages import (
 from tgpu.protocol.shells import STDERR, STDOUT, ShellOpened, ShellOutput, ShellOver, Taken
 from tgpu.protocol.snapshots import WantSnapshot
 
-MAX_TIME_MS = 253_402_300_799_000
-"""The end of the year 9999: the last moment that can be written as a date."""
 MAX_COUNT = 2**53 - 1
 """The largest integer that every JSON reader keeps exact; a sum of many still fits 64 bits."""
 MAX_EXIT_CODE = 2**31 - 1
