@@ -51,6 +51,15 @@ def test_doctor_looks_for_gpus_only_where_something_may_run(server: FakeTgpu, tg
     assert not {check["name"] for check in json.loads(elsewhere)}.intersection(names)
 
 
+def test_doctor_counts_gpus_that_only_nvidia_smi_finds(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf '0\\n1\\n'\n")
+    smi.chmod(0o755)
+    done = tgpu("doctor", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "ok    gpus      2 GPUs seen through nvidia-smi" in done.stdout
+
+
 def test_doctor_where_nothing_is_names_both_ways_to_begin(tgpu: Tgpu, tmp_path: Path) -> None:
     report = json.loads(tgpu("doctor", "--json", TGPU_HOME=str(tmp_path / "none")).stdout)
     (advice,) = [check["advice"] for check in report if check["name"] == "server"]

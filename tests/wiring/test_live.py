@@ -15,6 +15,7 @@ from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Node
 from tgpu.domain.node_orders import NodeOrder, NodeVerb
+from tgpu.domain.views import Quantiles
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import Batch, StoreUnavailableError
 from tgpu.store.snapshot_shelf import Shelf
@@ -34,7 +35,7 @@ def asked_of(store: MemoryStore, *, has_term: bool, leader: str | None = None) -
     hub = Hub(Inbox())
     asking = Asking(leader=lambda: leader, cluster_id="c", secret="s", tls=lambda: None)
     snapshots = ServerSnapshots(Shelf(Path("/nowhere"), 1, 1), list)
-    desk = OwnDesk(Answers(lambda: None, hub), hub, snapshots)
+    desk = OwnDesk(Answers(lambda: None, hub), hub, snapshots, Quantiles)
     known = KnownNodes(store, named("priority"))
     return LiveAnswers(desk, asking, lambda: has_term, store.leader, known)
 

@@ -245,6 +245,7 @@ def _named(names: list[str]) -> str:
 def _gpus(home: Path) -> Finding:
     import pynvml  # noqa: PLC0415  slow to load, and only this check needs it
 
+    from tgpu.agent.inventory.smi import smi_count  # noqa: PLC0415
     from tgpu.wiring import agent_status  # noqa: PLC0415
 
     status = agent_status.read(config.Settings(home=home))
@@ -252,6 +253,8 @@ def _gpus(home: Path) -> Finding:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
+        if listed := smi_count():
+            return Finding("gpus", OK, f"{words.plural(listed, 'GPU')} seen through nvidia-smi ({error})")
         if status is not None and status.simulated and status.is_connected:
             return Finding("gpus", OK, f"{words.plural(status.gpus, 'simulated GPU')}, and no real ones")
         advice = "install it, or try things out with --simulate-gpus 8"
