@@ -12,6 +12,7 @@ from tests.protocol.test_validation import hostile_frames
 from tgpu.control import committer
 from tgpu.control.alerts import CONTROL_FAULT, JOB_SET_ASIDE, NODE_SET_ASIDE
 from tgpu.control.answers import Answers
+from tgpu.control.gang_starts import GangStarts
 from tgpu.control.ledger_audit import LedgerAudit
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.lifecycle import NodeState, Status
@@ -255,5 +256,25 @@ def test_duty_that_fails_does_not_end_the_term(monkeypatch: pytest.MonkeyPatch) 
         leader = Leader()
         await _works(leader, await leader.node())
         assert leader.watch.faults == 1
+
+    play(story())
+
+
+def test_node_is_not_blamed_for_a_fault_of_what_is_due_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        with monkeypatch.context() as patch:
+            patch.setattr(GangStarts, "late", late)
+            for _ in range(40):
+                if not leader.hub.is_connected("n1"):
+                    await leader.node()
+                await asyncio.sleep(1)
+            assert "ZeroDivisionError" in _alert(leader, CONTROL_FAULT)
+            assert _alert(leader, NODE_SET_ASIDE) == ""
+        await _works(leader, await leader.node())
 
     play(story())

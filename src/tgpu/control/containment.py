@@ -5,8 +5,9 @@ dropped, the picture is loaded again from the store, and every agent reports eve
 the fault is found in this order:
 
 - The step that failed names it: it worked on one job, or on what one node said (`about_job`, `about_node`).
-- Otherwise the loop is careful for a while: a turn takes in what one node said, or what users asked for, or
-  makes a plan, and never two of them. A fault in such a turn has one source.
+- Otherwise the loop is careful for a while: first a turn does nothing but what is due by itself, so that no
+  node is blamed for that; then a turn takes in what one node said, or what users asked for, or makes a plan,
+  and never two of them. A fault in such a turn has one source.
 
 A node that is set aside is not listened to for a while, longer each time; it counts as silent. A job that is
 set aside stays in the store as it is, and keeps its room on its nodes, until another leader takes over.
@@ -116,11 +117,16 @@ class Containment:
         self._careful_until = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._no_plan_until = 0.0
+        self._sound = True
+        """While the loop is careful: whether a turn that took in nothing went well."""
         self._log = logger("control")
 
     def news(self, inbox: Inbox, most: int, now: float) -> tuple[list[NodeEvent], bool]:
         """What this turn takes in: all that there is, or what one source has said."""
         careful = self.is_careful(now)
+        if careful and not self._sound:
+            self.scope = TurnScope(careful=True)
+            return [], False
         events, users = inbox.take_one_source() if careful else inbox.take(most)
         self.scope = TurnScope({event.node_id for event in events}, users, careful=careful)
         return events, users
@@ -130,7 +136,8 @@ class Containment:
 
     def may_plan(self, now: float) -> bool:
         """Whether a plan is made in this turn: after a fault, only in turns that have nothing else to do."""
-        self.scope.plans = now >= self._no_plan_until and (not self.is_careful(now) or self.scope.is_empty)
+        alone = not self.scope.careful or (self.scope.is_empty and self._sound)
+        self.scope.plans = alone and now >= self._no_plan_until
         return self.scope.plans
 
     def listens_to(self, node_id: str, now: float) -> bool:
@@ -146,19 +153,23 @@ class Containment:
         self._log.error("a turn of the control loop failed", trace=trace_of(error))
         if isinstance(error, JobFaultError):
             self.set_job_aside(error.job_id, why)
-        elif node_id is not None and (isinstance(error, NodeFaultError) or self.is_careful(now)):
+        elif node_id is not None and (isinstance(error, NodeFaultError) or self.scope.careful):
             self._set_node_aside(node_id, why, now)
         else:
             return self._unexplained(why, now)
+        self.scope = TurnScope()
         return FIRST_PAUSE_S
 
     def _unexplained(self, why: str, now: float) -> float:
         if self.is_careful(now):
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        if self.scope.plans and self.scope.is_empty:
+        plan_fails = self.scope.plans and self.scope.is_empty
+        if plan_fails:
             self._no_plan_until = now + self._pause_s
+        self._sound = plan_fails and self.scope.careful
         self._careful_until = now + CAREFUL_S + self._pause_s
-        what = "the scheduling cycle fails" if self.scope.plans else "the control loop fails"
+        self.scope = TurnScope()
+        what = "the scheduling cycle fails" if plan_fails else "the control loop fails"
         self._alerts.tell(
             CONTROL_FAULT, f"{what}, and is tried again: {why}; see the server's log, and report a bug"
         )
@@ -172,8 +183,9 @@ class Containment:
 
     def went_well(self, inbox: Inbox, now: float) -> None:
         """A turn is over: once nothing failed for a while, all is as before."""
-        if self.scope.careful and not self.scope.is_empty:
+        if self.scope.careful and not (self.scope.is_empty and self._sound):
             inbox.go_on()  # to the next source, or to a plan
+        self._sound = True
         if self._careful_until and not self.is_careful(now):
             self._careful_until, self._pause_s = 0.0, FIRST_PAUSE_S
             self._alerts.tell(CONTROL_FAULT, None)

@@ -114,8 +114,7 @@ class Control:
         self._newest_job_id = 0
         self._owed: list[tuple[TaskId, str]] = []
         self._log = logger("control")
-        self.policy = policy
-        self.picture = Picture(policy)
+        self.policy, self.picture = policy, Picture(policy)
         self.stopwatch: Callable[[], float] = perf_counter  # where time is virtual, decisions take none
         self.engine = PLAIN
         """What plans are made with: compiled code once a cluster is worth it."""
@@ -165,7 +164,8 @@ class Control:
 
     async def _contain(self, error: Exception) -> None:
         """The picture may assume what was not committed: it is loaded again, and nodes report again."""
-        self._stale, self._unsaid = True, self.containment.scope.loses_words
+        self._unsaid = (self._stale and self._unsaid) or self.containment.scope.loses_words
+        self._stale = True
         await asyncio.sleep(self.containment.failed(error, self._loop_time()))
         self._inbox.wake()
 
@@ -196,11 +196,10 @@ class Control:
             self._inbox.wake()
 
     def _nap_s(self) -> float:
-        """Until the next tick, or until the clock lets somebody start or give way, if that is before."""
+        """Until the next tick, or until the clock lets a task start or give way, if that is before."""
         moment_ms = self.picture.moments.next_ms
-        if moment_ms is None:
-            return TICK_S
-        return min(TICK_S, max(SHORTEST_NAP_S, (moment_ms - self._now_ms()) / 1000))
+        nap_s = TICK_S if moment_ms is None else (moment_ms - self._now_ms()) / 1000
+        return min(TICK_S, max(SHORTEST_NAP_S, nap_s))
 
     async def turn(self) -> None:
         """One cycle, in the order in which it must happen."""
@@ -272,7 +271,8 @@ class Control:
             else:
                 outcome = node_orders.take_in(self.picture, order, turn)
         except Exception as error:
-            given.answer.set_exception(error)
+            if not given.answer.done():
+                given.answer.set_exception(error)
             raise
         if outcome.node_ids:
             self._log.info(order.verb, nodes=outcome.node_ids, by=order.by, reason=order.reason)
@@ -284,8 +284,8 @@ class Control:
         self._gangs.late(self.picture, now, turn)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
-        fallen = self._losses.take_in(self.picture, self._hub.heard, now, turn, self._hub.is_connected)
-        for node_id in fallen:
+        hub = self._hub
+        for node_id in self._losses.take_in(self.picture, hub.heard, now, turn, hub.is_connected):
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
