@@ -187,7 +187,7 @@ def test_frame_that_cannot_be_decoded_is_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"started_ms": 2**62}, {"measured_ms": -1}, {"step_s": math.nan}, {"cpu_us": -1}], ids=str
+    "wrong", [{"started_ms": 2**62}, {"measured_ms": -(2**62)}, {"step_s": math.nan}, {"cpu_us": -1}], ids=str
 )
 def test_use_with_numbers_that_cannot_be_is_not_read(wrong: dict[str, Any]) -> None:
     facts: dict[str, Any] = {"attempt": "1.0.1", "started_ms": 1, "step_s": 5.0, "columns": {}}

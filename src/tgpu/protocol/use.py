@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tgpu.domain.quantities import MAX_TIME_MS
-
 STREAM = "use"
 """By this name it is asked for, in place of an output's."""
 SECONDS = "seconds"
@@ -20,6 +18,8 @@ SUMS = ("disk_read_bytes", "disk_written_bytes", "net_received_bytes", "net_sent
 """…and these are what came together in it."""
 _DOUBLES = "d"
 _MAX_COUNT = 2**63 - 1
+_MOST_MS = 60_000_000_000_000
+"""Some 1,900 years before or after 1970, which can be written as a date: a node's clock may be set back."""
 
 
 class UseFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +69,7 @@ def _is_sound(file: UseFile) -> bool:
     """It was written on a node: its numbers can be shown as times and amounts."""
     counts = (file.cpu_us, file.periods, file.throttled, file.gpu_milli, file.gpu_busy_ms or 0)
     return (
-        all(0 <= ms <= MAX_TIME_MS for ms in (file.started_ms, file.measured_ms))
+        all(abs(ms) <= _MOST_MS for ms in (file.started_ms, file.measured_ms))
         and all(0 <= count <= _MAX_COUNT for count in counts)
         and math.isfinite(file.step_s)
     )
