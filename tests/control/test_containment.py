@@ -17,6 +17,7 @@ from tgpu.control.ledger_audit import LedgerAudit
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.node import Capacity, Node
+from tgpu.domain.node_limits import Admission
 from tgpu.protocol.framing import encode
 from tgpu.protocol.messages import Phase
 from tgpu.store.memory import MemoryStore
@@ -78,6 +79,9 @@ class _NeverRefuses:
     async def refusal(self, node_id: str, key: str) -> None:  # noqa: ARG002  the port's names
         return None
 
+    async def admission(self, node_id: str) -> Admission:  # noqa: ARG002  the port's name
+        return Admission()
+
 
 class _Wire(asyncio.Transport):
     """The other end of a stream whose bytes go nowhere."""
@@ -108,6 +112,7 @@ def test_no_frame_of_a_node_ends_the_loop_or_touches_another_node(frames: list[b
             link.connection_made(wire)
             link.data_received(encode(hello(node_id="n2")))
             await asyncio.sleep(0.01)
+            assert leader.hub.is_connected("n2"), "else its frames would not even be heard"
             link.data_received(frame)
             await asyncio.sleep(0.01)
             link.connection_lost(None)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tgpu.domain.node_limits import Admission
 from tgpu.protocol.node_keys import digest_of
 from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.crowd import Crowd, CrowdedError
@@ -26,6 +27,9 @@ class Kept:
         if self.away:
             raise StoreUnavailableError("away")
         return [digest_of(self.keys[name]) if name in self.keys else None for name in node_ids]
+
+    async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]:
+        return [Admission() if name in self.keys else None for name in node_ids]
 
 
 def test_a_key_is_good_until_another_was_given_or_the_node_was_removed() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tgpu.observe.logs import logger
-from tgpu.runner import checkpoint_folder, removing
+from tgpu.runner import beneath, checkpoint_folder, removing
 
 PATIENCE_S = 0.5
 """How long a heartbeat waits for a look at the folders: they may be on a network drive that hangs."""
@@ -117,16 +117,36 @@ def _changed_since(path: Path, at_s: float) -> bool:
     """It, or anything in it; but its user may have nested it deeper than a path reaches."""
     if path.lstat().st_mtime >= at_s:
         return True
-    waiting = [str(path)]
+    try:
+        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # in doubt it stays
+        return True
+    try:
+        return _any_since(top, at_s)
+    except OSError:
+        return True
+    finally:
+        os.close(top)
+
+
+def _any_since(top: int, at_s: float) -> bool:
+    """Raises OSError if something cannot be looked at."""
+    waiting = ["."]
     while waiting:
+        name = waiting.pop()
         try:
-            with os.scandir(waiting.pop()) as entries:
+            folder = beneath.open_folder(name, top)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                continue
+            raise
+        try:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.stat(follow_symlinks=False).st_mtime >= at_s:
                         return True
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:  # in doubt it stays
-                return True
+                        waiting.append(f"{name}/{entry.name}")
+        finally:
+            os.close(folder)
     return False

@@ -154,7 +154,8 @@ class SnapshotRunner:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
-                str(Path(snapshot_unpack.__file__)),
+                "-m",
+                snapshot_unpack.__name__,
                 spec.user,
                 place,
                 str(self._most_bytes),
@@ -163,6 +164,7 @@ class SnapshotRunner:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
+                env={},  # the agent's own is not for a process of the user
             )
         try:
             _, said = await process.communicate()

@@ -6,9 +6,10 @@ process is by then the user's own, the worst of them could only have done what t
 """
 
 import os
-import pwd
 import sys
 import tarfile
+
+from tgpu.runner.task import Account, Refusal
 
 _REFUSED = 3
 
@@ -19,11 +20,9 @@ class RefusedError(Exception):
 
 def main(user: str, place: str, most_bytes: int, most_files: int) -> None:
     """Into the current folder; the archive is on stdin. `place`: where the task will stand in it."""
-    account = pwd.getpwnam(user)
-    if os.getuid() != account.pw_uid:
-        os.initgroups(user, account.pw_gid)
-        os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
-        os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    account = Account(user)
+    if os.getuid() != account.uid:
+        account.assume()
     os.umask(0o022)
     here, left, files = os.getcwd(), most_bytes, 0  # noqa: PTH109  as tarfile wants it
     if not os.access(here, os.W_OK | os.X_OK):
@@ -46,6 +45,6 @@ def main(user: str, place: str, most_bytes: int, most_files: int) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    except (RefusedError, tarfile.TarError, OSError, KeyError, EOFError) as error:
+    except (RefusedError, Refusal, tarfile.TarError, OSError, EOFError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(_REFUSED)

@@ -15,6 +15,7 @@ from tgpu.cli import cluster_checks, engine_checks, isolation_checks, node_check
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
+from tgpu.config.home_path import SYSTEM_HOME, home_path
 from tgpu.config.settings_file import exposed_password
 from tgpu.wiring import addresses, for_all_users, home_in_tmp
 from tgpu.wiring import home as homes
@@ -32,7 +33,7 @@ _UNAUTHORIZED = 401
 
 
 def findings() -> Iterator[Finding]:
-    home = Path(locate.home(os.environ))
+    home = Path(home_path(os.environ))
     yield _python()
     yield _settings()
     yield _home(home)
@@ -110,6 +111,13 @@ def _home(home: Path) -> Finding:
         hidden = home_in_tmp.hidden_from_jobs(config.load(os.environ))
         if hidden is not None:
             return Finding("home", WARN, hidden, home_in_tmp.REMEDY)
+    closed = for_all_users.closed_on_the_way(home) if homes.serves_everybody() else None
+    if closed is not None:
+        text = (
+            f"other users cannot reach {home}, because {closed} is closed to them: their checkpoint folders, "
+            "snapshots and `tgpu` inside their jobs fail"
+        )
+        return Finding("home", WARN, text, f"`tgpu down`, unset TGPU_HOME, and `tgpu up` in {SYSTEM_HOME}")
     return Finding("home", OK, f"{home}")
 
 
@@ -202,6 +210,8 @@ def _clock(client: Client) -> Finding:
 def _nodes(client: Client) -> Iterator[Finding]:
     nodes = client.nodes()
     ready = [node for node in nodes if node["status"] == "ready"]
+    waiting = [str(node["node_id"]) for node in nodes if node.get("approval")]
+    nodes = [node for node in nodes if not node.get("approval")]
     gone = [str(node["node_id"]) for node in nodes if node["status"] == "offline"]
     silent = {str(node["node_id"]): node["silent_s"] for node in nodes if node.get("silent_s") is not None}
     away = [name for name in silent if name not in gone]
@@ -216,6 +226,9 @@ def _nodes(client: Client) -> Iterator[Finding]:
     if not ready:
         advice = "start the agent there: `tgpu agent`, or `tgpu up` on a single machine"
         yield Finding("nodes", FAIL, f"none of {len(nodes)} is ready", advice)
+    if waiting:
+        advice = "`tgpu nodes approve NODE` lets one in, `tgpu nodes remove NODE` rejects it"
+        yield Finding("nodes", WARN, f"waiting for approval: {_named(waiting)}", advice)
     if gone:
         advice = "look at the machine and its agent there; `tgpu nodes remove` forgets one for good"
         yield Finding("nodes", WARN, f"offline: {_named(gone)}", advice)

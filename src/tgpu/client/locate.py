@@ -3,7 +3,7 @@ machine's own socket.
 """
 
 # pathlib costs 7 ms of every start:
-# ruff: noqa: PTH100, PTH110, PTH118, PTH123
+# ruff: noqa: PTH110, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import os
 import stat
 
 from tgpu.client.errors import UnreachableError
+from tgpu.config.home_path import data_home, home_path
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -45,15 +46,6 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def home(environ: Mapping[str, str]) -> str:
-    """The same rule as `tgpu.config.settings.default_home`, which is too heavy to import here."""
-    said = environ.get("TGPU_HOME")
-    if said:
-        return os.path.abspath(said)
-    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/", ".local", "share")
-    return os.path.join(base, "tgpu")
-
-
 def parse(url: str) -> Address:
     """`unix:///path`, `http://host:port`, `https://host`, or a bare path."""
     scheme, found, rest = url.partition("://")
@@ -80,7 +72,7 @@ def candidates(environ: Mapping[str, str]) -> list[Address]:
     said = environ.get("TGPU_SERVER")
     if said:
         return parse_all(said)
-    own = Address("unix", path=os.path.join(home(environ), "run", "tgpu.sock"))
+    own = Address("unix", path=os.path.join(home_path(environ), "run", "tgpu.sock"))
     if not os.path.exists(own.path) and (joined := _servers_joined(environ)):
         return joined
     if environ.get("TGPU_HOME"):
@@ -90,7 +82,7 @@ def candidates(environ: Mapping[str, str]) -> list[Address]:
 
 def _servers_joined(environ: Mapping[str, str]) -> list[Address]:
     """Those of the cluster of which this machine is a node, if it is one and that is ours to read."""
-    path = os.path.join(home(environ), "agent", "identity.json")
+    path = os.path.join(home_path(environ), "agent", "identity.json")
     try:
         with open(path, encoding="utf-8") as file:
             import json  # noqa: PLC0415  only nodes pay for it
@@ -107,7 +99,9 @@ def token(environ: Mapping[str, str], address: Address) -> str | None:
         return said.strip()
     if address.scheme == "unix":
         return None
-    path = os.path.join(home(environ), "token")
+    path = _own_file(environ, "token")
+    if path is None:
+        return None
     try:
         with open(path, encoding="ascii") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
@@ -125,8 +119,14 @@ def authority(environ: Mapping[str, str]) -> str | None:
     said = environ.get("TGPU_CA")
     if said:
         return said
-    path = os.path.join(home(environ), "ca.pem")
-    return path if os.path.exists(path) else None
+    return _own_file(environ, "ca.pem")
+
+
+def _own_file(environ: Mapping[str, str], name: str) -> str | None:
+    """In the home, or for root, whose home is the machine's, beside the files of any other user."""
+    homes = (home_path(environ),) if environ.get("TGPU_HOME") else (home_path(environ), data_home(environ))
+    paths = (os.path.join(home, name) for home in homes)
+    return next((path for path in paths if os.path.lexists(path)), None)
 
 
 def _host_and_port(authority: str, default: int) -> tuple[str, int]:

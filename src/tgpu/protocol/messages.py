@@ -171,6 +171,8 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True, tag="elsewhere"):
 
     leader: str | None
     servers: tuple[str, ...] = ()
+    why: str = ""
+    """For the agent's log, if the reason is another: the node waits for approval."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):

@@ -30,11 +30,14 @@ def variables(folder: str) -> dict[str, str]:
     return {DIR: folder, FILE: f"{folder}/{SIGN}"} if folder else {}
 
 
-def prepare(folder: str, account: "Account", env: dict[str, str]) -> None:
-    """A task that cannot have it does without, and finds no such variables; this stands in a log."""
+def prepare(folder: str, account: "Account", env: dict[str, str], *, is_hidden: bool = False) -> None:
+    """A task that cannot have it does without, and finds no such variables; this stands in a log.
+    `is_hidden`: the task's private /tmp covers it."""
     if not folder:
         return
     try:
+        if is_hidden:
+            raise FileNotFoundError(errno.ENOENT, "the job has a /tmp and a /dev/shm of its own")
         make(folder, account.uid, account.gid)
     except OSError as error:
         os.write(2, f"tgpu: no checkpoint folder {folder}: {error.strerror}\n".encode())

@@ -116,7 +116,8 @@ class Ending:
         warn = self._order.warn
         if warn is not None and self.reason is None:
             number, _, main_only = warn
-            tree.warn([self.main] if main_only else tree.descendants(self._pid), number)
+            every = tree.members(self._pid)
+            tree.warn({pid: every[pid] for pid in every if pid == self.main or not main_only}, number)
 
     def _begin(self, reason: tuple[str, str], now: float) -> None:
         """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
@@ -128,7 +129,7 @@ class Ending:
         self._kill_at = now + self._order.grace_s
         tree.terminate(self._pid, wake=not self._frozen, number=self._order.stop_signal)
         if self._order.pty:
-            tree.hang_up(self.main)
+            tree.hang_up(self._pid, self.main)
 
     def _kill(self, now: float) -> None:
         if self._in_cgroup and self._place.cgroups is not None:

@@ -1,6 +1,5 @@
 """The agent's side of the folders `claims` and `stops`, of the lease, and of what dead supervisors left."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -9,7 +8,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from tgpu.domain.ids import AttemptId
-from tgpu.runner import private_tmp, records, removing
+from tgpu.runner import private_tmp, process_signals, records, removing
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
@@ -111,8 +110,7 @@ def end_strays(cluster_id: str, attempts: set[str], cgroups: Cgroups | None) -> 
             break
         for number in (signal.SIGSTOP, signal.SIGKILL):  # what is stopped cannot fork meanwhile
             for pid in strays:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
+                process_signals.send(pid, number, lambda pid: _is_marked(pid, marks))
         time.sleep(0.01)
     if cgroups is not None:
         for attempt in attempts:
@@ -120,13 +118,13 @@ def end_strays(cluster_id: str, attempts: set[str], cgroups: Cgroups | None) -> 
 
 
 def _marked(marks: set[bytes]) -> list[int]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                environ = (folder / "environ").read_bytes()  # empty for the dead
-            except OSError:
-                continue
-            if b"TGPU_ATTEMPT_KEY=" in environ and not marks.isdisjoint(environ.split(b"\0")):
-                found.append(int(folder.name))
-    return found
+    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [pid for pid in pids if _is_marked(pid, marks)]
+
+
+def _is_marked(pid: int, marks: set[bytes]) -> bool:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()  # empty for the dead
+    except OSError:
+        return False
+    return b"TGPU_ATTEMPT_KEY=" in environ and not marks.isdisjoint(environ.split(b"\0"))

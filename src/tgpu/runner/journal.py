@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tgpu.domain.job import Exit
-from tgpu.runner import records
+from tgpu.runner import process_signals, records
 
 FULL_BYTES = 4 << 20
 FULL_LINKS = 20_000  # ext4 allows 65,000
@@ -30,6 +30,10 @@ class Claim(NamedTuple):
     def is_alive(self) -> bool:
         """Only of use in the life of the machine in which it was made."""
         return records.birth_of(self.pid) == self.birth
+
+    def send(self, number: int) -> None:
+        """A signal to that process, if it is alive."""
+        process_signals.send(self.pid, number, lambda _: self.is_alive())
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -107,6 +107,10 @@ class Place:
         kind = Legacy if self.cgroups.version == 1 else Unified
         return kind(self.cgroups, self.scores)
 
+    def account(self, user: str) -> task.Account:
+        """Raises Refusal if there is no such user here."""
+        return self.own if self.own is not None and self.own.name == user else task.Account(user)
+
     def use_journal(self, message: bytes) -> None:
         if self.journal >= 0:
             os.close(self.journal)

@@ -233,9 +233,8 @@ class ProcessRunner:
         tracked.stop = None
         if tracked.claim is None and self._folders.is_claimed(attempt):
             tracked.claim = self._journals.read().claims.get(attempt)
-        if tracked.claim is not None and tracked.claim.is_alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(tracked.claim.pid, signal.SIGUSR1)
+        if tracked.claim is not None:
+            tracked.claim.send(signal.SIGUSR1)
 
     def _hear(self) -> None:
         """Reads what supervisors say; no more at once than the loop's other work can wait for."""

@@ -19,13 +19,13 @@ from tgpu.runner.light import signal
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
+from tgpu.runner.task_start import REASON_MAX, TaskStart
 from tgpu.runner.terminal import Terminal
 from tgpu.runner.user_files import UserFiles
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
 RETRY_S = (0.1, 0.5, 2.0, 5.0)
-REASON_MAX = 2048
 BLOCK = 512
 """What the kernel counts disks in, whatever they are made of."""
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
@@ -48,8 +48,6 @@ def serve(place: Place, desk: Desk, message: bytes | None) -> None:
             desk.say_free()
         message = desk.next_order()
     enclosure.close()
-    if tmp is not None:
-        tmp.close()
     if not heard:
         place.tidy_if_last()  # the agent went before its last task: nobody else cleans up
 
@@ -139,23 +137,14 @@ class Supervisor:
         self._prepare_tmp()
         ends = self._open_streams(f"{place.logs}/{order.attempt}")
         self.started_ms = _now_ms()
+        start = TaskStart(place, order, self.enclosure, self.tmp, self.files)
         try:
             self.enclosure.enter()
-            if self.tmp is not None:
-                self.tmp.enter()
-            if place.own is not None and place.own.name == order.user and not self._must_fork():
-                checkpoint_folder.prepare(order.checkpoint_dir, place.own, order.env)
-                place.own.complete(order.env)
-                task.reveal(order.env, order.secret_env)
-                self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
-            else:
-                self.main = self._fork(*ends)
+            self.main = start.start(*ends)
             self.alone, self.ending.main = False, self.main
         finally:
-            if self.tmp is not None:
-                self.tmp.leave()
+            self.refusals = start.refusals
             self.enclosure.leave()
-            os.chdir(place.folder)
             for end in set(ends):
                 os.close(end)
 
@@ -164,14 +153,10 @@ class Supervisor:
             return
         try:
             self.tmp.prepare(self.order.attempt, self.order.bounds.memory_limit_mib)
-        except OSError as error:  # it runs without; this stands in the spawner's log
-            os.write(2, f"{self.order.attempt} has no /tmp of its own: {error.strerror}\n".encode())
-            self.tmp = None
-        os.chdir(self.place.folder)
-
-    def _must_fork(self) -> bool:
-        order = self.order
-        return order.once or order.pty or self.enclosure.by_fork or order.files is not None
+        except OSError as error:  # it gets no less than its node says that it has
+            raise task.Refusal(f"cannot make its private /tmp: {error.strerror}") from None
+        finally:
+            os.chdir(self.place.folder)
 
     def _open_streams(self, folder: str) -> tuple[int, int]:
         """The task's ends of stdout and stderr: of a terminal, both are the same."""
@@ -190,30 +175,6 @@ class Supervisor:
             self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes, self.files))
             ends.append(end)
         return ends[0], ends[1]
-
-    def _fork(self, out_end: int, err_end: int) -> int:
-        order = self.order
-        self.refusals, refuse = os.pipe()
-        child = self.enclosure.fork()
-        if child:
-            os.close(refuse)
-            return child
-        try:
-            own = self.place.own
-            account = own if own is not None and own.name == order.user else task.Account(order.user)
-            if order.pty:
-                os.dup2(out_end, 0)
-            checkpoint_folder.prepare(order.checkpoint_dir, account, order.env)
-            os.dup2(out_end, 1)
-            os.dup2(err_end, 2)
-            account.complete(order.env)
-            become = (account, self.pid, order.secret_env, self.files)
-            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty)
-        except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
-            reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
-            os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])
-        finally:
-            os._exit(127)
 
     def _is_over_at_once(self) -> bool:
         until = time.monotonic() + FIRST_MOMENTS_S
@@ -259,7 +220,7 @@ class Supervisor:
 
     def _open(self, poller: select.poll, wake: int) -> Companions:
         """Lets the poller watch all that this task can bring about."""
-        companions = self.companions = Companions(self.place, self.order, self.main, poller, self.enclosure)
+        companions = self.companions = Companions(self.place, self.order, self.tmp, poller, self.enclosure)
         poller.register(wake, select.POLLIN)
         for stream in self.streams:
             poller.register(stream.pipe, select.POLLIN)
@@ -339,12 +300,12 @@ class Supervisor:
         if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
-        left_files = self.tmp is not None and not self.tmp.release(lasted=self.ran_on)
+        left_files = self.tmp is not None and not self.tmp.release()
         if left_files:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
         heard = self.place.tell(line)
-        if left_files and self.tmp is not None:
+        if self.tmp is not None:
             self.tmp.clear()
         return heard
 
@@ -379,12 +340,16 @@ class Supervisor:
             detail="; ".join(filter(None, notes)),
             started_ms=None if self.refusal else self.started_ms,
             ended_ms=_now_ms(),
-            cpu_ms=round(self.cpu_s * 1000),
+            cpu_ms=round(self._cpu_s() * 1000),
             peak_memory_mib=peak_mib,
             memory_limit_mib=limit_mib or None,
             checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
             disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
         )
+
+    def _cpu_s(self) -> float:
+        """A parent that ignores SIGCHLD does not count what its children used; a group does."""
+        return max(self.cpu_s, self.enclosure.cpu_s()) if self.ran_on else self.cpu_s
 
     def _peak_mib(self) -> int:
         """Of a task that lasted, what its group held; of any other, its largest process."""

@@ -9,10 +9,12 @@ that lives at most once, because only a process of its own can ask to die with i
 import os
 from ctypes import CDLL
 
+from tgpu.runner import keyring
 from tgpu.runner.light import signal
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
+    from tgpu.runner.private_tmp import PrivateTmp
     from tgpu.runner.user_files import UserFiles
 
 _PDEATHSIG = 1
@@ -39,9 +41,13 @@ def adopt_orphans() -> None:
 
 
 class Account:
-    """Somebody's entry in the password database."""
+    """A user of this machine, with all that the databases of users and groups say of it.
 
-    __slots__ = ("gid", "home", "name", "shell", "uid")
+    It is looked up where this process trusts the files that the lookup reads, and never in the mounts of a
+    task: a lookup may load libraries that those name.
+    """
+
+    __slots__ = ("gid", "groups", "home", "name", "shell", "uid")
 
     def __init__(self, name: str) -> None:
         import pwd  # noqa: PLC0415  its libraries are loaded only where a name has to be looked up
@@ -53,14 +59,19 @@ class Account:
         self.name = name
         self.uid = entry.pw_uid
         self.gid = entry.pw_gid
+        self.groups = os.getgrouplist(name, entry.pw_gid)
         self.home = entry.pw_dir
         self.shell = entry.pw_shell or "/bin/sh"
 
-    def assume(self) -> None:
-        """Becomes that user, for good."""
+    def assume(self, view: "PrivateTmp | None" = None) -> None:
+        """Becomes that user permanently, in a session keyring of its own. `view`: and in these mounts.
+        Between entering them and becoming the user, no file is opened and no module loaded."""
         if os.getuid() != ROOT:
             raise Refusal(f"this agent is not root, so it cannot run a job of user {self.name!r}")
-        os.initgroups(self.name, self.gid)
+        keyring.renew()
+        if view is not None:
+            view.enter()
+        os.setgroups(self.groups)
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
 
@@ -114,9 +125,11 @@ def become(  # noqa: PLR0917  as an order has it
     files: "UserFiles | None" = None,
     *,
     terminal: bool = False,
+    view: "PrivateTmp | None" = None,
 ) -> None:
     """Turns this freshly forked process into the other user's program; returns only by a Refusal. `files`: to
-    be opened as that user. `terminal`: its stdin is one, and is to be its own."""
+    be opened as that user. `terminal`: its stdin is one, and is to be its own. `view`: the mounts that the
+    program is to see."""
     os.setsid()
     if terminal:
         _own_terminal(account)
@@ -124,7 +137,11 @@ def become(  # noqa: PLR0917  as an order has it
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if account.uid != os.getuid():
-        account.assume()
+        account.assume(view)
+    else:
+        keyring.renew()
+        if view is not None:
+            view.enter()
     _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which would clear it
     if os.getppid() != supervisor:
         raise Refusal("its supervisor is gone")

@@ -19,7 +19,7 @@ from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
-from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels
+from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels, taints
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.wiring import agent_status, home, home_in_tmp, pidfile
@@ -81,7 +81,7 @@ def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
             NODE_LABEL: member.node_id,
         },
         serves="*" if home.serves_everybody() else pwd.getpwuid(os.geteuid()).pw_name,
-        taints=settings.node_taints,
+        taints=taints("node_taints", settings.node_taints),
         cluster_id=None if joined is None else joined.cluster_id,
         key=member.key,
     )

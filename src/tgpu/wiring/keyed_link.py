@@ -6,10 +6,12 @@ from typing import Protocol
 
 from tgpu.control.clock_skew import NodeClock
 from tgpu.control.hub import Hub, Session
+from tgpu.domain.node_limits import BeyondLimitsError, NodeLimits
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
-from tgpu.protocol.messages import FromAgent, FromServer, Hello, KnowsNewer, Refused
+from tgpu.protocol.messages import Elsewhere, FromAgent, FromServer, Hello, KnowsNewer, Refused
 from tgpu.store.port import StoreUnavailableError
+from tgpu.wiring.admission import Admissions, approved_limits, waiting_words, within
 from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
 from tgpu.wiring.framed import Framed
 
@@ -19,7 +21,7 @@ MOST_UNSENT = 128 * 1024 * 1024
 _log = logger("link")
 
 
-class Ring(Protocol):
+class Ring(Admissions, Protocol):
     async def refusal(self, node_id: str, key: str) -> str | None:
         """Why this node is not who it says; None if it is. Raises StoreUnavailableError."""
         ...
@@ -38,6 +40,8 @@ class KeyedAgentLink(Framed[FromAgent]):
         self._node_id: str | None = None
         self._early: list[FromAgent] = []
         """What a node said while its key was being looked up."""
+        self._limits = NodeLimits()
+        self._is_turned_away = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -68,14 +72,14 @@ class KeyedAgentLink(Framed[FromAgent]):
             self.abort()
 
     def take(self, message: FromAgent) -> None:
-        if self._session is None:
+        if self._session is None or self._is_turned_away:
             return
         if isinstance(message, Hello | KnowsNewer) and message.node_id != self._node_id:
             if self._node_id is not None or self._proving is not None:
                 raise FramingError("a stream speaks for one node only")
             self._proving = self._loop.create_task(self._prove(message))
         elif self._node_id is not None:
-            self._session.received(self._clock.read(message))
+            self._pass_on(self._session, self._node_id, message)
         elif self._proving is not None:
             self._early.append(message)
         else:
@@ -92,9 +96,45 @@ class KeyedAgentLink(Framed[FromAgent]):
             self.send(Refused(why=why))
             self.close()
             return
+        if not await self._is_admitted(hello.node_id):
+            return
         self._known_as(hello.node_id)
         early, self._early = self._early, []
         self.take_all(lambda: (hello, *early))
+
+    async def _is_admitted(self, node_id: str) -> bool:
+        """Nothing of a node that waits for approval reaches the hub."""
+        try:
+            limits = await approved_limits(self._ring, node_id)
+        except StoreUnavailableError:
+            self.close()
+            return False
+        if limits is None:
+            self._turn_away(Elsewhere(leader=None, why=waiting_words(node_id)))
+            return False
+        try:
+            limits.check_address(node_id, self._peer_address())
+        except BeyondLimitsError as error:
+            self._turn_away(Refused(why=str(error)))
+            return False
+        self._limits = limits
+        return True
+
+    def _pass_on(self, session: Session, node_id: str, message: FromAgent) -> None:
+        try:
+            session.received(self._clock.read(within(self._limits, node_id, message)))
+        except BeyondLimitsError as error:
+            self._turn_away(Refused(why=str(error)))
+
+    def _turn_away(self, answer: Elsewhere | Refused) -> None:
+        _log.warning("a node was turned away", why=answer.why)
+        self._is_turned_away = True
+        self.send(answer)
+        self.close()
+
+    def _peer_address(self) -> str:
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else ""
 
     def _known_as(self, node_id: str) -> None:
         self._node_id = node_id

@@ -7,8 +7,8 @@ import sys
 
 import uvloop
 
+from tgpu.config.secret_file import check_settings_file, store_url
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.config.settings_file import exposed_password
 from tgpu.core.policy import UnknownPolicyError
 from tgpu.observe.logs import configure, logger
 from tgpu.store.opening import open_store
@@ -29,9 +29,7 @@ def main(settings: Settings) -> int:
     try:
         check_listen(settings.listen, encrypted=settings.encrypted)
         home.prepare(settings)
-        exposed = exposed_password(os.environ, settings.home)
-        if exposed is not None:
-            logger("server").warning(exposed)
+        check_settings_file(os.environ, settings.home)
         lock = pidfile.claim(settings.run_dir / "server.pid", "server")
         try:
             uvloop.run(serve(settings))
@@ -63,10 +61,10 @@ async def serve(settings: Settings) -> None:
 
 async def _open(settings: Settings) -> Store:
     """A database that is away is waited for: after a power cut everything starts at the same time."""
-    said = ""
+    said, where = "", store_url(settings) or settings.database
     while True:
         try:
-            return await open_store(settings.store or settings.database)
+            return await open_store(where)
         except StoreUnavailableError as error:
             if str(error) != said:
                 logger("server").error("waits for its store, and tries again", why=str(error))
