@@ -15,7 +15,8 @@ from tgpu.agent.gpu_watch import Failure, GpuWatch
 from tgpu.agent.hands import Hands
 from tgpu.agent.heartbeats import LEAST_PATIENCE_S, Patience, Unanswered
 from tgpu.agent.identity import NodeIdentity
-from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
+from tgpu.agent.machine import Instruction, LaunchTask, Machine, PrepareTask, SendReport
+from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.older_epoch import OlderEpoch
 from tgpu.agent.shells import Shells
 from tgpu.agent.snapshot_fetch import SnapshotFetch
@@ -78,6 +79,7 @@ class Agent:
         checkpoints: Checkpoints | None = None,
         uses: Uses | None = None,
         snapshots: SnapshotFetch | None = None,
+        disk: NodeDisk | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -120,6 +122,7 @@ class Agent:
         self._shells = Shells(self._say)
         self._snapshots = snapshots or SnapshotFetch.of_nobody()
         self._snapshots.say = self._say
+        self._disk = disk or NodeDisk()
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
@@ -204,6 +207,7 @@ class Agent:
     async def _beat(
         self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
     ) -> None:
+        await self._disk.look()
         self._use = await self._measure()
         self._gpus.seen(self._capacity, self._use, self._now())
         self._send_beat(channel, changed, labels)
@@ -213,7 +217,9 @@ class Agent:
     ) -> None:
         now = self._now()
         self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
-        channel.send(Heartbeat(use=self._use, sent=now, capacity=changed, labels=labels))
+        short = self._disk.shortage
+        beat = Heartbeat(use=self._use, sent=now, capacity=changed, labels=labels, disk_shortage=short)
+        channel.send(beat)
         patience_s = self._patience.for_answer_s(taken_in=self._taken_in)
         asyncio.get_running_loop().call_later(patience_s, self._hang_up_if_unanswered, channel, now)
 
@@ -230,8 +236,6 @@ class Agent:
             self._log.warning("the server does not answer any more")
             self._guide.silent()
             channel.close()
-
-    # What the server says
 
     def received(self, message: FromServer) -> None:
         match message:
@@ -291,7 +295,8 @@ class Agent:
             self._give_up(AgentRefusedError(self._identity.why_not(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
-            self._disobey(greeting.epoch, channel)
+            self._greeted_once = False
+            self._older_epoch.disobey(greeting.epoch, self._epoch, channel, LEAST_PATIENCE_S)
             return
         self._epoch, self._lease_s = greeting.epoch, greeting.lease_s
         self._guide.welcomed(greeting.servers)
@@ -302,25 +307,17 @@ class Agent:
                 found = await self._runner.open(self._runner_said)
                 self._machine.adopted(self._hands.adopted(found, self._now()))
                 self._spots.sweep(self._machine.attempts)
-        self._capacity = await self._discover()
+        self._capacity, short = await self._discover(), await self._disk.look()
         self._labels = self._labels_now()
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
         channel.send(
             self._identity.hello(
-                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms()
+                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms(), short
             )
         )
         self._report_soon()
         await self._beat(channel)
-
-    def _disobey(self, epoch: int, channel: Channel | None) -> None:
-        """The server is told why, and hangs up; until then, and between two calls, others are tried."""
-        self._greeted_once = False
-        self._older_epoch.met(epoch, self._epoch, self._now())
-        if channel is not None:
-            channel.send(self._older_epoch.answer(self._epoch))
-            asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
 
     async def _answer(self, question: ReadLog | ResolveImage) -> None:
         channel, runner = self._channel, self._runner
@@ -344,6 +341,7 @@ class Agent:
     # What the runner says, and what is done about it
 
     def _runner_said(self, event: RunnerEvent) -> None:
+        self._disk.heard(event)
         event = self._hands.said(event, self._now())
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
@@ -353,11 +351,14 @@ class Agent:
         for instruction in instructions:
             if isinstance(instruction, SendReport):
                 if self._channel is not None:
-                    self._channel.send(Report(seq=instruction.seq, attempts=instruction.attempts))
+                    said, short = instruction, self._disk.shortage
+                    self._channel.send(Report(seq=said.seq, attempts=said.attempts, disk_shortage=short))
                 continue
             if runner is None:  # no orders are obeyed before the greeting has made one
                 return
-            if isinstance(instruction, PrepareTask):
+            if isinstance(instruction, PrepareTask | LaunchTask) and self._disk.shortage:
+                self._runner_said(self._disk.refused(instruction.launch.attempt))
+            elif isinstance(instruction, PrepareTask):
                 self._aside(self._prepare(instruction.launch, runner))
             else:
                 self._hands.carry_out(instruction, runner, self._now())

@@ -126,6 +126,7 @@ class Answers:
             used_cpu_milli=use.cpu_milli if use else None,
             used_memory_mib=use.memory_mib if use else None,
             allocated_generic=_allocated_generic(place),
+            disk_shortage=place.shortage if place.reachable else "",
         )
 
     def _device(self, place: Place, position: int, left: int) -> DeviceView:

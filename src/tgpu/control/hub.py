@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
-from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.log_questions import LogQuestions, NodeAwayError
 from tgpu.control.notes import Notes
 from tgpu.control.refusals import Refusals
@@ -21,6 +21,7 @@ from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
 from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import (
+    LONGEST_SHORTAGE,
     PROTOCOL,
     Elsewhere,
     FromAgent,
@@ -109,6 +110,8 @@ class Hub:
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.disk_shortages: dict[str, str] = {}
+        """By node, of those that start nothing new: what their agents say of their disks."""
         self.disobeyed = Disobeyed()
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
@@ -142,6 +145,7 @@ class Hub:
         self._sessions.clear()
         self.heard.clear()
         self.use.clear()
+        self.disk_shortages.clear()
 
     def _send_away(self, session: Session) -> None:
         self._nameless.pop(session, None)
@@ -179,6 +183,7 @@ class Hub:
             self._hears(node_id)
         match message:
             case Report() if node_id is not None:
+                self._heard_of_disk(node_id, message.disk_shortage)
                 self.notes.heard(node_id, message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
@@ -201,12 +206,24 @@ class Hub:
         self.use[node_id] = beat.use
         session.unanswered = beat.sent
         self._answer(session)
+        self._heard_of_disk(node_id, beat.disk_shortage)
         if beat.capacity is not None and not self._acceptable(session, node_id, beat.capacity):
             return
         if beat.labels is not None:
             session.labels = beat.labels
         if beat.capacity is not None or beat.labels is not None:
             self._inbox.put(NodeChanged(node_id, beat.capacity, beat.labels))
+
+    def _heard_of_disk(self, node_id: str, shortage: str | None) -> None:
+        known = self.disk_shortages.get(node_id, "")
+        if shortage is not None and shortage[:LONGEST_SHORTAGE] != known:
+            self._note_disk(node_id, shortage)
+            self._inbox.put(NodeDiskChanged(node_id, shortage[:LONGEST_SHORTAGE]))
+
+    def _note_disk(self, node_id: str, shortage: str) -> None:
+        self.disk_shortages.pop(node_id, None)
+        if shortage:
+            self.disk_shortages[node_id] = shortage[:LONGEST_SHORTAGE]
 
     def _with_engine(self) -> list[WithEngine]:
         return [
@@ -258,6 +275,7 @@ class Hub:
         self.use.pop(node_id, None)
         self.notes.left(node_id)
         self.refusals.forget(node_id)
+        self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
@@ -293,6 +311,7 @@ class Hub:
         session.labels, session.wants_keys = hello.labels, hello.keys
         self.notes.left(hello.node_id)
         self.notes.heard(hello.node_id, hello.attempts)
+        self._note_disk(hello.node_id, hello.disk_shortage)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self._hears(hello.node_id)

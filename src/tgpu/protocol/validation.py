@@ -18,6 +18,7 @@ from tgpu.domain.quantities import MAX_MIB, MAX_TIME_MS
 from tgpu.domain.use import Use
 from tgpu.protocol.gangs import Spot
 from tgpu.protocol.messages import (
+    LONGEST_SHORTAGE,
     AttemptReport,
     FromAgent,
     Heartbeat,
@@ -60,7 +61,9 @@ def checked(message: FromAgent) -> FromAgent:
     match message:
         case Report():
             _within("seq", message.seq, MAX_COUNT)
-            return structs.replace(message, attempts=_attempts(message.attempts))
+            attempts, short = _attempts(message.attempts), message.disk_shortage
+            short = None if short is None else _shortage(short)
+            return structs.replace(message, attempts=attempts, disk_shortage=short)
         case Heartbeat():
             return _heartbeat(message)
         case Hello():
@@ -114,7 +117,8 @@ def _hello(hello: Hello) -> Hello:
     _at_most("taints", hello.taints, MAX_LABELS)
     for taint in hello.taints:
         _word("a taint", taint, 2 * MAX_LABEL)
-    return structs.replace(hello, capacity=_capacity(hello.capacity), attempts=_attempts(hello.attempts))
+    capacity, short = _capacity(hello.capacity), _shortage(hello.disk_shortage)
+    return structs.replace(hello, capacity=capacity, attempts=_attempts(hello.attempts), disk_shortage=short)
 
 
 def _heartbeat(beat: Heartbeat) -> Heartbeat:
@@ -123,7 +127,12 @@ def _heartbeat(beat: Heartbeat) -> Heartbeat:
     if beat.labels is not None:
         _labels(beat.labels)
     capacity = None if beat.capacity is None else _capacity(beat.capacity)
-    return structs.replace(beat, use=_use_of_node(beat.use), capacity=capacity)
+    use, short = _use_of_node(beat.use), _shortage(beat.disk_shortage)
+    return structs.replace(beat, use=use, capacity=capacity, disk_shortage=short)
+
+
+def _shortage(text: str) -> str:
+    return legible(text, LONGEST_SHORTAGE)
 
 
 def _use_of_node(use: NodeUse) -> NodeUse:

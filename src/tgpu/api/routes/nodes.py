@@ -115,6 +115,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     """Those that are open on it now."""
     fault: str = ""
     """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
+    disk_shortage: str = ""
+    """Why the node takes no new tasks for want of disk space; empty: it does."""
     approval: ApprovalOut | None = None
     """What it waits for, if it was not approved yet: it is offline until then."""
 
@@ -189,6 +191,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
         fault=view.fault,
+        disk_shortage=view.disk_shortage,
     )
 
 

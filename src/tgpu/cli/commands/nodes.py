@@ -118,6 +118,7 @@ def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
     serves = node.get("serves")
     silent = node.get("silent_s")
     status = node["status"] + (f" ({words.duration(silent)})" if silent else "")
+    status += " (disk full)" if node.get("disk_shortage") else ""
     if node.get("approval"):
         status = _UNAPPROVED
     labels = [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]
