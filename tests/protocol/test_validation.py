@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse
+from tgpu.domain.quantities import MAX_TIME_MS
 from tgpu.domain.use import Use
 from tgpu.protocol.framing import FramingError, encode, from_agents
 from tgpu.protocol.gangs import Spot
@@ -172,6 +173,17 @@ def test_free_text_is_made_legible_and_not_refused() -> None:
     assert detail.startswith("cannot enter '/tmp/��[2J': no such directory\nxxx")
     assert len(detail) == 4096
     assert legible("plain text") == "plain text"
+
+
+@pytest.mark.parametrize(("of_file_ms", "kept_ms"), [(-315_619_200_000, 0), (2**62, MAX_TIME_MS)])
+def test_time_that_a_user_gave_a_checkpoint_is_never_refused(of_file_ms: int, kept_ms: int) -> None:
+    how = Exit(Cause.EXITED, exit_code=0, checkpoint_ms=of_file_ms)
+    runs = AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, checkpoint_ms=of_file_ms)
+    ended = AttemptReport(attempt="2.0.1", phase=Phase.ENDED, exit=how)
+    said = checked(Report(seq=1, attempts=(runs, ended)))
+    assert isinstance(said, Report)
+    assert said.attempts[0].checkpoint_ms == kept_ms
+    assert said.attempts[1].exit == Exit(Cause.EXITED, exit_code=0, checkpoint_ms=kept_ms)
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,11 @@ def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -
     saved_ms = checkpoint_folder.saved_ms(folder(root))
     assert saved_ms is not None
     assert saved_ms > 1_000_000
+
+
+def test_a_sign_from_before_1970_counts_as_from_1970(root: Path) -> None:
+    Path(folder(root)).mkdir(parents=True)
+    sign = Path(folder(root)) / checkpoint_folder.SIGN
+    sign.touch()
+    os.utime(sign, (-1000, -1000))
+    assert checkpoint_folder.saved_ms(folder(root)) == 0

@@ -160,11 +160,12 @@ def _is_made(name: str, above: int) -> bool:
 
 
 def saved_ms(folder: str) -> int | None:
-    """When work was last saved, if ever. May wait for a network drive."""
+    """When work was last saved, if ever: not before 1970, whatever time the user has given the file. May
+    wait for a network drive."""
     if not folder:
         return None
     try:
-        return os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns // _NS_PER_MS
+        return max(0, os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns // _NS_PER_MS)
     except OSError:
         return None
 
