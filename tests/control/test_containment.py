@@ -92,6 +92,13 @@ class _Wire(asyncio.Transport):
 
     def write(self, data: object) -> None: ...
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
     def get_write_buffer_size(self) -> int:
         return 0
 

@@ -47,6 +47,8 @@ MAX_TEXT = 4096
 MAX_KEY = 4096
 MAX_LABELS = 1024
 MAX_DEVICES = 1024
+MAX_ATTEMPTS = 100_000
+"""Of one message: more than run on any node."""
 MAX_FOREIGN = 64
 """Processes per device; further ones are left out."""
 MOST_IN_WORDS = 60
@@ -198,6 +200,7 @@ def _foreign(use: ForeignUse) -> ForeignUse:
 
 
 def _attempts(reports: tuple[AttemptReport, ...]) -> tuple[AttemptReport, ...]:
+    _at_most("attempts", reports, MAX_ATTEMPTS)
     if len({report.attempt for report in reports}) < len(reports):
         raise InvalidMessageError("an attempt is reported twice")
     return tuple(map(_attempt, reports))

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from tgpu.wiring.node_pace import NodePaces
+
 MOST_STRANGERS = 16_384
 """More than a cluster has nodes: after a change of leader they all come at once."""
 MOST_BYTES = 128 * 1024 * 1024
@@ -27,6 +29,8 @@ class Crowd:
         self._most, self._most_bytes, self._most_per_source = most, most_bytes, most_bytes_per_source
         self.strangers = 0
         self._held: Counter[str] = Counter()
+        self.paces = NodePaces()
+        """Of those that have shown their key."""
 
     @property
     def bytes(self) -> int:

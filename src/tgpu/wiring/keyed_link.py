@@ -15,6 +15,7 @@ from tgpu.wiring.admission import Admissions, approved_limits, waiting_words, wi
 from tgpu.wiring.connection_limits import Visit, source_of
 from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
 from tgpu.wiring.framed import Framed
+from tgpu.wiring.node_pace import NodePace, units_of, units_of_bytes
 
 PROOF_S = 30.0
 """From the greeting to the hello: a node reads its records and asks for its GPUs before it speaks."""
@@ -50,6 +51,12 @@ class KeyedAgentLink(Framed[FromAgent]):
         """What a node said while its key was being looked up."""
         self._limits = NodeLimits()
         self._is_turned_away = False
+        self._pace = NodePace(self._loop.time())
+        """Its own until the node is known."""
+        self._units = 0.0
+        """Of what was taken since the pace was charged last."""
+        self._unheard: asyncio.TimerHandle | None = None
+        """Set while the node is ahead of its pace, and nothing of it is read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -75,7 +82,23 @@ class KeyedAgentLink(Framed[FromAgent]):
                 _log.warning("a stream was cut", why=str(error))
                 self.abort()
                 return
+        self._units += units_of_bytes(len(data))
         super().data_received(data)
+        self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        units, self._units = self._units, 0.0
+        pause_s = self._pace.charge(units, self._loop.time())
+        if not pause_s or self._transport is None or self._transport.is_closing():
+            return
+        if self._unheard is None:
+            self._transport.pause_reading()
+            self._unheard = self._loop.call_later(pause_s, self._hear_again)
+
+    def _hear_again(self) -> None:
+        self._unheard = None
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def send(self, message: FromServer) -> None:  # type: ignore[override]  # nothing else is said to agents
         if self._node_id is None and not self._is_greeted:
@@ -93,6 +116,8 @@ class KeyedAgentLink(Framed[FromAgent]):
             if self._node_id is not None or self._proving is not None:
                 raise FramingError("a stream speaks for one node only")
             self._proving = self._loop.create_task(self._prove(message))
+            if self._transport is not None:
+                self._transport.pause_reading()  # until the node is known
         elif self._node_id is not None:
             self._pass_on(self._session, self._node_id, message)
         elif self._proving is not None:
@@ -113,9 +138,13 @@ class KeyedAgentLink(Framed[FromAgent]):
             return
         if not await self._is_admitted(hello.node_id):
             return
+        self._pace = self._crowd.paces.of(hello.node_id, self._loop.time())
+        await asyncio.sleep(self._pace.charge(0, self._loop.time()))
         self._known_as(hello.node_id)
         early, self._early = self._early, []
         self.take_all(lambda: (hello, *early))
+        self._hear_again()
+        self._keep_pace()
 
     async def _is_admitted(self, node_id: str) -> bool:
         """Nothing of a node that waits for approval reaches the hub."""
@@ -136,6 +165,7 @@ class KeyedAgentLink(Framed[FromAgent]):
         return True
 
     def _pass_on(self, session: Session, node_id: str, message: FromAgent) -> None:
+        self._units += units_of(message)
         try:
             session.received(self._clock.read(within(self._limits, node_id, message)))
         except BeyondLimitsError as error:
@@ -177,6 +207,8 @@ class KeyedAgentLink(Framed[FromAgent]):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._not_a_stranger()
+        if self._unheard is not None:
+            self._unheard.cancel()
         if self._proving is not None:
             self._proving.cancel()
         if self._session is not None:
