@@ -74,3 +74,15 @@ def test_corrected_times_can_always_be_written() -> None:
     said = clock.read(hello(1, report))
     assert isinstance(said, Hello)
     assert said.attempts[0].started_ms == MAX_TIME_MS
+
+
+@pytest.mark.parametrize("clock_ms", [0, NOW_MS, 1, MAX_TIME_MS])
+def test_nothing_has_happened_in_the_future(clock_ms: int) -> None:
+    clock = NodeClock(lambda: NOW_MS)
+    clock.read(hello(clock_ms))
+    said = clock.read(Report(seq=1, attempts=(ended(MAX_TIME_MS, MAX_TIME_MS),)))
+    assert isinstance(said, Report)
+    how = said.attempts[0].exit
+    assert how is not None
+    assert how.started_ms is not None
+    assert max(said.attempts[0].started_ms or 0, how.started_ms, how.ended_ms) <= NOW_MS + 2000

@@ -37,7 +37,8 @@ def test_a_job_gives_way_to_an_urgent_one_and_comes_back_when_its_time_has_come(
         assert node.launched() == ["1.0.1", "2.0.1"]
         await asyncio.sleep(1 + 2 * TICK_S)
         assert node.launched()[2] == "1.0.2"
-        node.reports(says("1.0.2", Phase.ENDED, DONE))
+        last = replace(DONE, started_ms=now_ms(), ended_ms=now_ms() + 1000)
+        node.reports(says("1.0.2", Phase.ENDED, last))
         await asyncio.sleep(0.01)
         assert [await leader.status(job) for job in (patient, urgent)] == [Status.COMPLETED] * 2
         assert leader.watch.runs == [("preempted", 1.0), ("succeeded", 1.0), ("succeeded", 1.0)]

@@ -247,3 +247,13 @@ def test_task_whose_supervisor_was_killed_is_tried_again_after_a_while() -> None
     (ended,) = turn.batch.ended
     assert ended.happening is Happening.REQUEUED
     assert picture.waiting[FIRST].eligible_ms == ended.eligible_ms > picture.now_ms
+
+
+def test_node_cannot_charge_for_the_time_before_its_attempt() -> None:
+    picture = picture_with(placed=[task(1)])
+    placed = picture.placed[FIRST]
+    placed.assigned_ms = 1_000_000
+    how = Exit(Cause.EXITED, exit_code=0, started_ms=0, ended_ms=1)
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, how)))
+    (change,) = turn.batch.ended
+    assert (change.exit.started_ms, change.exit.ended_ms) == (998_000, 998_000)

@@ -26,9 +26,13 @@ class NodeClock:
         """The same message, with its times on the server's clock."""
         if isinstance(message, Hello):
             self._set(message)
-        if not self._shift_ms or not isinstance(message, Hello | Report):
+        if not isinstance(message, Hello | Report) or not message.attempts:
             return message
-        return msgspec.structs.replace(message, attempts=tuple(map(self._attempt, message.attempts)))
+        latest_ms = min(self._now_ms() + WORTH_IT_MS, MAX_TIME_MS)
+        if not self._shift_ms and not any(_is_after(latest_ms, report) for report in message.attempts):
+            return message
+        attempts = tuple(self._attempt(report, latest_ms) for report in message.attempts)
+        return msgspec.structs.replace(message, attempts=attempts)
 
     def _set(self, hello: Hello) -> None:
         ahead_ms = hello.clock_ms - self._now_ms() if hello.clock_ms else 0
@@ -40,17 +44,23 @@ class NodeClock:
                 ahead_s=round(ahead_ms / 1000, 1),
             )
 
-    def _attempt(self, report: AttemptReport) -> AttemptReport:
+    def _attempt(self, report: AttemptReport, latest_ms: int) -> AttemptReport:
         return msgspec.structs.replace(
             report,
-            started_ms=self._moved(report.started_ms),
-            exit=None if report.exit is None else self._exit(report.exit),
+            started_ms=self._moved(report.started_ms, latest_ms),
+            exit=None if report.exit is None else self._exit(report.exit, latest_ms),
         )
 
-    def _exit(self, how: Exit) -> Exit:
-        ended_ms = (self._moved(how.ended_ms) or 0) if how.ended_ms else 0  # 0: nobody saw it end
-        return replace(how, started_ms=self._moved(how.started_ms), ended_ms=ended_ms)
+    def _exit(self, how: Exit, latest_ms: int) -> Exit:
+        ended_ms = (self._moved(how.ended_ms, latest_ms) or 0) if how.ended_ms else 0  # 0: it is not known
+        return replace(how, started_ms=self._moved(how.started_ms, latest_ms), ended_ms=ended_ms)
 
-    def _moved(self, ms: int | None) -> int | None:
-        """Whatever a node's clock says, a time that can be written."""
-        return None if ms is None else min(max(0, ms + self._shift_ms), MAX_TIME_MS)
+    def _moved(self, ms: int | None, latest_ms: int) -> int | None:
+        """Whatever a node's clock says, nothing has happened in the future."""
+        return None if ms is None else min(max(0, ms + self._shift_ms), latest_ms)
+
+
+def _is_after(latest_ms: int, report: AttemptReport) -> bool:
+    how = report.exit
+    times = (report.started_ms,) if how is None else (report.started_ms, how.started_ms, how.ended_ms)
+    return any(ms is not None and ms > latest_ms for ms in times)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tgpu.control import checkpoints, device_health, gangs, outcome, retrying, returns
 from tgpu.control.inbox import NodeChanged, NodeDiskChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.reported_times import since_assigned
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on
@@ -113,6 +114,7 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     placed = picture.live(AttemptId.parse(report.attempt))
     if placed is None or placed.node_id != node_id:
         return False
+    report = since_assigned(report, placed.assigned_ms)
     started_ms = report.started_ms if placed.started_ms is None else None
     if started_ms is not None:
         waited_s = (started_ms - placed.task.submitted_ms) / 1000

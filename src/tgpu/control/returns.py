@@ -10,6 +10,7 @@ from dataclasses import replace
 from tgpu.control import gangs, outcome
 from tgpu.control.containment import about_node
 from tgpu.control.inbox import NodeEvent, NodeReported, NodeSaidHello
+from tgpu.control.reported_times import since_assigned
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import Holding, hold, let_go
 from tgpu.core.picture import Picture, Placed
@@ -61,6 +62,8 @@ def take_in(
             gone(picture, attempt_id, report.exit, turn)
         return
     origin = origins.get(attempt_id)
+    if origin is not None:
+        report = since_assigned(report, origin.attempt.assigned_ms)
     is_over = origin is not None and origin.attempt.state is AttemptState.ENDED
     if origin is None or origin.attempt.node_id != node_id or origin.attempt.state.is_live:
         turn.forget.append((node_id, report.attempt))
