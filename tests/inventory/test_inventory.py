@@ -328,3 +328,12 @@ def test_a_statement_that_cannot_be_meant_is_refused(tmp_path: Path, said: str, 
     with pytest.raises(SettingsError) as error:
         Inventory(Settings(home=tmp_path, node_gpus=said))
     assert str(error.value).startswith(sentence)
+
+
+def test_disk_that_was_full_at_the_start_is_offered_once_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [0, 1000, 1100, 400]
+    monkeypatch.setattr(host, "disk_mib", lambda _: free.pop(0))
+    inventory = Inventory(Settings(home=tmp_path, simulate_gpus=1))
+    assert [inventory.capacity().disk_mib for _ in range(4)] == [0, 1000, 1000, 1000]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SYSTEM_SOCKET = "/run/tgpu/tgpu.sock"
+OWNER_SOCKET = "owner.sock"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -78,6 +79,13 @@ def candidates(environ: Mapping[str, str]) -> list[Address]:
     if environ.get("TGPU_HOME"):
         return [own]
     return [own, Address("unix", path=SYSTEM_SOCKET)]
+
+
+def owner_socket(address: Address) -> str | None:
+    """The socket beside this one that only root and the server's own user can open, if we can."""
+    folder, name = os.path.split(address.path)
+    path = os.path.join(folder, OWNER_SOCKET)
+    return path if name == "tgpu.sock" and os.access(path, os.W_OK) else None
 
 
 def _servers_joined(environ: Mapping[str, str]) -> list[Address]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import struct
 import time
 
 from tgpu.client import locate
@@ -62,13 +64,29 @@ class Means:
 
 
 def _local(address: Address, timeout: float) -> socket.socket:
+    owners = locate.owner_socket(address)
+    if owners is not None:
+        try:
+            return _connected(owners, timeout)
+        except OSError:  # of a server that was killed, or is older
+            pass
+    return _connected(address.path, timeout)
+
+
+def _connected(path: str, timeout: float) -> socket.socket:
+    """Waits in line where many connect at once: a socket with a timeout of Python's would be refused."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.settimeout(timeout)
+    whole, part = divmod(timeout, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
     try:
-        sock.connect(address.path)
+        sock.connect(path)
+    except BlockingIOError:
+        sock.close()
+        raise TimeoutError(errno.ETIMEDOUT, "too many clients connect to it at once") from None
     except OSError:
         sock.close()
         raise
+    sock.settimeout(timeout)
     return sock
 
 

@@ -199,6 +199,12 @@ class Settings(Parts):
         return self.run_dir / "tgpu.sock"
 
     @property
+    def owner_socket(self) -> Path:
+        """For root and the server's own user alone: no crowd of other users is in front of them. Clients
+        look for it beside `socket`."""
+        return self.run_dir / "owner.sock"
+
+    @property
     def agents_socket(self) -> Path:
         return self.run_dir / "agents.sock"
 

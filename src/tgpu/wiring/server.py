@@ -211,6 +211,8 @@ class Server:
     def _unix_listeners(self) -> list[socket.socket]:
         settings = self._settings
         listeners = [home.unix_listener(settings.socket, 0o666 if home.serves_everybody() else 0o600)]
+        if home.serves_everybody():
+            listeners.append(home.unix_listener(settings.owner_socket, 0o600))
         public = home.public_socket(settings)
         if public is not None:
             listeners.append(home.unix_listener(public, 0o666))
@@ -218,7 +220,8 @@ class Server:
 
     def _remove_sockets(self) -> None:
         settings = self._settings
-        for path in (settings.socket, settings.agents_socket, home.public_socket(settings)):
+        own = (settings.socket, settings.owner_socket, settings.agents_socket)
+        for path in (*own, home.public_socket(settings)):
             if path is not None:
                 path.unlink(missing_ok=True)
 

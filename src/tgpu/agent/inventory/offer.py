@@ -24,6 +24,8 @@ from tgpu.protocol.messages import NodeUse
 SIMULATED_CPU_MILLI = 4000
 """A machine with so many GPUs would have CPUs to match: without, jobs would wait for those instead."""
 GONE = "it is not there any more"
+DISK_GROWTH = 1.25
+"""A smaller growth of the free space is not reported: tasks write and remove files all the time."""
 
 
 class Inventory:
@@ -33,7 +35,8 @@ class Inventory:
         self._settings = settings
         self._clock = clock
         self._gpus = source_of(settings)
-        self._disk_mib = self._size("node_disk", settings.node_disk) or host.disk_mib(settings.home)
+        self._disk_mib = self._size("node_disk", settings.node_disk)
+        self._free_mib = 0
         present = [sight.device for sight in self._gpus.look()]
         self._offered = {device.index: device for device in self._chosen(present)}
         """As they were seen last."""
@@ -60,10 +63,17 @@ class Inventory:
         return Capacity(
             cpu_milli=cpus or max(host.cpu_milli(), SIMULATED_CPU_MILLI * settings.simulate_gpus),
             memory_mib=self._size("node_memory", settings.node_memory) or host.memory_mib(),
-            disk_mib=self._disk_mib,
+            disk_mib=self._disk_mib or self._most_free_mib(),
             devices=self._devices(),
             generic=dict(node_terms.generic_pairs("node_generic", settings.node_generic)),
         )
+
+    def _most_free_mib(self) -> int:
+        """What was free at the start; more once much more is: the disk may have been full then."""
+        free_mib = host.disk_mib(self._settings.home)
+        if free_mib > DISK_GROWTH * self._free_mib:
+            self._free_mib = free_mib
+        return self._free_mib
 
     def measure(self) -> NodeUse:
         memory = psutil.virtual_memory()

@@ -1,0 +1,69 @@
+"""Unix sockets that many users connect to at once: clients wait in line, and the owner has a socket alone."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tgpu.client.locate import OWNER_SOCKET, Address
+from tgpu.client.means import Means
+from tgpu.config.settings import Settings
+
+
+def _listener(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(0)
+    return listener
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[tuple[Path, socket.socket]]:
+    """A socket whose queue is full."""
+    path = tmp_path / "tgpu.sock"
+    with _listener(path) as listener:
+        crowd: list[socket.socket] = []
+        while True:
+            crowd.append(socket.socket(socket.AF_UNIX))
+            crowd[-1].setblocking(False)
+            try:
+                crowd[-1].connect(str(path))
+            except BlockingIOError:
+                break
+        yield path, listener
+        for each in crowd:
+            each.close()
+
+
+def test_client_waits_in_line_at_a_crowded_socket(crowded: tuple[Path, socket.socket]) -> None:
+    path, listener = crowded
+    accepting = threading.Timer(0.1, listener.accept)
+    accepting.start()
+    sock = Means().open(Address("unix", path=str(path)), 60.0)
+    accepting.join()
+    sock.close()
+
+
+def test_client_that_waited_too_long_is_told_of_the_crowd(crowded: tuple[Path, socket.socket]) -> None:
+    with pytest.raises(TimeoutError, match="too many clients"):
+        Means().open(Address("unix", path=str(crowded[0])), 0.01)
+
+
+def test_owner_passes_the_crowd(crowded: tuple[Path, socket.socket]) -> None:
+    path, _ = crowded
+    owners = Settings(home=path.parent).owner_socket.name
+    assert owners == OWNER_SOCKET
+    with _listener(path.with_name(owners)) as listener:
+        sock = Means().open(Address("unix", path=str(path)), 60.0)
+        listener.accept()[0].close()
+        sock.close()
+
+
+def test_owner_socket_of_a_dead_server_is_not_insisted_on(tmp_path: Path) -> None:
+    _listener(tmp_path / OWNER_SOCKET).close()
+    with _listener(tmp_path / "tgpu.sock") as listener:
+        sock = Means().open(Address("unix", path=str(tmp_path / "tgpu.sock")), 60.0)
+        listener.accept()[0].close()
+        sock.close()
