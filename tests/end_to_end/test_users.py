@@ -85,7 +85,9 @@ def test_the_database_and_the_output_are_closed_to_others(shared: Installation, 
     shared.wait_status(job_id, "completed")
 
     def look() -> list[str]:
-        paths = [shared.home / name for name in ("tgpu.db", "logs", "agent", "run/agents.sock", "run/owner.sock")]
+        paths = [
+            shared.home / name for name in ("tgpu.db", "logs", "agent", "run/agents.sock", "run/owner.sock")
+        ]
         return [str(path) for path in paths if os.access(path, os.R_OK) or os.access(path, os.W_OK)]
 
     assert as_user(USERS[1], look) == []

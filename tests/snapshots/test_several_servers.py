@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.wiring.test_peers import Door
 from tgpu.config.settings import Settings
-from tgpu.control.snapshot_answers import SnapshotAnswers
+from tgpu.control.snapshot_answers import MOST_AT_ONCE, SnapshotAnswers
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.snapshot import Snapshot
 from tgpu.protocol.snapshots import PIECE, Piece, SnapshotPart, WantSnapshot
@@ -121,6 +121,33 @@ def test_a_node_gets_only_what_its_users_jobs_need(tmp_path: Path) -> None:
         errors = {part.request: part.error for part in link.sent if part.error}
         assert errors[1] == "this node runs no jobs of ann"
         assert "on no server that can be asked" in errors[2]
+
+    asyncio.run(story())
+
+
+def test_node_that_asks_for_everything_at_once_is_answered_in_part() -> None:
+    async def story() -> None:
+        answers, link, may_read = SnapshotAnswers(), Link(), asyncio.Event()
+        reading = 0
+
+        async def source(_user: str, _digest: str, _offset: int, _most: int) -> None:
+            nonlocal reading
+            reading += 1
+            await may_read.wait()
+
+        answers.source = source
+        for request in range(2 * MOST_AT_ONCE):
+            answers.asked(link, "n1", WantSnapshot(request=request, user="ann", digest=DIGEST, offset=0), "*")
+        answers.asked(link, "n2", WantSnapshot(request=1, user="ann", digest=DIGEST, offset=0), "*")
+        while reading <= MOST_AT_ONCE:
+            await asyncio.sleep(0)
+        may_read.set()
+        while len(link.sent) <= MOST_AT_ONCE:
+            await asyncio.sleep(0)
+        assert reading == MOST_AT_ONCE + 1, "those of n1, and that of n2"
+        answers.asked(link, "n1", WantSnapshot(request=1, user="ann", digest=DIGEST, offset=0), "*")
+        while reading <= MOST_AT_ONCE + 1:
+            await asyncio.sleep(0)
 
     asyncio.run(story())
 

@@ -1,12 +1,15 @@
 """Nodes that want a snapshot are given it, piece by piece."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from tgpu.observe.logs import logger
 from tgpu.protocol.snapshots import PIECE, SnapshotPart, WantSnapshot
 
+MOST_AT_ONCE = 64
+"""Requests of one node: each holds a piece in memory."""
 Source = Callable[[str, str, int, int], Awaitable[tuple[bytes, int] | None]]
 """Of whom, which, from where, how much: that, and how much it is in all; None: no server has it."""
 
@@ -34,15 +37,26 @@ class SnapshotAnswers:
         self.source: Source = _nowhere
         self.is_used: Use = _always
         self._answering: set[asyncio.Task[None]] = set()
+        self._open: Counter[str] = Counter()
+        """By node: requests that are not answered yet."""
 
     def asked(self, link: Asker, node_id: str, want: WantSnapshot, serves: str) -> None:
         """`serves`: whose jobs the node runs, `*` for everybody's."""
         if serves not in ("*", want.user):
             link.send(SnapshotPart(request=want.request, error=f"this node runs no jobs of {want.user}"))
             return
+        if self._open[node_id] >= MOST_AT_ONCE:
+            return  # the node asks again
+        self._open[node_id] += 1
         task = asyncio.get_running_loop().create_task(self._answer(link, node_id, want))
         self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
+        task.add_done_callback(lambda done: self._answered(done, node_id))
+
+    def _answered(self, task: asyncio.Task[None], node_id: str) -> None:
+        self._answering.discard(task)
+        self._open[node_id] -= 1
+        if not self._open[node_id]:
+            del self._open[node_id]
 
     async def _answer(self, link: Asker, node_id: str, want: WantSnapshot) -> None:
         used = await self.is_used(node_id, want.user, want.digest)
