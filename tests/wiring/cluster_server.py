@@ -22,11 +22,12 @@ from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello
 from tgpu.observe.metrics import Metrics
-from tgpu.protocol import join_tokens, node_keys
+from tgpu.protocol import join_tokens, node_keys, server_proof
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.memory import MemoryStore
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.one_port import ApiServer, http_protocol
+from tgpu.wiring.prover import Prover
 from tgpu.wiring.trust import client_context
 
 T = TypeVar("T")
@@ -95,7 +96,11 @@ class ClusterServer:
         )
         config = uvicorn.Config(
             create_app(services),
-            http=http_protocol(agent_links(self.hub, self.store, self.now_ms), Echo),
+            http=http_protocol(
+                agent_links(self.hub, self.store, self.now_ms),
+                Echo,
+                None if entrance.tls else Prover(self.store, server_proof.digest_of("peers")),
+            ),
             ws="none",
             lifespan="off",
             log_config=None,

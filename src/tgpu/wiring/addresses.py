@@ -1,5 +1,6 @@
 """The one TCP address of a server: what it listens on, and under which name others reach it."""
 
+import asyncio
 import ipaddress
 import socket
 from urllib.parse import urlsplit
@@ -114,6 +115,25 @@ def _advertised(url: str, encrypted: bool, port: int) -> str:
     if parts.scheme != scheme or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
         raise SettingsError(f"advertise must be a URL such as {scheme}://gpu1.example.org:7480; got {url!r}")
     return f"{scheme}://{_in_url(parts.hostname)}:{said or port}"
+
+
+async def reach(host: str, port: int) -> socket.socket:
+    """Connected. Raises OSError if none of the host's addresses takes the call."""
+    loop, failure = asyncio.get_running_loop(), OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
 
 
 def host_of(url: str) -> str:

@@ -17,6 +17,13 @@ class Keys(Protocol):
     async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]: ...
 
 
+def not_joined(node_id: str) -> str:
+    return (
+        f"node {node_id} has not joined this cluster, or was removed from it: "
+        "join with a token from `tgpu nodes join-token`"
+    )
+
+
 class KeyRing:
     """Asks every time: a node that was removed, or whose name went to another machine, is not let in again.
     All nodes come at once after a change of leader: those who come while the store is asked are asked about
@@ -29,12 +36,9 @@ class KeyRing:
 
     async def refusal(self, node_id: str, key: str) -> str | None:
         """Why this node is not who it says; None if it is."""
-        digest = await self._digest(node_id)
+        digest = await self.digest(node_id)
         if digest is None:
-            return (
-                f"node {node_id} has not joined this cluster, or was removed from it: "
-                "join with a token from `tgpu nodes join-token`"
-            )
+            return not_joined(node_id)
         if hmac.compare_digest(digest_of(key), digest):
             return None
         return (
@@ -42,7 +46,8 @@ class KeyRing:
             "under this name; join again with a token from `tgpu nodes join-token`, or under another --name"
         )
 
-    def _digest(self, node_id: str) -> "asyncio.Future[str | None]":
+    def digest(self, node_id: str) -> "asyncio.Future[str | None]":
+        """Of the key that the node was given last; None if it has none. Raises StoreUnavailableError."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str | None] = loop.create_future()
         self._waiting.append((node_id, answer))

@@ -14,6 +14,7 @@ from tgpu.observe.logs import logger
 from tgpu.protocol import door
 from tgpu.wiring.addresses import BACKLOG
 from tgpu.wiring.doorman import Doorman
+from tgpu.wiring.prover import ProofLink, Prover
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 
 DECISIVE_S = 10.0
@@ -30,6 +31,8 @@ class OnePortProtocol(PeerCredProtocol):
 
     links: dict[bytes, LinkFactory]
     """By the words at the door; set by `http_protocol`."""
+    prover: Prover | None
+    """Of a plain port, for callers that want to know first who answers; set by `http_protocol`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  whatever uvicorn hands over
         super().__init__(*args, **kwargs)
@@ -54,7 +57,19 @@ class OnePortProtocol(PeerCredProtocol):
             first, self._first = self._first, b""
             super().data_received(first)
         elif len(self._first) >= door.LENGTH:
-            self._hand_over(self.links.get(self._first[: door.LENGTH]))
+            self._hand_over(self._link_for(self._first[: door.LENGTH]))
+
+    def _link_for(self, word: bytes) -> LinkFactory | None:
+        prover = self.prover
+        if word == door.PROVE and prover is not None:
+            return lambda: ProofLink(prover, self._behind_proof)
+        return self.links.get(word)
+
+    def _behind_proof(self) -> asyncio.Protocol:
+        """The same port again, within TLS: there is nothing left to prove."""
+        inner = type(self)(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        inner.prover = None
+        return inner
 
     def _hand_over(self, factory: LinkFactory | None) -> None:
         """From here on uvicorn knows nothing of this connection."""
@@ -105,11 +120,14 @@ class OnePortProtocol(PeerCredProtocol):
             self._raw.abort()
 
 
-def http_protocol(agents: LinkFactory | None, peers: LinkFactory | None) -> type[OnePortProtocol]:
-    """For `uvicorn.Config(http=…)`. Whoever has no factory is not served here."""
+def http_protocol(
+    agents: LinkFactory | None, peers: LinkFactory | None, prove: Prover | None = None
+) -> type[OnePortProtocol]:
+    """For `uvicorn.Config(http=…)`. A kind of caller without a factory is not served here."""
     said = {door.AGENT: agents, door.PEER: peers}
 
     class Bound(OnePortProtocol):
+        prover = prove
         links = {word: factory for word, factory in said.items() if factory is not None}  # noqa: RUF012  bound once
 
     return Bound
