@@ -58,6 +58,22 @@ def server_id(settings: Settings) -> str:
         return made
 
 
+def last_url(settings: Settings) -> str:
+    """Where this server listens, or listened when it last ran, for this machine; empty: nowhere."""
+    try:
+        return _address_file(settings).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def keep_url(settings: Settings, url: str) -> None:
+    _address_file(settings).write_text(url + "\n" if url else "", encoding="utf-8")
+
+
+def _address_file(settings: Settings) -> Path:
+    return settings.run_dir / "address"
+
+
 def unix_listener(path: Path, mode: int) -> socket.socket:
     """A listening socket at `path`; a dead one that is in the way is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)

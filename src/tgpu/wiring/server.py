@@ -106,7 +106,7 @@ class Server:
         entrance = await open_entrance(settings, self._store)  # first: it is the one that may fail
         url = entrance.url if entrance else ""
         local = entrance.local_url if entrance else ""
-        (settings.run_dir / "address").write_text(local + "\n" if local else "")
+        home.keep_url(settings, local)
         directory = Directory(self._store, self._own_row(url))
         with suppress(StoreUnavailableError):
             await directory.refresh()
