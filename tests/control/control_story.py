@@ -112,6 +112,7 @@ def hello(
     has: Capacity | None = None,
     gangs: bool = True,
     keys: bool = False,
+    **more: Any,
 ) -> Hello:
     return Hello(
         protocol=PROTOCOL,
@@ -120,11 +121,11 @@ def hello(
         version="1",
         capacity=has or capacity(),
         pool="default",
-        labels={},
         serves="*",
         attempts=attempts,
         gangs=gangs,
         keys=keys,
+        **{"labels": {}, "instance": "the same process", **more},
     )
 
 
@@ -148,8 +149,8 @@ class FakeNode:
             self.closed = True
             asyncio.get_running_loop().call_soon(self.session.closed)
 
-    def says_hello(self, *attempts: AttemptReport) -> None:
-        said = hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs, keys=self.wants_keys)
+    def says_hello(self, *attempts: AttemptReport, **more: Any) -> None:
+        said = hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs, keys=self.wants_keys, **more)
         self.session.received(said)
 
     def reports(self, *attempts: AttemptReport) -> None:
@@ -248,11 +249,11 @@ class Leader:
     async def _lead(self) -> None:
         await self.control.run(await self.store.claim())
 
-    async def node(self, node_id: str = "n1", *attempts: AttemptReport) -> FakeNode:
+    async def node(self, node_id: str = "n1", *attempts: AttemptReport, **more: Any) -> FakeNode:
         """A node that connects and says hello."""
         await asyncio.sleep(0.01)
         node = FakeNode(self.hub, node_id)
-        node.says_hello(*attempts)
+        node.says_hello(*attempts, **more)
         await asyncio.sleep(0.01)
         return node
 

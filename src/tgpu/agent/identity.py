@@ -22,6 +22,8 @@ class NodeIdentity:
     """Which it has joined; None: whichever it meets first."""
     key: str = ""
     """By which that cluster knows it."""
+    instance: str = ""
+    """Of this process, and of no other."""
 
     def why_not(self, theirs: str) -> str:
         """A server of that cluster is not obeyed."""
@@ -38,6 +40,7 @@ class NodeIdentity:
         capacity: Capacity,
         attempts: tuple[AttemptReport, ...],
         clock_ms: int,
+        last_sessions: tuple[int, ...] | None = None,
     ) -> Hello:
         """The answer to a greeting; `labels` are all that it has now."""
         return Hello(
@@ -57,4 +60,6 @@ class NodeIdentity:
             gangs=True,
             snapshots=True,
             keys=self.cluster_id is not None,
+            instance=self.instance,
+            last_sessions=last_sessions,
         )

@@ -17,6 +17,7 @@ from tgpu.agent.heartbeats import Unanswered
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
 from tgpu.agent.older_epoch import OlderEpoch
+from tgpu.agent.session_record import SessionRecord
 from tgpu.agent.shells import Shells
 from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.agent.spots import FixedSpots, Spots
@@ -85,6 +86,7 @@ class Agent:
         checkpoints: Checkpoints | None = None,
         uses: Uses | None = None,
         snapshots: SnapshotFetch | None = None,
+        sessions: SessionRecord | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -120,6 +122,7 @@ class Agent:
         self._greeted_once = self._taken_in = False
         self._missed_greetings = 0
         self._older_epoch = OlderEpoch(identity)
+        self._sessions = sessions or SessionRecord()
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
@@ -271,6 +274,7 @@ class Agent:
         """What came of this session's hello was ordered before: tasks that live at most once go on."""
         if not self._taken_in:
             self._taken_in = True
+            self._aside(self._sessions.confirm(self._machine.session))
             self._log.info("connected", node_id=self._identity.node_id, epoch=self._epoch)
         stamp_ns = self._unanswered.heard(heard.sent)
         if stamp_ns is not None and self._runner is not None:
@@ -307,13 +311,11 @@ class Agent:
                 self._spots.sweep(self._machine.attempts)
         self._capacity = await self._discover()
         self._labels = self._labels_now()
+        known = await self._sessions.offer(greeting.session)
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
-        channel.send(
-            self._identity.hello(
-                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms()
-            )
-        )
+        attempts = self._machine.greeted(greeting.session)
+        channel.send(self._identity.hello(self._labels, self._capacity, attempts, self._clock_ms(), known))
         self._report_soon()
         await self._beat(channel)
 

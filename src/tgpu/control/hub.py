@@ -7,9 +7,11 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from tgpu.control.alerts import NODES_COPIED, STORE_BEHIND
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
 from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.node_copies import NodeCopies
 from tgpu.control.notes import Notes
 from tgpu.control.shells import ShellRefusedError, Switchboard
 from tgpu.control.snapshot_answers import SnapshotAnswers
@@ -69,7 +71,8 @@ class Session:
         self.unanswered: float | None = None
         """The newest heartbeat that came before that."""
         self.knows_shells = self.knows_gangs = self.knows_snapshots = self.wants_keys = False
-        self.serves = ""
+        self.serves = self.instance = ""
+        self.keeps_record = False
         self.labels: Mapping[str, str] = {}
 
     def received(self, message: FromAgent) -> None:
@@ -106,6 +109,7 @@ class Hub:
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
         self.disobeyed = Disobeyed()
+        self.copies = NodeCopies()
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
         self.notes = Notes()
@@ -113,11 +117,15 @@ class Hub:
         self.job_keys: JobKeys | None = None
         """By which tasks speak for themselves; None: none of them does."""
 
-    def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
-        """From now on agents are welcome; those who came early are greeted now."""
+    def lead(
+        self, cluster_id: str, epoch: int, lease_s: float = 0.0, sessions: Mapping[str, int] | None = None
+    ) -> None:
+        """From now on agents are welcome; those who came early are greeted now. `sessions`: the last one of
+        each node."""
         self._cluster_id, self._epoch, self.leader = cluster_id, epoch, None
         self._lease_s = lease_s
         self.disobeyed = Disobeyed()
+        self.copies.begin_term(sessions or {})
         self._last_number = epoch << 32  # numbers are never used again, across restarts too
         for session in self._nameless:
             self._greet(session)
@@ -132,6 +140,7 @@ class Hub:
     def step_down(self) -> None:
         """From now on this is not the place to be."""
         self._epoch, self.leader = 0, None
+        self.copies.end_term()
         for session in (*self._sessions.values(), *self._nameless):
             self._send_away(session)
         self._sessions.clear()
@@ -179,7 +188,7 @@ class Hub:
             case Heartbeat() if node_id is not None:
                 self._beat(session, node_id, message)
             case LogChunk() | ImageResolved():
-                self._answered(message)
+                self._answered(message, node_id)
             case WantSnapshot() if node_id is not None:
                 self.snapshots.asked(session.link, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
@@ -210,7 +219,9 @@ class Hub:
             if CONTAINERS_LABEL in session.labels
         ]
 
-    def _answered(self, answer: LogChunk | ImageResolved) -> None:
+    def _answered(self, answer: LogChunk | ImageResolved, node_id: str | None) -> None:
+        if node_id is not None and self.copies.incumbent_answered(node_id, answer.request):
+            return
         if isinstance(answer, ImageResolved):
             self.images.heard(answer)
             return
@@ -235,6 +246,8 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is not None and session.number == number:
             session.settled = True
+            if session.keeps_record:
+                self.copies.committed(node_id, number)
             self._answer(session)
 
     def is_settled(self, node_id: str) -> bool:
@@ -247,12 +260,16 @@ class Hub:
         if session is not None:
             session.link.close()
 
+    def alerts(self, now: float) -> dict[str, str | None]:
+        return {STORE_BEHIND: self.disobeyed.complaint(now), NODES_COPIED: self.copies.complaint(now)}
+
     def forget(self, node_id: str) -> None:
         """It is no node of this cluster any more: whoever was let in by its key a moment ago is sent away."""
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
         self.disobeyed.obeys(node_id)
+        self.copies.forget(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
         """A node whose description cannot be true is sent away, with the reason."""
@@ -272,13 +289,26 @@ class Hub:
             return
         if not self._acceptable(session, hello.node_id, hello.capacity):
             return
+        older = self._sessions.get(hello.node_id)
+        if self.copies.is_behind(hello):
+            self.copies.refuse(session.link, hello)
+        elif older is None or older is session or (hello.instance and hello.instance == older.instance):
+            self._admit(session, hello)
+        else:
+            self._last_question += 1
+            self.copies.challenge(
+                hello, session.link, older.link, self._last_question, lambda: self._admit(session, hello)
+            )
+
+    def _admit(self, session: Session, hello: Hello) -> None:
         if session.number < self._newest.get(hello.node_id, 0):
             session.link.close()  # it was under way for so long that the agent has come again since
             return
         self._newest[hello.node_id] = session.number
         self.disobeyed.obeys(hello.node_id)
         older = self._sessions.get(hello.node_id)
-        session.node_id = hello.node_id
+        session.node_id, session.instance = hello.node_id, hello.instance
+        session.keeps_record = hello.last_sessions is not None
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
@@ -293,9 +323,11 @@ class Hub:
     def closed(self, session: Session) -> None:
         self.shells.left(session.link)
         self._nameless.pop(session, None)
+        self.copies.newcomer_left(session.link)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
             self._inbox.put(NodeLeft(session.node_id))
+            self.copies.incumbent_left(session.node_id)
 
     def hang_up(self) -> None:
         """Every agent comes again and says everything anew."""

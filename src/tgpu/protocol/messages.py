@@ -100,6 +100,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it knows of snapshots and of output files: an older agent would start tasks without."""
     keys: bool = False
     """Whether its tasks need keys to speak to the servers: no server's socket is beside them."""
+    instance: str = ""
+    """Of this process: made when it started, and nowhere kept."""
+    last_sessions: tuple[int, ...] | None = None
+    """The last session in which the node was admitted (0: none), then those in which it may have been since;
+    None: this agent keeps no record."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):

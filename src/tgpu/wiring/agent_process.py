@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import uvloop
@@ -28,6 +29,7 @@ from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
 from tgpu.wiring.node_address import node_address
 from tgpu.wiring.node_runners import NodeRunners
+from tgpu.wiring.session_file import session_record
 
 
 def main(settings: Settings, join: str | None = None) -> int:
@@ -84,6 +86,7 @@ def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
         taints=settings.node_taints,
         cluster_id=None if joined is None else joined.cluster_id,
         key=member.key,
+        instance=uuid.uuid4().hex,
     )
 
 
@@ -107,6 +110,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         checkpoints=runners.checkpoints,
         uses=runners.uses,
         snapshots=runners.snapshots,
+        sessions=session_record(settings, member.node_id, member.key),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,

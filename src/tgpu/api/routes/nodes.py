@@ -102,6 +102,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    refused_copy: str
+    """If an agent with a copy of this node's identity was refused lately: where, and what to do."""
 
 
 class NodeList(msgspec.Struct, kw_only=True):
@@ -173,6 +175,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        refused_copy=view.copy,
     )
 
 
@@ -257,6 +260,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "running": ["42.0.1"],
     "silent_s": None,
     "drain": None,
+    "refused_copy": "",
 }
 
 

@@ -8,7 +8,7 @@ from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
-from tgpu.cli.screen import STATUS_STYLES
+from tgpu.cli.screen import STATUS_STYLES, clean
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
 
@@ -102,6 +102,9 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
         return
     pools = {node.get("pool") or _USUAL_POOL for node in nodes} != {_USUAL_POOL}
     yield from table(screen, _NODES, [_node(node, pool=pools) for node in nodes])
+    for node in nodes:
+        if node.get("refused_copy"):
+            yield f"{screen.paint('!', 'yellow')} {node['node_id']}: {clean(node['refused_copy'])}"
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
     if devices:
         yield ""
