@@ -84,15 +84,22 @@ def test_newcomer_is_admitted_as_soon_as_the_other_stream_ends() -> None:
     play(story())
 
 
-def test_newcomer_that_leaves_is_not_admitted_later() -> None:
+def test_newcomer_that_leaves_and_comes_again_does_not_wait_longer() -> None:
     async def story() -> None:
         hub = leading()
         node, newcomer = FakeNode(hub), FakeNode(hub)
         node.says_hello(instance="a")
         newcomer.says_hello(instance="b")
         newcomer.close()
-        await asyncio.sleep(PING_S + 0.1)
-        assert hub.session_of("n1") == node.session.number
+        await asyncio.sleep(PING_S / 2)
+        again = FakeNode(hub)
+        again.says_hello(instance="b")
+        again.close()
+        await asyncio.sleep(PING_S / 2 + 0.1)
+        assert (node.closed, hub.session_of("n1")) == (True, None)
+        again = FakeNode(hub)
+        again.says_hello(instance="b")
+        assert hub.session_of("n1") == again.session.number
 
     play(story())
 

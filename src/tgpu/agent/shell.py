@@ -114,8 +114,7 @@ class Agent:
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
         self._cluster_id = identity.cluster_id
-        self._epoch = 0
-        self._lease_s = 0.0
+        self._epoch, self._lease_s = 0, 0.0
         self._unanswered = Unanswered()
         self._sent_on_at_once: bool | None = None
         """By the server that was called last; None: it did not send us on."""
@@ -215,8 +214,7 @@ class Agent:
         self._gpus.seen(self._capacity, use, now)
         self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
         channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels))
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
+        asyncio.get_running_loop().call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
 
     @property
     def _patience_s(self) -> float:

@@ -295,9 +295,8 @@ class Hub:
         elif older is None or older is session or (hello.instance and hello.instance == older.instance):
             self._admit(session, hello)
         else:
-            self._last_question += 1
             self.copies.challenge(
-                hello, session.link, older.link, self._last_question, lambda: self._admit(session, hello)
+                hello, session.link, older, self._next_question, lambda: self._hello(session, hello)
             )
 
     def _admit(self, session: Session, hello: Hello) -> None:
@@ -319,6 +318,10 @@ class Hub:
         if older is not None and older is not session:
             older.link.close()
         self._inbox.put(NodeSaidHello(session.number, hello))
+
+    def _next_question(self) -> int:
+        self._last_question += 1
+        return self._last_question
 
     def closed(self, session: Session) -> None:
         self.shells.left(session.link)
@@ -377,8 +380,7 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is None:
             raise NodeAwayError(f"{node_id}, which has the output, is not connected: try again shortly")
-        self._last_question += 1
-        number = self._last_question
+        number = self._next_question()
         answer = self._questions[number] = asyncio.get_running_loop().create_future()
         session.link.send(
             ReadLog(

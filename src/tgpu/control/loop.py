@@ -162,8 +162,7 @@ class Control:
         self._hub.heard.update(dict.fromkeys(self.picture.places, now))
         self._next_reconcile = now + self._timers.reconcile_s
         sessions = {node_id: place.node.session for node_id, place in self.picture.places.items()}
-        lease_s = LEASE_PART * self._timers.node_silent_s
-        self._hub.lead(self._store.cluster_id, self._epoch, lease_s, sessions)
+        self._hub.lead(self._store.cluster_id, epoch, LEASE_PART * self._timers.node_silent_s, sessions)
         self.leads = True
         self._inbox.store_changed()
 

@@ -14,7 +14,6 @@ PING_S = 5.0
 REPORTED_S = 900.0
 """A copy that has not come again for so long is not reported any more."""
 _MOST_NAMED = 5
-_NO_ATTEMPT = "0.0.0"
 _WHY = (
     "another agent is connected as node {node}, or was after this one: the home of this agent is a copy of "
     "that node's, or was put back from an older one. If this machine is another node, remove "
@@ -33,6 +32,15 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
+class Incumbent(Protocol):
+    """The session that a node has, as `hub.Session`."""
+
+    @property
+    def link(self) -> Link: ...
+
+    def closed(self) -> None: ...
+
+
 @dataclass(slots=True)
 class _Refusal:
     last: float
@@ -42,11 +50,13 @@ class _Refusal:
 
 @dataclass(slots=True)
 class _Challenge:
-    hello: Hello
-    newcomer: Link
     request: int
-    admit: Callable[[], None]
+    """What the incumbent was asked."""
+    incumbent: Incumbent
     timer: asyncio.TimerHandle
+    newcomer: Link | None = None
+    hello: Hello | None = None
+    admit: Callable[[], None] = lambda: None
 
 
 class NodeCopies:
@@ -86,17 +96,27 @@ class NodeCopies:
         return last not in known and known[0] < last
 
     def challenge(
-        self, hello: Hello, newcomer: Link, incumbent: Link, request: int, admit: Callable[[], None]
+        self,
+        hello: Hello,
+        newcomer: Link,
+        incumbent: Incumbent,
+        number: Callable[[], int],
+        admit: Callable[[], None],
     ) -> None:
         """Two agents say that they are one node. The stream of the incumbent may have died unnoticed: it is
-        asked for output that no node has, which every version of the agent answers. If it does, the newcomer
-        is refused; if it does not, or leaves, the newcomer is admitted."""
-        if hello.node_id in self._challenges:
+        asked for output that no node has, which every version of the agent answers. If it answers, the
+        newcomer is refused; if it does not, or leaves, the newcomer is admitted."""
+        challenge = self._challenges.get(hello.node_id)
+        if challenge is None:
+            timer = asyncio.get_running_loop().call_later(PING_S, self._depose, hello.node_id)
+            challenge = self._challenges[hello.node_id] = _Challenge(number(), incumbent, timer)
+            incumbent.link.send(
+                ReadLog(request=challenge.request, attempt="0.0.0", stream="stdout", offset=0, max_bytes=1)
+            )
+        elif challenge.newcomer is not None:
             newcomer.close()  # another one came before it; it may come again
             return
-        timer = asyncio.get_running_loop().call_later(PING_S, self.incumbent_left, hello.node_id)
-        self._challenges[hello.node_id] = _Challenge(hello, newcomer, request, admit, timer)
-        incumbent.send(ReadLog(request=request, attempt=_NO_ATTEMPT, stream="stdout", offset=0, max_bytes=1))
+        challenge.newcomer, challenge.hello, challenge.admit = newcomer, hello, admit
 
     def incumbent_answered(self, node_id: str, request: int) -> bool:
         """Whether that was what it was asked for here."""
@@ -104,19 +124,28 @@ class NodeCopies:
         if challenge is None or challenge.request != request:
             return False
         self._end(node_id)
-        self.refuse(challenge.newcomer, challenge.hello)
+        if challenge.newcomer is not None and challenge.hello is not None:
+            self.refuse(challenge.newcomer, challenge.hello)
         return True
+
+    def _depose(self, node_id: str) -> None:
+        """Also if the newcomer did not wait so long: it comes again."""
+        incumbent = self._challenges[node_id].incumbent
+        incumbent.link.close()
+        incumbent.closed()
+        self.incumbent_left(node_id)
 
     def incumbent_left(self, node_id: str) -> None:
         challenge = self._challenges.get(node_id)
         if challenge is not None:
             self._end(node_id)
-            challenge.admit()
+            if challenge.newcomer is not None:
+                challenge.admit()
 
     def newcomer_left(self, newcomer: Link) -> None:
-        for node_id, challenge in list(self._challenges.items()):
+        for challenge in self._challenges.values():
             if challenge.newcomer is newcomer:
-                self._end(node_id)
+                challenge.newcomer = None
 
     def _end(self, node_id: str) -> None:
         self._challenges.pop(node_id).timer.cancel()

@@ -84,7 +84,7 @@ def _describe(picture: Picture, hello: Hello, session: int, turn: Turn) -> None:
         picture.set_node(node)
         turn.batch.nodes.append(node)
     elif node.session != before:
-        turn.batch.nodes.append(picture.set_session(hello.node_id, node.session))
+        turn.batch.nodes.append(known.begin_session(node.session))
     picture.set_reachable(hello.node_id, reachable=True)
 
 

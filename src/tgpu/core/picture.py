@@ -127,11 +127,6 @@ class Picture:
         self._state_changed(node_id)
         return place.node
 
-    def set_session(self, node_id: str, session: int) -> Node:
-        place = self.places[node_id]
-        place.node = replace(place.node, session=session)
-        return place.node
-
     def _state_changed(self, node_id: str) -> None:
         self.version += 1
         place = self.places[node_id]

@@ -131,7 +131,7 @@ class ProofLink(asyncio.Protocol):
                 ssl_shutdown_timeout=GOODBYE_S,
             )
             if made is not None:
-                early.hand_over(cast("asyncio.Transport", made), self._behind())
+                early.hand_over(made, self._behind())
 
     def _decided(self) -> None:
         if self._patience is not None:
