@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from tgpu.observe.metrics import Metrics
 from tgpu.protocol import join_tokens, node_keys, server_proof
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.memory import MemoryStore
+from tgpu.wiring.dialing import TcpDial, node_credential
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.prover import Prover
@@ -178,6 +180,9 @@ class ClusterServer:
         digest = join_tokens.digest_of(secret)
         self.run(self.store.enrol(digest, node_id, node_keys.digest_of(key), self.now_ms()))
         return key
+
+    def dial(self, node_id: str, key: str) -> TcpDial:
+        return TcpDial([self.url], self.entrance.ca_pem, Random(0), credential=node_credential(node_id, key))
 
     def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
         deadline = time.monotonic() + within_s
