@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # ruff: noqa: T201  a demonstration talks
-"""tgpu in one minute, on any machine: 8 simulated GPUs, three users, and a queue between them.
+"""tgpu in one minute, on any machine: the five things of the README, on 8 simulated GPUs with three users.
 
 Everything happens in a temporary home that is removed at the end, also after an error or Ctrl-C. Started by
 root it submits for three Unix users of this machine; otherwise all three are you. The exit code is 0 only if
-all went as it is told.
+each step did what is printed.
 """
 
 import contextlib
@@ -45,7 +45,8 @@ class Stage:
         self.work = self.base / "work"
         shutil.copytree(EXAMPLES, self.work, ignore=shutil.ignore_patterns("__pycache__"))
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TGPU_")}
-        home = {"TGPU_HOME": str(self.base / "home"), "PWD": str(self.work)}
+        self.home = self.base / "home"
+        home = {"TGPU_HOME": str(self.home), "PWD": str(self.work)}
         self.environ = {**clean, **home, "PYTHONUNBUFFERED": "1"}
         self.me = pwd.getpwuid(os.geteuid()).pw_name
         self.able = {self.me}
@@ -81,13 +82,18 @@ class Stage:
         time.sleep(PAUSE_S)
         return done.stdout
 
-    def submit(self, user: str, gpus: int, name: str, *script: str, **more: int) -> int:
+    def up(self) -> None:
+        self.run("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--listen", "127.0.0.1:0")
+
+    def submit(self, user: str, gpus: int, name: str, *script: str, **more: int | str) -> int:
         """By the command where its user can run it; else an administrator submits for them, in Python."""
         if user in self.able:
             flags = [word for key, value in more.items() for word in (f"--{key}", str(value))]
             said = self.run("submit", "--gpus", str(gpus), "--name", name, *flags, *script, user=user)
             return int(said.split()[-1])
-        asked = {"user_id": user, "gpu_request": gpus, "name": name, **more}
+        names = {"class": "priority_class"}
+        asked = {"user_id": user, "gpu_request": gpus, "name": name}
+        asked |= {names.get(key, key): value for key, value in more.items()}
         shown = "".join(f", {key}={value!r}" for key, value in asked.items())
         print(bold(f">>> Client().submit({['sh', *script]}{shown})"), flush=True)
         with Client(f"unix://{self.environ['TGPU_HOME']}/run/tgpu.sock") as client:
@@ -155,45 +161,77 @@ class Stage:
 
 
 def play(stage: Stage) -> None:
-    say("One command gives this machine a queue. Here it pretends to have 8 GPUs.")
-    stage.run("up", "--detach", "--simulate-gpus", "8", "--cpus", "16", "--listen", "127.0.0.1:0")
+    """The five things of the README, in its order."""
+    say("One command gives this machine a queue. Here it simulates 8 GPUs.")
+    stage.up()
     ada, bob, eve = stage.people()
-
-    say("Three users submit. Each job gets GPUs of its own, and runs as whoever submitted it.")
-    training = stage.submit(ada, 4, "training", "train_demo.py", "--epochs", "600")
-    first = stage.submit(bob, 2, "sweep", "sleep_job.sh", "300")
-    stage.submit(eve, 2, "evaluation", "sleep_job.sh", "300")
-    stage.wait_status(training, "running")
-    stage.run("list")
-
-    say("All 8 GPUs are taken, so the next job waits. It can say why, and for whom.")
-    patient = stage.submit(ada, 2, "patient", "sleep_job.sh", "300")
-    stage.run("why", str(patient), user=ada)
-    expect(stage.ask("why", str(patient))["waiting"], f"job {patient} waits")
-
-    say("A job of higher priority comes later and is served first.")
-    urgent = stage.submit(eve, 2, "urgent", "sleep_job.sh", "2", priority=9)
-    stage.run("cancel", str(first), user=bob)
-    stage.wait_status(first, "cancelled")
-    wait_until(lambda: stage.ask("show", str(urgent))["started_at"] is not None, "the urgent job starts")
-    expect(stage.ask("show", str(patient))["status"] == "pending", "the urgent job overtook the patient one")
-    stage.run("list")
-
-    say("When the urgent job ends, the patient one has its turn.")
-    stage.run("wait", str(urgent), user=eve)
-    stage.wait_status(patient, "running")
-
-    say("What a job prints is kept.")
-    said = stage.run("logs", "--tail", "4", str(training), user=ada)
-    expect("epoch" in said, "the training's output is there")
-
-    say("And all of it in figures.")
-    stage.run("stats")
-
-    say("Running jobs would survive this; the demonstration ends them first.")
+    run_and_watch(stage)
+    training, sweep = queue_jobs(stage, ada, bob)
+    ask_why(stage, eve)
+    let_the_urgent_job_pass(stage, eve, sweep)
+    pull_the_plug(stage, training)
+    say("The demonstration ends what still runs.")
     stage.run("cancel", ",".join(stage.live()))
     wait_until(lambda: not stage.live(), "all jobs have ended")
     stage.run("down")
+
+
+def run_and_watch(stage: Stage) -> None:
+    say("1. Run something and watch it: its output, its exit code, a GPU of its own.")
+    shown = stage.run("run", "--gpus", "1", "--", "sh", "-c", "echo I have GPU $CUDA_VISIBLE_DEVICES")
+    expect("I have GPU 0" in shown, "the job saw one GPU")
+
+
+def queue_jobs(stage: Stage, ada: str, bob: str) -> tuple[int, list[int]]:
+    say("2. Queue jobs and go home. Each runs as the user that submitted it, on GPUs of its own.")
+    training = stage.submit(ada, 4, "training", "train_demo.py", "--epochs", "600")
+    said = stage.run("submit", "--gpus", "2", "--time", "6h", "--count", "2", "--name", "sweep",
+                     "sleep_job.sh", "300")  # fmt: skip
+    first, last = map(int, said.rsplit(maxsplit=1)[1].split("-"))
+    sweep = list(range(first, last + 1))
+    for job_id in (training, *sweep):
+        stage.wait_status(job_id, "running")
+    patient = stage.submit(bob, 2, "patient", "sleep_job.sh", "300")
+    expect(stage.ask("show", str(patient))["status"] == "pending", "no GPU is free for the next job")
+    stage.run("list")
+    return training, sweep
+
+
+def ask_why(stage: Stage, eve: str) -> None:
+    say("3. Ask why a job is pending: what it needs, which jobs hold it, when it starts, what would help.")
+    asking = stage.submit(eve, 2, "asking", "sleep_job.sh", "1")
+    shown = stage.run("why", str(asking), user=eve)
+    expect(stage.ask("why", str(asking))["waiting"], f"job {asking} is pending")
+    expect("GPU" in shown, "the reason names what is missing")
+    stage.run("cancel", str(asking), user=eve)
+
+
+def let_the_urgent_job_pass(stage: Stage, eve: str, sweep: list[int]) -> None:
+    say("4. Let the urgent job pass: as few jobs of lower classes as possible are preempted, and requeued.")
+    urgent = stage.submit(eve, 2, "urgent", "sleep_job.sh", "2", **{"class": "high"})
+    wait_until(lambda: stage.ask("show", str(urgent))["started_at"] is not None, "the urgent job starts")
+    stage.run("list")
+    ended = [each["cause"] for job_id in sweep for each in stage.ask("show", str(job_id))["attempts"]]
+    expect(ended.count("preempted") == 1, "one job of the sweep was preempted, and no other")
+    stage.run("wait", str(urgent), user=eve)
+
+
+def pull_the_plug(stage: Stage, training: int) -> None:
+    say("5. Pull the plug: kill -9 for server and agent. Running jobs go on, and nothing runs twice.")
+    before = stage.ask("show", str(training))["attempts"]
+    for part in ("server", "agent"):
+        pid = int((stage.home / "run" / f"{part}.pid").read_text().split()[0])
+        print(bold(f"{stage.me}$ kill -9 {pid}    # the {part}"), flush=True)
+        os.kill(pid, signal.SIGKILL)
+    stage.up()
+    stage.run("list")
+    job = stage.ask("show", str(training))
+    expect(job["status"] == "running", "the training still runs")
+    expect([each["number"] for each in job["attempts"]] == [each["number"] for each in before],
+           "it is still its first attempt")  # fmt: skip
+    said = stage.run("logs", "--tail", "4", str(training))
+    expect("epoch" in said, "its output is there")
+    stage.run("stats")
 
 
 def say(text: str) -> None:

@@ -110,3 +110,9 @@ def test_a_task_with_a_key_finds_it_as_its_token() -> None:
 def test_who_brings_a_token_or_servers_gets_no_key(brought: dict[str, Any]) -> None:
     env = launch_spec(launch(key="tgpu-job.42.7.2.x", **brought), 9, {}).env
     assert env.get("TGPU_TOKEN") == brought.get("env", {}).get("TGPU_TOKEN")
+
+
+@pytest.mark.parametrize(("index", "found"), [(None, None), (5, "5")])
+def test_completion_index_is_the_one_that_the_server_sent(index: int | None, found: str | None) -> None:
+    order = launch(completion_index=index, env={"JOB_COMPLETION_INDEX": "of the submitting job"})
+    assert launch_spec(order, 9, {}).env.get("JOB_COMPLETION_INDEX") == found

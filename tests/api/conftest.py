@@ -36,7 +36,7 @@ from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
-from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, QueueView, Reason, Why
+from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
 from tgpu.store.memory import MemoryStore
@@ -68,6 +68,10 @@ class FakeLive:
     async def alerts(self) -> list[Alert]:
         self._check()
         return self.wrong
+
+    async def decisions(self) -> Quantiles:
+        self._check()
+        return Quantiles(2, 0.001, 0.002, 0.002)
 
     async def why(self, job_id: int) -> Why | None:
         self._check()

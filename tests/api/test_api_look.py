@@ -286,8 +286,7 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
     assert stats["users"] == {me: {"pending": 1, "scheduled": 1}}
     assert stats["resources"]["gpu"] == {"total": 2, "allocated": 0.5, "utilisation": 0.25}
     assert stats["devices"][0]["busy_percent"] == 80
-    assert stats["wait_s"] == {"count": 3, "p50": 2.0, "p90": 3.0, "p99": 3.0}
-    assert stats["run_s"]["p50"] == 60
+    assert stats["decision_s"] == {"count": 2, "p50": 0.001, "p90": 0.002, "p99": 0.002}
     exposition = client.get("/metrics")
     assert exposition.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     text = exposition.text
@@ -313,6 +312,7 @@ def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: h
         assert line in text, line
     server.live.leads = False
     assert client.get("/stats").json()["devices"] == []
+    assert client.get("/stats").json()["decision_s"]["count"] == 0
     text = client.get("/metrics").text
     assert "tgpu_leads 0.0" in text
     assert 'tgpu_wait_seconds_count{priority_class="default"} 3.0' in text

@@ -254,14 +254,21 @@ def test_run_shows_the_output_and_ends_as_the_job(server: FakeTgpu, tgpu: Tgpu) 
     starts_and_ends(server, exit_code=7, reason="exit code 7")
     done = tgpu("run", "--gpus", "1", "--", "python", "train.py")
     assert (done.stdout, done.returncode) == ("out\n", 7)
-    assert done.stderr == "err\ntgpu: job 1 failed: exit code 7\n"
+    assert done.stderr == "tgpu: job 1 submitted\nerr\ntgpu: job 1 failed: exit code 7\n"
     assert server.submitted()[0]["gpu_request"] == 1
 
 
-def test_run_is_silent_about_success(server: FakeTgpu, tgpu: Tgpu) -> None:
+def test_quiet_run_prints_only_the_output_of_the_job(server: FakeTgpu, tgpu: Tgpu) -> None:
     starts_and_ends(server, exit_code=0)
-    done = tgpu("run", "hostname")
+    done = tgpu("run", "-q", "hostname")
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 0)
+
+
+def test_run_without_a_terminal_prints_job_id_and_reason(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/jobs/1/why"] = {"job_id": 1, "waiting": True, "summary": "needs 2 GPUs", "position": 1}
+    starts_and_ends(server, exit_code=0)
+    lines = tgpu("run", "hostname").stderr.splitlines()
+    assert lines == ["tgpu: job 1 submitted", "tgpu: job 1 pending · 1st in line · needs 2 GPUs", "err"]
 
 
 def interrupted(server: FakeTgpu, environ: dict[str, str], times: int) -> tuple[int, str]:
@@ -285,6 +292,7 @@ def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ:
     assert (code, said.splitlines()) == (
         130,
         [
+            "tgpu: job 1 submitted",
             "tgpu: cancelling job 1; Ctrl-C again leaves at once",
             "tgpu: job 1 cancelled by ann",
         ],
@@ -293,7 +301,7 @@ def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ:
 
 def test_a_second_ctrl_c_leaves_at_once(server: FakeTgpu, environ: dict[str, str]) -> None:
     code, said = interrupted(server, environ, times=2)
-    assert (code, said) == (130, "tgpu: cancelling job 1; Ctrl-C again leaves at once\n")
+    assert (code, said.partition("\n")[2]) == (130, "tgpu: cancelling job 1; Ctrl-C again leaves at once\n")
 
 
 def test_sigterm_leaves_the_job_running_and_says_so(server: FakeTgpu, environ: dict[str, str]) -> None:
@@ -303,7 +311,7 @@ def test_sigterm_leaves_the_job_running_and_says_so(server: FakeTgpu, environ: d
         time.sleep(0.02)
     process.terminate()
     _, said = process.communicate(timeout=10)
-    assert said == "tgpu: terminated; job 1 runs on: `tgpu logs -f 1` shows it\n"
+    assert said.partition("\n")[2] == "tgpu: terminated; job 1 runs on: `tgpu logs -f 1` shows it\n"
     assert process.returncode == 143
     assert not server.asked("DELETE", "/jobs/1")
 
@@ -418,5 +426,8 @@ def test_run_of_one_that_never_began_says_only_why(server: FakeTgpu, tgpu: Tgpu)
 
     server.on_submit = begin
     done = tgpu("run", "--image", "bb:9")
-    assert done.stderr == "tgpu: job 1 failed: could not be started: there is no image bb:9\n"
+    assert done.stderr.splitlines() == [
+        "tgpu: job 1 submitted",
+        "tgpu: job 1 failed: could not be started: there is no image bb:9",
+    ]
     assert done.returncode == 126

@@ -51,6 +51,15 @@ def test_doctor_looks_for_gpus_only_where_something_may_run(server: FakeTgpu, tg
     assert not {check["name"] for check in json.loads(elsewhere)}.intersection(names)
 
 
+def test_doctor_counts_gpus_that_only_nvidia_smi_finds(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf '0\\n1\\n'\n")
+    smi.chmod(0o755)
+    done = tgpu("doctor", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "ok    gpus      2 GPUs seen through nvidia-smi" in done.stdout
+
+
 def test_doctor_where_nothing_is_names_both_ways_to_begin(tgpu: Tgpu, tmp_path: Path) -> None:
     report = json.loads(tgpu("doctor", "--json", TGPU_HOME=str(tmp_path / "none")).stdout)
     (advice,) = [check["advice"] for check in report if check["name"] == "server"]
@@ -197,7 +206,9 @@ def test_doctor_warns_of_a_home_that_jobs_cannot_see(tgpu: Tgpu, tmp_path: Path)
     assert not private_tmp.is_for(str(tmp_path)), "tests run below /tmp"
     said = f"warn  home      jobs have a /tmp of their own and cannot see {tmp_path / 'home'}"
     assert said in tgpu("doctor").stdout
-    assert said not in tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout
+    seen = tgpu("doctor", TGPU_PRIVATE_TMP="off").stdout
+    assert said not in seen
+    assert f"warn  home      other users cannot reach {tmp_path / 'home'}, because /tmp/pytest-of-" in seen
     shm = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
         said = tgpu("doctor", TGPU_HOME=str(shm)).stdout

@@ -178,7 +178,7 @@ def test_list_imports_nothing_heavy(server: FakeTgpu, environ: dict[str, str]) -
         assert {name for name in loaded if name.startswith("tgpu.")} & {"tgpu.domain", "tgpu.config"} == set()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
 def test_completion_knows_commands_and_flags(tgpu: Tgpu, shell: str) -> None:
     done = tgpu("completion", shell)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import Tgpu
-from tgpu.cli.screen import Screen
+from tgpu.cli.screen import Screen, cut
 from tgpu.cli.table import Column, table
 
 RUNNING = {
@@ -98,6 +98,26 @@ def test_a_column_has_a_bound_on_a_terminal_and_none_elsewhere() -> None:
     assert list(table(screen, columns, cells))[1] == "x" * 50
     screen.width = 200
     assert list(table(screen, columns, cells))[1] == "x" * 19 + "…"
+
+
+def test_wide_characters_take_two_columns_and_combining_marks_none() -> None:
+    screen = Screen(io.StringIO())
+    rows = [["訓練", "1"], ["été", "2"], ["train", "3"]]
+    lines = list(table(screen, (Column("NAME"), Column("ID")), rows))
+    assert lines == ["NAME   ID", "訓練   1", "été    2", "train  3"]
+
+
+def test_wide_name_is_cut_to_the_width_of_its_column() -> None:
+    assert cut("訓練用", 4) == "訓…"
+    assert cut("訓練用", 5) == "訓練…"
+    assert cut("訓練用", 6) == "訓練用"
+
+
+def test_taints_are_shown_in_a_column_of_their_own(server: FakeTgpu, tgpu: Tgpu) -> None:
+    node = {"node_id": "n1", "status": "ready", "labels": {"disk": "nvme"}, "taints": ["team=vision"]}
+    server.fixed["/nodes"] = {"nodes": [node]}
+    titles, row = rows(tgpu("nodes").stdout)[:2]
+    assert (row[titles.index("LABELS")], row[titles.index("TAINTS")]) == ("disk=nvme", "team=vision")
 
 
 def test_a_range_that_is_none_says_why(server: FakeTgpu, tgpu: Tgpu) -> None:

@@ -60,6 +60,13 @@ def test_a_manifest_without_an_image_is_a_process_of_the_caller(
     assert (sent["completions"], sent["completion_mode"], sent["backoff_limit"]) == (3, "NonIndexed", 6)
 
 
+def test_suspended_manifest_is_submitted_with_a_warning(server: FakeTgpu, tgpu: Tgpu) -> None:
+    done = tgpu("submit", "-f", "-", stdin=IN_IMAGE.replace("backoffLimit: 4", "suspend: true"))
+    assert done.stderr == "tgpu: -: spec.suspend is true: the job does not start until `tgpu resume`\n"
+    (sent,) = server.submitted()
+    assert sent["suspend"] is True
+
+
 def test_flags_override_it(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert tgpu("submit", "-f", "-", "--gpus", "2", "--name", "other", stdin=IN_IMAGE).returncode == 0
     (sent,) = server.submitted()

@@ -63,9 +63,9 @@ def test_no_help_shows_a_sign_that_is_meant_for_the_parser() -> None:
 
 def test_a_script_that_is_not_here_is_refused_at_once(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
     (tmp_path / "work" / "folder").mkdir()
-    for word in ("nosuch.sh", "nosuch.py", "bin/nosuch", "./nosuch"):
+    for word in ("nosuch.sh", "nosuch.py", "nosuch.bash", "nosuch.R", "bin/nosuch", "./nosuch"):
         done = tgpu("submit", word, "--epochs", "3")
-        said = f"tgpu: there is no {word} in {tmp_path}/work: mind its name"
+        said = f"tgpu: there is no {word} in {tmp_path}/work: check the name"
         assert (done.returncode, done.stderr[: len(said)]) == (2, said)
     assert "./folder is a folder: name a script in it" in tgpu("submit", "./folder").stderr
     assert server.submitted() == []

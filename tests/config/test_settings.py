@@ -20,8 +20,7 @@ def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path
 
 
 def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
-    assert load({"HOME": str(tmp_path)}).home == tmp_path / ".local/share/tgpu"
-    assert load({"HOME": "/x", "XDG_DATA_HOME": str(tmp_path)}).home == tmp_path / "tgpu"
+    assert load({"TGPU_HOME": str(tmp_path)}).home == tmp_path
 
 
 @pytest.mark.parametrize(

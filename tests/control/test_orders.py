@@ -3,15 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+from msgspec import UNSET
+
 from tests.control.control_story import FakeNode, picture_with, play, running, spec, task
 from tgpu.control import wishes
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.orders import REPEAT_AFTER_S, OrderBook, launch_order
 from tgpu.control.turn import Turn
+from tgpu.domain.dialect import Dialect, DialectName
 from tgpu.domain.ids import TaskId
+from tgpu.domain.index_set import IndexSet
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.priority import PriorityClass
+from tgpu.domain.series import Mode, Series
 from tgpu.protocol.messages import Launch, Orders, Stop
 from tgpu.store.port import Batch
 
@@ -53,6 +59,22 @@ def test_a_launch_order_says_what_may_be_used_at_most() -> None:
     whole = replace(group, request=replace(group.request, exclusive=True, memory_mib=9))
     order = launch_order(placed, replace(asked, groups=(whole,)))
     assert (order.cpu_limit_milli, order.memory_limit_mib) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "index"),
+    [
+        ({}, UNSET),
+        ({"dialect": Dialect(DialectName.KUBERNETES)}, None),
+        ({"series": Series(IndexSet.of([4, 9]), mode=Mode.INDEXED)}, 4),
+        ({"series": Series(IndexSet.of([4, 9]))}, UNSET),
+        ({"series": Series(IndexSet.of([0, 1]), mode=Mode.COUNTED)}, None),
+        ({"series": Series(IndexSet.of([0, 1]), mode=Mode.WORK_QUEUE)}, None),
+    ],
+)
+def test_only_tasks_of_indexed_jobs_have_a_completion_index(more: dict[str, Any], index: object) -> None:
+    placed = picture_with(placed=[task(1)]).placed[TaskId(1, 0)]
+    assert launch_order(placed, spec(**more)).completion_index == index
 
 
 def test_a_launch_is_repeated_until_it_runs() -> None:

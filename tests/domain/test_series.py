@@ -14,7 +14,7 @@ def test_a_task_finds_its_index_in_its_environment() -> None:
         "TGPU_ARRAY_STEP": "10",
     }
     indexed = Series(IndexSet.first(4), 2, Mode.INDEXED)
-    assert indexed.variables(3)["JOB_COMPLETION_INDEX"] == "3"
+    assert indexed.variables(3)["TGPU_ARRAY_INDEX"] == "3"
 
 
 def test_some_indices_that_are_done_again_find_what_they_found_before() -> None:

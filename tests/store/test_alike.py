@@ -257,6 +257,7 @@ async def everything(store: Store) -> dict[str, object]:
         "attempts": [await store.attempts(job.job_id) for job in jobs],
         "events": await store.events(limit=10_000),
         "counts": await store.counts(),
+        "times": sorted(map(repr, await store.recent_times(10_000))),
         "nodes": await store.nodes(),
         "tenants": await store.tenants(),
         "tokens": await store.tokens(),

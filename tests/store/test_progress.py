@@ -9,6 +9,7 @@ from tgpu.store.port import (
     AttemptEnded,
     Batch,
     DeposedError,
+    JobTimes,
     Receipt,
     Started,
     StopOrdered,
@@ -252,3 +253,13 @@ async def test_the_world_is_everything_that_is_live(store: Store) -> None:
     await store.commit(epoch, Batch(33, ended=[end(Happening.SUCCEEDED)]))
     world = await store.load()
     assert ([brief.task_id.job_id for brief in world.tasks], world.attempts) == ([2, 3], [])
+
+
+async def test_recent_times_are_those_of_running_jobs_and_of_the_jobs_that_ended_last(store: Store) -> None:
+    epoch = await running(store)
+    assert await store.recent_times(5) == [JobTimes(10, 20, None)]
+    await store.commit(epoch, Batch(95, ended=[end(Happening.FAILED, exit_code=3)]))
+    (ended,) = await store.recent_times(5)
+    assert (ended.submitted_ms, ended.started_ms) == (10, 20)
+    assert ended.ended_ms is not None
+    assert await store.recent_times(0) == []

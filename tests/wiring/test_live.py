@@ -10,6 +10,7 @@ from tgpu.control.answers import Answers
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.domain.node_orders import NodeOrder, NodeVerb
+from tgpu.domain.views import Quantiles
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import StoreUnavailableError
 from tgpu.store.snapshot_shelf import Shelf
@@ -27,7 +28,7 @@ def asked_of(store: MemoryStore, *, has_term: bool) -> LiveAnswers:
     hub = Hub(Inbox())
     asking = Asking(leader=lambda: None, cluster_id="c", secret="s", tls=lambda: None)
     snapshots = ServerSnapshots(Shelf(Path("/nowhere"), 1, 1), list)
-    desk = OwnDesk(Answers(lambda: None, hub), hub, snapshots)
+    desk = OwnDesk(Answers(lambda: None, hub), hub, snapshots, Quantiles)
     return LiveAnswers(desk, asking, lambda: has_term, store.leader)
 
 

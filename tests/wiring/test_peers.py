@@ -13,7 +13,7 @@ from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
-from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
 from tgpu.protocol.server_proof import digest_of
@@ -73,6 +73,9 @@ class Leader:
 
     async def giving_way(self) -> list[int]:
         return [7]
+
+    async def decisions(self) -> Quantiles:
+        return Quantiles(2, 0.001, 0.002, 0.002)
 
     async def alerts(self) -> list[Alert]:
         return [ALERT]
@@ -166,6 +169,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "order_nodes",
             "read_log",
             "alerts",
+            "decisions",
             "resolve_image",
             "starting_note",
             "open_shell",
@@ -178,6 +182,7 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("why", 8) is None
         assert await asking.ask("nodes") == [NODE]
         assert await asking.ask("alerts") == [ALERT]
+        assert await asking.ask("decisions") == Quantiles(2, 0.001, 0.002, 0.002)
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"

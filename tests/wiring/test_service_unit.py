@@ -37,7 +37,7 @@ def test_it_is_written_where_systemd_looks_and_says_what_to_type(
 ) -> None:
     monkeypatch.setattr(service_unit, "path", lambda service: tmp_path / "system" / f"{service.unit}.service")
     home = tmp_path / "home"
-    said = "\n".join(service_unit.install(service, home, home_was_given=True, flags={}))
+    said = "\n".join(service_unit.install(service, home, flags={}))
     written = (tmp_path / "system" / f"{service.unit}.service").read_text()
     assert f"Environment=TGPU_HOME={home}" in written
     assert f"enable --now {service.unit}" in said
@@ -49,7 +49,7 @@ def test_flags_are_kept_where_only_the_owner_reads_them(
 ) -> None:
     monkeypatch.setattr(service_unit, "path", lambda service: tmp_path / f"{service.unit}.service")
     flags = {"TGPU_STORE": 'postgresql://u:pa$$"w@h/d', "TGPU_TLS": "auto"}
-    service_unit.install(Service.SERVER, tmp_path / "home", home_was_given=True, flags=flags)
+    service_unit.install(Service.SERVER, tmp_path / "home", flags=flags)
     file = tmp_path / "home" / "tgpu-server.env"
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text() == 'TGPU_STORE="postgresql://u:pa\\$\\$\\"w@h/d"\nTGPU_TLS="auto"\n'

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec import UNSET
+
 from tgpu.agent.restraint import oom_score
 from tgpu.domain.ids import AttemptId
 from tgpu.protocol.messages import Launch
@@ -9,6 +11,7 @@ from tgpu.runner import checkpoint_folder
 from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
 
+COMPLETION_INDEX = "JOB_COMPLETION_INDEX"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -21,12 +24,13 @@ def launch_spec(
     """`everybodys`: what every task of this node finds, unless its owner says otherwise. `checkpoint_dir`:
     where it may save its work."""
     own = {**task_variables(launch), **checkpoint_folder.variables(checkpoint_dir)}
+    env = {name: value for name, value in launch.env.items() if name != COMPLETION_INDEX}
     path = {"PATH": DEFAULT_PATH} if launch.container is None else {}  # an image brings its own
     argv = ("/bin/sh", "-c", launch.command) if isinstance(launch.command, str) else tuple(launch.command)
     return LaunchSpec(
         attempt=launch.attempt,
         argv=argv,
-        env={**path, **everybodys, **_own_key(launch), **launch.env, **own},
+        env={**path, **everybodys, **_own_key(launch), **env, **own},
         cwd=launch.cwd,
         user=launch.user,
         time_limit_s=launch.time_limit_s,
@@ -69,6 +73,7 @@ def limits_of(launch: Launch) -> Limits:
 def task_variables(launch: Launch) -> dict[str, str]:
     """A task without GPUs sees none: an empty list hides them all from CUDA."""
     attempt = AttemptId.parse(launch.attempt)
+    index = attempt.task_index if launch.completion_index is UNSET else launch.completion_index
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, launch.devices)),
@@ -76,5 +81,4 @@ def task_variables(launch: Launch) -> dict[str, str]:
         "TGPU_JOB_NAME": launch.job_name,
         "TGPU_TASK_INDEX": str(attempt.task_index),
         "TGPU_ATTEMPT": str(attempt.number),
-        "JOB_COMPLETION_INDEX": str(attempt.task_index),
-    }
+    } | ({} if index is None else {COMPLETION_INDEX: str(index)})

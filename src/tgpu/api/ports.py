@@ -6,7 +6,7 @@ from typing import Protocol
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -32,6 +32,10 @@ class Live(Protocol):
 
     async def alerts(self) -> Sequence[Alert]:
         """What is wrong now, the oldest first."""
+        ...
+
+    async def decisions(self) -> Quantiles:
+        """How long the leader's latest scheduling cycles took, in seconds."""
         ...
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:

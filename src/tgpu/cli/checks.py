@@ -15,6 +15,7 @@ from tgpu.cli import cluster_checks, engine_checks, isolation_checks, node_check
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
 from tgpu.client import Client, TgpuError, UnreachableError, locate
 from tgpu.config import settings as config
+from tgpu.config.home_path import SYSTEM_HOME, home_path
 from tgpu.config.settings_file import exposed_password
 from tgpu.wiring import addresses, for_all_users, home_in_tmp
 from tgpu.wiring import home as homes
@@ -32,7 +33,7 @@ _UNAUTHORIZED = 401
 
 
 def findings() -> Iterator[Finding]:
-    home = Path(locate.home(os.environ))
+    home = Path(home_path(os.environ))
     yield _python()
     yield _settings()
     yield _home(home)
@@ -110,6 +111,13 @@ def _home(home: Path) -> Finding:
         hidden = home_in_tmp.hidden_from_jobs(config.load(os.environ))
         if hidden is not None:
             return Finding("home", WARN, hidden, home_in_tmp.REMEDY)
+    closed = for_all_users.closed_on_the_way(home) if homes.serves_everybody() else None
+    if closed is not None:
+        text = (
+            f"other users cannot reach {home}, because {closed} is closed to them: their checkpoint folders, "
+            "snapshots and `tgpu` inside their jobs fail"
+        )
+        return Finding("home", WARN, text, f"`tgpu down`, unset TGPU_HOME, and `tgpu up` in {SYSTEM_HOME}")
     return Finding("home", OK, f"{home}")
 
 
@@ -245,6 +253,7 @@ def _named(names: list[str]) -> str:
 def _gpus(home: Path) -> Finding:
     import pynvml  # noqa: PLC0415  slow to load, and only this check needs it
 
+    from tgpu.agent.inventory.smi import smi_count  # noqa: PLC0415
     from tgpu.wiring import agent_status  # noqa: PLC0415
 
     status = agent_status.read(config.Settings(home=home))
@@ -252,6 +261,8 @@ def _gpus(home: Path) -> Finding:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
+        if listed := smi_count():
+            return Finding("gpus", OK, f"{words.plural(listed, 'GPU')} seen through nvidia-smi ({error})")
         if status is not None and status.simulated and status.is_connected:
             return Finding("gpus", OK, f"{words.plural(status.gpus, 'simulated GPU')}, and no real ones")
         advice = "install it, or try things out with --simulate-gpus 8"

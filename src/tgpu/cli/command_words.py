@@ -8,9 +8,9 @@ from pathlib import Path
 from tgpu.cli.exits import UsageError
 
 _SHELL = ["/bin/sh"]
-_SCRIPTS = (".sh", ".py")
 _HEAD_BYTES = 256
 _BY_SUFFIX = {".py": ["python3"], ".bash": ["bash"], ".zsh": ["zsh"], ".R": ["Rscript"], ".jl": ["julia"]}
+_SCRIPTS = (".sh", *_BY_SUFFIX)
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str] | None]:
@@ -41,17 +41,17 @@ def script(words: list[str]) -> list[str] | str:
 
 
 def check_there(words: list[str]) -> None:
-    """What can only be a script of this directory, and is none, would fail when it has waited its turn."""
+    """Refuses a script that does not exist, which would fail only after the job has been pending."""
     word = words[0]
     is_path = "/" in word or word.endswith(_SCRIPTS)
     if not is_path or word.startswith(("/", "cmd=")) or any(map(str.isspace, word)):
-        return  # a program, a command for the shell, or a path that may be there on nodes alone
+        return  # a program, a command for the shell, or a path that may exist on nodes only
     path = Path(word)
     if path.is_dir():
         raise UsageError(f"{word} is a folder: name a script in it, or write `-- COMMAND`")
     if not path.exists() and not _is_program(word):
         raise UsageError(
-            f"there is no {word} in {Path.cwd()}: mind its name, say --cwd DIR if it is elsewhere, or write "
+            f"there is no {word} in {Path.cwd()}: check the name, say --cwd DIR if it is elsewhere, or write "
             f"`-- {word}` if only nodes have it"
         )
 

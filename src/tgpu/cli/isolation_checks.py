@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tgpu.cli.findings import OK, WARN, Finding
-from tgpu.client import locate
 from tgpu.config import settings as config
+from tgpu.config.home_path import home_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ def of_isolation() -> Iterator[Finding]:
     """By the agent's own word; where none runs, what one would find that is started here."""
     from tgpu.wiring import agent_status  # noqa: PLC0415  slow to load
 
-    home = Path(locate.home(os.environ))
+    home = Path(home_path(os.environ))
     try:
         settings = config.load(os.environ)
     except config.SettingsError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli import jobs_in_one, strict_yaml
 from tgpu.cli.exits import UsageError
 from tgpu.cli.fields import job_fields
+from tgpu.cli.screen import note
 
 if TYPE_CHECKING:
     from typing import Any
@@ -51,9 +52,12 @@ def _of_manifest(manifest: dict[str, Any], where: str) -> dict[str, Any]:
     from tgpu.dialects import kubernetes  # noqa: PLC0415  only who has one
 
     try:
-        return kubernetes.job_fields(manifest)
+        fields, warnings = kubernetes.job_fields(manifest), kubernetes.warnings(manifest)
     except kubernetes.ManifestError as error:
         raise UsageError(f"{where}{error}") from None
+    for text in warnings:
+        note(f"{where}{text}")
+    return fields
 
 
 def _text(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tgpu.cli.exits import UsageError
+from tgpu.domain.local_time import instant
 from tgpu.domain.quantities import BadQuantityError, seconds
 
 _LONGEST_DAYS = 366
@@ -53,7 +54,8 @@ def check_order(since: str, until: str | None) -> None:
 
 def _date(name: str, text: str) -> str:
     try:
-        return _rfc3339(datetime.fromisoformat(text).astimezone(UTC))
+        found = datetime.fromisoformat(text)
+        return _rfc3339(instant(found) if found.tzinfo is None else found.astimezone(UTC))
     except ValueError:
         raise UsageError(
             f"{name} must be like 7d, 12h, 2026-07-25 or 2026-07-25T14:00; got {text!r}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tgpu.cli import place, words
 from tgpu.cli.cluster_checks import dialled
 from tgpu.cli.findings import FAIL, OK, WARN, Finding
-from tgpu.client import locate
 from tgpu.config import settings as config
+from tgpu.config.home_path import home_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def of_node() -> Iterator[Finding]:
     from tgpu.wiring import agent_status, joined_node  # noqa: PLC0415  most machines do without
     from tgpu.wiring.membership import identity_path  # noqa: PLC0415
 
-    home = Path(locate.home(os.environ))
+    home = Path(home_path(os.environ))
     try:
         path = identity_path(config.Settings(home=home))
         node = joined_node.load(path) if place.has_joined(home) else None

@@ -123,7 +123,9 @@ def overrides(args: Namespace) -> dict[str, Any]:
 def settings(args: Namespace) -> Settings:
     """All settings, flags first; a wrong one is a usage error."""
     from tgpu.config.settings import SettingsError, load  # noqa: PLC0415  `--help` needs none of it
+    from tgpu.wiring import former_home  # noqa: PLC0415
 
+    former_home.report(os.environ)
     try:
         return load(os.environ, overrides(args))
     except SettingsError as error:

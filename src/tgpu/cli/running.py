@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 
 
 def to_its_end(
-    client: Client, job_id: int, *, keys: bytes | None = None, quiet: bool = False, first_only: bool = False
+    client: Client,
+    job_id: int,
+    *,
+    keys: bytes | None = None,
+    quiet: bool = False,
+    first_only: bool = False,
+    remarks: bool = True,
 ) -> dict[str, Any] | None:
     """The job as it ended; None: its terminal was left, and it runs on. `keys`: it has a terminal, which
-    these leave. `first_only`: its first task prints for all of them."""
+    these leave. `first_only`: its first task prints for all of them. `remarks`: without a terminal, its id
+    and why it is pending are printed line by line."""
     pty = keys is not None
     signal.signal(signal.SIGINT, _Canceller(job_id))
     for number in (signal.SIGTERM, signal.SIGHUP) if pty else (signal.SIGTERM,):
         signal.signal(number, Leaver(job_id, pty=pty))
     with ProgressLine(sys.stderr, silent=quiet) as line:
-        started = wait_for_start(client, job_id, line)
+        started = wait_for_start(client, job_id, line, remarks=remarks and not quiet)
     if started and keys is not None:
         if not attaching.attach(client, job_id, task=None, keys=keys, must_run=False):
             left_note(job_id)

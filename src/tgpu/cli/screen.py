@@ -43,6 +43,33 @@ def clean(text: object) -> str:
     return said if said.isprintable() else "".join(c if c.isprintable() else "?" for c in said)
 
 
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: characters of East Asian scripts and emoji take two,
+    combining marks none."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def cut(text: str, width: int) -> str:
+    """At most so many columns of it, with an ellipsis for what is left out."""
+    if columns(text) <= width:
+        return text
+    kept, left = "", width - 1
+    for char in text:
+        left -= _columns_of(char)
+        if left < 0:
+            break
+        kept += char
+    return f"{kept}…"
+
+
+def _columns_of(char: str) -> int:
+    from unicodedata import category, east_asian_width  # noqa: PLC0415  rarely needed
+
+    if category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in ("W", "F") else 1
+
+
 def note(text: str) -> None:
     """A remark beside the result; on a terminal it takes the place of a progress line, if there is one."""
     start = "\r\x1b[K" if sys.stderr.isatty() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tgpu.cli import screen as terminal
 from tgpu.cli.screen import clean
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -49,7 +50,9 @@ def table(screen: Screen, columns: Sequence[Column], rows: Sequence[Sequence[str
     """A line of titles and one per row. A column without any content is left out."""
     cells = [[cell if isinstance(cell, Cell) else Cell(cell, "") for cell in row] for row in rows]
     shown = [at for at in range(len(columns)) if not cells or any(row[at].text for row in cells)]
-    widths = {at: max([len(columns[at].title), *(len(row[at].text) for row in cells)]) for at in shown}
+    widths = {
+        at: max([len(columns[at].title), *(terminal.columns(row[at].text) for row in cells)]) for at in shown
+    }
     if screen.width is not None:
         bounded = {at: min(size, columns[at].most or size) for at, size in widths.items()}
         widths = _fit(columns, bounded, screen.width)
@@ -77,9 +80,8 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], width: int) -> dict[
 def _line(columns: Sequence[Column], widths: dict[int, int], row: Sequence[Cell], screen: Screen) -> str:
     parts = []
     for at, width in widths.items():
-        text, style = row[at].text, row[at].style
-        if len(text) > width:
-            text = text[: width - 1] + "…"
-        padded = text.rjust(width) if columns[at].right else text.ljust(width)
-        parts.append(screen.paint(padded, style))
+        text = terminal.cut(row[at].text, width)
+        padding = " " * (width - terminal.columns(text))
+        padded = padding + text if columns[at].right else text + padding
+        parts.append(screen.paint(padded, row[at].style))
     return _GAP.join(parts).rstrip()

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, time, timedelta
 
 from tgpu.cli.exits import UsageError
+from tgpu.domain.local_time import instant
 from tgpu.domain.quantities import BadQuantityError, seconds
 
 _FORM = "16:00, now+1hour, 2h (from now on), 4pm, tomorrow, tomorrow 02:00, 2026-01-20 or 2026-01-20T12:34"
@@ -70,11 +71,12 @@ def _time_of_day(said: str) -> time | None:
 
 def _on(day: datetime, of_day: time) -> datetime:
     """By the zone's rules of that day, which may have changed its clocks."""
-    return datetime.combine(day.date(), of_day).astimezone()
+    return instant(datetime.combine(day.date(), of_day))
 
 
 def _date(said: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(said).astimezone()
+        found = datetime.fromisoformat(said)
+        return instant(found) if found.tzinfo is None else found.astimezone()
     except (ValueError, OSError):
         return None

@@ -3,7 +3,7 @@ machine's own socket.
 """
 
 # pathlib costs 7 ms of every start:
-# ruff: noqa: PTH100, PTH110, PTH118, PTH123
+# ruff: noqa: PTH110, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import os
 import stat
 
 from tgpu.client.errors import UnreachableError
+from tgpu.config.home_path import SYSTEM_HOME, data_home, home_path
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SYSTEM_SOCKET = "/run/tgpu/tgpu.sock"
-SYSTEM_RUN = "/var/lib/tgpu/run"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -50,15 +50,6 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def home(environ: Mapping[str, str]) -> str:
-    """The same rule as `tgpu.config.settings.default_home`, which is too heavy to import here."""
-    said = environ.get("TGPU_HOME")
-    if said:
-        return os.path.abspath(said)
-    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/", ".local", "share")
-    return os.path.join(base, "tgpu")
-
-
 def parse(url: str) -> Address:
     """`unix:///path`, `http://host:port`, `https://host`, or a bare path."""
     scheme, found, rest = url.partition("://")
@@ -83,7 +74,7 @@ def parse_all(urls: str) -> list[Address]:
 def with_sockets(named: list[Address], environ: Mapping[str, str]) -> list[Address]:
     """Before a plain address of this machine, the unix socket of the installation that listens there: its
     path cannot be taken by another user while the server is down."""
-    homes = {os.path.join(home(environ), "run"): "", SYSTEM_RUN: SYSTEM_SOCKET}
+    homes = {os.path.join(home_path(environ), "run"): "", os.path.join(SYSTEM_HOME, "run"): SYSTEM_SOCKET}
     found = []
     for address in named:
         if address.scheme == "http":
@@ -111,7 +102,7 @@ def candidates(environ: Mapping[str, str]) -> list[Address]:
     said = environ.get("TGPU_SERVER")
     if said:
         return with_sockets(parse_all(said), environ)
-    own = Address("unix", path=os.path.join(home(environ), "run", "tgpu.sock"))
+    own = Address("unix", path=os.path.join(home_path(environ), "run", "tgpu.sock"))
     if not os.path.exists(own.path) and (joined := _servers_joined(environ)):
         return joined
     if environ.get("TGPU_HOME"):
@@ -121,7 +112,7 @@ def candidates(environ: Mapping[str, str]) -> list[Address]:
 
 def _servers_joined(environ: Mapping[str, str]) -> list[Address]:
     """Those of the cluster of which this machine is a node, if it is one and that is ours to read."""
-    path = os.path.join(home(environ), "agent", "identity.json")
+    path = os.path.join(home_path(environ), "agent", "identity.json")
     try:
         with open(path, encoding="utf-8") as file:
             import json  # noqa: PLC0415  only nodes pay for it
@@ -138,7 +129,9 @@ def token(environ: Mapping[str, str], address: Address) -> str | None:
         return said.strip()
     if address.scheme == "unix" and not address.instead_of_tcp:
         return None
-    path = os.path.join(home(environ), "token")
+    path = _own_file(environ, "token")
+    if path is None:
+        return None
     try:
         with open(path, encoding="ascii") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
@@ -156,8 +149,14 @@ def authority(environ: Mapping[str, str]) -> str | None:
     said = environ.get("TGPU_CA")
     if said:
         return said
-    path = os.path.join(home(environ), "ca.pem")
-    return path if os.path.exists(path) else None
+    return _own_file(environ, "ca.pem")
+
+
+def _own_file(environ: Mapping[str, str], name: str) -> str | None:
+    """In the home, or for root, whose home is the machine's, beside the files of any other user."""
+    homes = (home_path(environ),) if environ.get("TGPU_HOME") else (home_path(environ), data_home(environ))
+    paths = (os.path.join(home, name) for home in homes)
+    return next((path for path in paths if os.path.lexists(path)), None)
 
 
 def _host_and_port(authority: str, default: int) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tgpu.config.bounds import BOUNDS
+from tgpu.config.home_path import home_path
 from tgpu.config.parts import CHOICES as PART_CHOICES
 from tgpu.config.parts import Parts
 from tgpu.config.pools import POOL_KEYS, PoolSettings
@@ -233,11 +234,7 @@ _CHOICES = {
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    said = environ.get("TGPU_HOME")
-    if said:
-        return Path(said).absolute()
-    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/", ".local", "share")  # noqa: PTH118
-    return Path(base) / "tgpu"
+    return Path(home_path(environ))
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:

@@ -4,15 +4,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from msgspec import UNSET, UnsetType
+
 from tgpu.control.hub import Hub
 from tgpu.control.secret_values import Bodies, names_secrets, revealed
 from tgpu.core.holdings import Holding
 from tgpu.core.picture import Picture, Placed
+from tgpu.domain.dialect import DialectName
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Group, JobSpec
 from tgpu.domain.lifecycle import AttemptState, Cause
 from tgpu.domain.output_files import OutputPaths, paths_of
 from tgpu.domain.priority import grace_s
+from tgpu.domain.series import Mode
 from tgpu.domain.signals import TERM
 from tgpu.protocol.gangs import GangPlace, Go
 from tgpu.protocol.messages import Launch, Orders, Stop
@@ -155,6 +159,20 @@ def _env(group: Group, spec: JobSpec, placed: Placed) -> Mapping[str, str]:
     return {**group.env, **spec.series.variables(placed.attempt_id.task_index)}
 
 
+def _completion_index(spec: JobSpec, placed: Placed) -> int | UnsetType | None:
+    """As in Kubernetes, where only the tasks of Indexed jobs have one. Other jobs keep the task's number."""
+    if spec.series is None:
+        of_manifest = spec.dialect is not None and spec.dialect.name is DialectName.KUBERNETES
+        return None if of_manifest else UNSET
+    match spec.series.mode:
+        case Mode.INDEXED:
+            return spec.series.indices.at(placed.attempt_id.task_index)
+        case Mode.ARRAY:
+            return UNSET
+        case Mode.COUNTED | Mode.WORK_QUEUE:
+            return None
+
+
 def _files(group: Group, spec: JobSpec, placed: Placed) -> OutputPaths | None:
     if spec.files is None:
         return None
@@ -201,4 +219,5 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         dialect=spec.dialect,
         files=_files(group, spec, placed),
         snapshot=spec.snapshot,
+        completion_index=_completion_index(spec, placed),
     )

@@ -44,11 +44,10 @@ class Series:
     def variables(self, position: int) -> dict[str, str]:
         """What the task at this position finds in its environment."""
         index, whole = str(self.indices.at(position)), self.of or self.indices
-        known = {
+        return {
             "TGPU_ARRAY_INDEX": index,
             "TGPU_ARRAY_COUNT": str(whole.count),
             "TGPU_ARRAY_MIN": str(whole.lowest),
             "TGPU_ARRAY_MAX": str(whole.highest),
             "TGPU_ARRAY_STEP": str(whole.step),
         }
-        return known | {"JOB_COMPLETION_INDEX": index} if self.mode is Mode.INDEXED else known

@@ -122,3 +122,13 @@ class Alert:
     since_ms: int
     tenants: tuple[str, ...] = ()
     """Of whom it speaks: for those who may know of them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """How many values there are, and their percentiles; None without any."""
+
+    count: int = 0
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None

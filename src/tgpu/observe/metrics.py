@@ -1,12 +1,13 @@
 """What is counted and measured, for Prometheus and for `tgpu stats`; each instance has its own registry."""
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from tgpu.domain.lifecycle import Status
-from tgpu.domain.views import NodeView
+from tgpu.domain.views import NodeView, Quantiles
 from tgpu.observe.node_gauges import NodeGauges
 
 _WAIT_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
@@ -15,7 +16,7 @@ _FAST_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _REMEMBERED = 2048  # enough for a steady 99th percentile, little enough to sort on every request
 _LEADS = "1 on the server that leads, 0 on the others."
 _STORE_UP = "0 while this server's store is away, 1 otherwise."
-_QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
+_SHARES = (0.50, 0.90, 0.99)
 
 
 class Recent:
@@ -29,14 +30,16 @@ class Recent:
         self._values.append(value)
         self._count += 1
 
-    def summary(self) -> dict[str, float | int | None]:
-        ordered = sorted(self._values)
-        last = len(ordered) - 1
-        quantiles = {
-            name: round(ordered[round(share * last)], 6) if ordered else None
-            for name, share in _QUANTILES.items()
-        }
-        return {"count": self._count, **quantiles}
+    def summary(self) -> Quantiles:
+        return replace(quantiles(self._values), count=self._count)
+
+
+def quantiles(values: Iterable[float]) -> Quantiles:
+    ordered = sorted(values)
+    if not ordered:
+        return Quantiles()
+    last = len(ordered) - 1
+    return Quantiles(len(ordered), *(round(ordered[round(share * last)], 6) for share in _SHARES))
 
 
 class _ByLabels(dict[tuple[str | int, ...], Histogram]):
@@ -108,7 +111,7 @@ class Metrics:
         self._nodes = NodeGauges(registry)
         self._wait_of, self._run_of = _ByLabels(self._wait), _ByLabels(self._run)
         self._completion_of, self._request_of = _ByLabels(self._completion), _ByLabels(self._requests)
-        self._waits, self._runs, self._completions, self._decisions = Recent(), Recent(), Recent(), Recent()
+        self._decisions = Recent()
 
     def _fast(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, buckets=_FAST_S, registry=self.registry)
@@ -130,15 +133,12 @@ class Metrics:
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
         self._wait_of[priority_class,].observe(seconds)
-        self._waits.add(seconds)
 
     def observe_run(self, outcome: str, seconds: float) -> None:
         self._run_of[outcome,].observe(seconds)
-        self._runs.add(seconds)
 
     def observe_completion(self, outcome: str, seconds: float) -> None:
         self._completion_of[outcome,].observe(seconds)
-        self._completions.add(seconds)
 
     def observe_decision(self, seconds: float) -> None:
         self._decision.observe(seconds)
@@ -153,14 +153,9 @@ class Metrics:
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._request_of[method, route, status].observe(seconds)
 
-    def percentiles(self) -> dict[str, dict[str, float | int | None]]:
-        """Of the latest observations, in seconds."""
-        return {
-            "wait_s": self._waits.summary(),
-            "run_s": self._runs.summary(),
-            "completion_s": self._completions.summary(),
-            "decision_s": self._decisions.summary(),
-        }
+    def decisions(self) -> Quantiles:
+        """Percentiles of the latest scheduling cycles of this server, in seconds."""
+        return self._decisions.summary()
 
     def of_a_follower(self, tenants: Collection[str] | None = None) -> bytes:
         """What this server has seen happen. What is true of the cluster is told by its leader alone, so that

@@ -227,6 +227,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What it runs in, instead of its directory: fetched from the server under its user's name."""
     key: str = ""
     """By which it speaks for itself; empty: it needs none, or gets none."""
+    completion_index: int | msgspec.UnsetType | None = msgspec.UNSET
+    """What it finds as JOB_COMPLETION_INDEX. None: it finds none. Unset: the number of its task."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

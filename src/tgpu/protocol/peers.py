@@ -11,7 +11,7 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -62,6 +62,7 @@ METHODS = {
     "giving_way": Method(tuple[()], list[int]),
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
+    "decisions": Method(tuple[()], Quantiles),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),

@@ -7,10 +7,12 @@ outlasts its callers.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from heapq import nlargest
 from typing import TypeVar
 
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
+from tgpu.domain.lifecycle import Status
 from tgpu.domain.node import Node
 from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import Origin
@@ -28,6 +30,7 @@ from tgpu.store.port import (
     Changes,
     Counts,
     IdempotencyKey,
+    JobTimes,
     LiveSummary,
     Receipt,
     Submitted,
@@ -135,6 +138,17 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
             return counts
 
         return await self._once(count)
+
+    async def recent_times(self, limit: int) -> list[JobTimes]:
+        def times() -> list[JobTimes]:
+            found = self._state.jobs.values()
+            running = (job for job in found if job.status is Status.RUNNING)
+            ended = (job for job in found if job.status.is_final)
+            chosen = nlargest(limit, running, key=lambda job: job.job_id)
+            chosen += nlargest(limit, ended, key=lambda job: job.ended_ms or 0)
+            return [JobTimes(job.submitted_ms, job.started_ms, job.ended_ms) for job in chosen]
+
+        return await self._once(times)
 
     async def nodes(self) -> list[Node]:
         return await self._once(self._nodes)

@@ -291,6 +291,15 @@ class Counts:
     live_by_user: dict[tuple[str, Status], int]
 
 
+@dataclass(frozen=True, slots=True)
+class JobTimes:
+    """When a job was submitted, started and ended, as far as it has."""
+
+    submitted_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+
+
 class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, Protocol):
     """Every method is one transaction; what it returned has happened, durably."""
 
@@ -362,6 +371,10 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, Serie
 
     async def counts(self, seen: Seen | None = None) -> Counts:
         """Of everybody's jobs, or of those that somebody may know of."""
+        ...
+
+    async def recent_times(self, limit: int) -> list[JobTimes]:
+        """Of the running jobs submitted last and of the jobs that ended last, at most `limit` of each."""
         ...
 
     async def nodes(self) -> list[Node]: ...

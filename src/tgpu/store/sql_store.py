@@ -21,6 +21,7 @@ from tgpu.store.port import (
     Changes,
     Counts,
     IdempotencyKey,
+    JobTimes,
     LiveSummary,
     Receipt,
     Submitted,
@@ -114,6 +115,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
 
     async def last_seq(self) -> int:
         return await self._read(cluster.last_seq)
+
+    async def recent_times(self, limit: int) -> list[JobTimes]:
+        return await self._read(lambda session: jobs.recent_times(session, limit))
 
     async def counts(self, seen: Seen | None = None) -> Counts:
         return await self._read(lambda session: jobs.counts(session, seen))

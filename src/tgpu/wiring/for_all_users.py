@@ -19,11 +19,13 @@ def closed_to_others(executable: Path | None = None) -> Path | None:
     program = Path(sys.executable) if executable is None else executable
     package = Path(__file__).resolve().parent.parent
     ways = [*_links(program.absolute()), program.resolve(), *([package] if executable is None else [])]
-    for path in ways:
-        for place in (*reversed(path.parents), path):
-            if not _is_passable(place):
-                return place
-    return None
+    return next((closed for path in ways if (closed := closed_on_the_way(path)) is not None), None)
+
+
+def closed_on_the_way(path: Path) -> Path | None:
+    """The first directory on the way to a path, or the path itself, that other users may not pass."""
+    places = (*reversed(path.parents), path)
+    return next((place for place in places if not _is_passable(place)), None)
 
 
 def _links(path: Path) -> Iterator[Path]:

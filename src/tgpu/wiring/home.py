@@ -5,9 +5,8 @@ import socket
 import uuid
 from pathlib import Path
 
+from tgpu.config.home_path import SYSTEM_HOME
 from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
-
-SYSTEM_HOME = Path("/var/lib/tgpu")
 
 
 class HomeError(Exception):
@@ -43,7 +42,7 @@ def public_socket(settings: Settings) -> Path | None:
         return None
     if settings.public_socket != "auto":
         return Path(settings.public_socket)
-    own = {SYSTEM_HOME, default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
+    own = {Path(SYSTEM_HOME), default_home({key: v for key, v in os.environ.items() if key != "TGPU_HOME"})}
     return SYSTEM_SOCKET if serves_everybody() and settings.home in own else None
 
 

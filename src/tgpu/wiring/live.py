@@ -12,7 +12,7 @@ from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, QueueView, Why
+from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -30,8 +30,10 @@ _SHELL_S = 15.0
 class OwnDesk:
     """What this server knows itself; for callers here and elsewhere it fails by the same UnansweredError."""
 
-    def __init__(self, answers: Answers, hub: Hub, snapshots: ServerSnapshots) -> None:
-        self._answers, self._hub, self._snapshots = answers, hub, snapshots
+    def __init__(
+        self, answers: Answers, hub: Hub, snapshots: ServerSnapshots, decisions: Callable[[], Quantiles]
+    ) -> None:
+        self._answers, self._hub, self._snapshots, self._decisions = answers, hub, snapshots, decisions
 
     async def why(self, job_id: int) -> Why | None:
         return await _or_unanswered(self._answers.why(job_id))
@@ -47,6 +49,9 @@ class OwnDesk:
 
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
+
+    async def decisions(self) -> Quantiles:
+        return self._decisions()
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
@@ -145,6 +150,10 @@ class LiveAnswers:
 
     async def alerts(self) -> Sequence[Alert]:
         answer: Sequence[Alert] = await self._answer("alerts")
+        return answer
+
+    async def decisions(self) -> Quantiles:
+        answer: Quantiles = await self._answer("decisions")
         return answer
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:

@@ -119,7 +119,8 @@ class Server:
         snapshots = ServerSnapshots(self._shelf, others.all)
         self._hub.snapshots.source = snapshots.read
         self._hub.job_keys = await self._job_keys()
-        desk = OwnDesk(Answers(lambda: self._term, self._hub), self._hub, snapshots)
+        answers = Answers(lambda: self._term, self._hub)
+        desk = OwnDesk(answers, self._hub, snapshots, self._metrics.decisions)
         protocol = http_protocol(
             agents=agent_links(self._hub, self._store, wall_clock_ms),
             peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),

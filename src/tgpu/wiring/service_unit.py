@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from tgpu.wiring.home import SYSTEM_HOME
-
 
 class Service(StrEnum):
     UP = "up"
@@ -82,17 +80,17 @@ def text(service: Service, home: Path) -> str:
     )
 
 
-def install(service: Service, home: Path, *, home_was_given: bool, flags: Mapping[str, str]) -> list[str]:
-    """Writes the unit and returns what to type next. `flags`, as TGPU_… variables, are kept beside the home's
-    other secrets: a database's address may hold a password, and units are for all to read."""
+def install(service: Service, home: Path, *, flags: Mapping[str, str]) -> list[str]:
+    """Writes the unit and returns what to type next. The service continues the installation in `home`.
+    `flags`, as TGPU_… variables, are kept beside the home's other secrets: a database's address may hold a
+    password, and units are for all to read."""
     root = os.geteuid() == 0
     target = path(service)
-    lives = home if home_was_given or not root else SYSTEM_HOME
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text(service, lives), encoding="utf-8")
+    target.write_text(text(service, home), encoding="utf-8")
     lines = [f"Wrote {target}"]
     if flags:
-        lines.append(f"Wrote {_write_flags(_flags_file(service, lives), flags)}: what the flags said")
+        lines.append(f"Wrote {_write_flags(_flags_file(service, home), flags)}: what the flags said")
     control = "systemctl" if root else "systemctl --user"
     lines += [
         "",

@@ -52,9 +52,7 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
 
 
 def install_service_of(service: Service, settings: Settings, given: Mapping[str, Any]) -> int:
-    lines = service_unit.install(
-        service, settings.home, home_was_given="TGPU_HOME" in os.environ, flags=_as_environ(given)
-    )
+    lines = service_unit.install(service, settings.home, flags=_as_environ(given))
     print("\n".join(lines))
     return 0
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.kubernetes.manifest_story import fields, refusal
+from tests.dialects.kubernetes.manifest_story import fields, manifest, refusal
+from tgpu.dialects.kubernetes import warnings
 from tgpu.dialects.kubernetes.itself import overridden, told
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import Cause
@@ -227,3 +228,21 @@ def test_failures_that_are_not_the_program_s() -> None:
 def test_parallelism_of_nothing_and_of_less_than_nothing() -> None:
     assert fields(spec__parallelism=0) == {"parallelism": 0}  # that is suspended
     assert refusal(spec__parallelism=-1) == "spec.parallelism must be from 0 to 2147483647; got -1"
+
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "team-a"}
+
+
+def test_suspended_job_of_a_kueue_queue_is_queued() -> None:
+    assert "suspend" not in fields(spec__suspend=True, metadata__labels=QUEUE)
+    assert "suspend" not in fields(spec__suspend=True, metadata__annotations=QUEUE)
+    (text,) = warnings(manifest(spec__suspend=True, metadata__labels=QUEUE))
+    assert text.startswith("spec.suspend is ignored because of kueue.x-k8s.io/queue-name=team-a: ")
+
+
+def test_suspended_job_warns_that_it_does_not_start() -> None:
+    assert fields(spec__suspend=True) == {"suspend": True}
+    assert warnings(manifest(spec__suspend=True)) == [
+        "spec.suspend is true: the job does not start until `tgpu resume`"
+    ]
+    assert warnings(manifest(metadata__labels=QUEUE)) == []

@@ -318,3 +318,14 @@ def test_pages_of_nodes_and_partitions() -> None:
     (part,) = pages.parts_of([a_node("n1")])
     assert "PartitionName=default\n" in pages.partition_page(part)
     assert "Nodes=n1" in pages.partition_page(part)
+
+
+def failed_on_two_nodes(**more: Any) -> Record:
+    """The script is task 0; the other node's task is stopped by SIGTERM as soon as the script has failed."""
+    attempts = [an_attempt(task_index=0, **more), an_attempt(task_index=1, exit_code=None, signal=15)]
+    return running(status="failed", nodes=2, tasks=2, attempts=attempts, **{"cause": "exited", **more})
+
+
+def test_failed_job_on_two_nodes_has_the_exit_code_of_its_script() -> None:
+    assert failed_on_two_nodes(exit_code=3).exit_code == "3:0"
+    assert failed_on_two_nodes(cause="signalled", exit_code=None, signal=11).exit_code == "0:11"

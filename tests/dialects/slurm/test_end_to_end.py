@@ -202,6 +202,19 @@ def test_what_a_job_gets_of_its_surroundings(slurm: Slurm) -> None:
     assert slurm(f"squeue -h -t all -j {job_id} -o %k") == "nightly run\n"
 
 
+def test_script_finds_the_terminal_type_and_a_whole_node_its_gpus(slurm: Slurm) -> None:
+    shown = "echo $TERM $CUDA_VISIBLE_DEVICES"
+    job_id = int(slurm(f"sbatch --parsable --exclusive -o whole.txt --wrap '{shown}'", TERM="vt220"))
+    assert slurm.ended(job_id) == "COMPLETED"
+    all_gpus = ",".join(map(str, range(8)))
+    assert slurm.output("whole.txt") == f"vt220 {all_gpus}\n"
+    without = int(
+        slurm(f"sbatch --parsable --exclusive --gres=none -o none.txt --wrap '{shown}'", TERM="xterm")
+    )
+    assert slurm.ended(without) == "COMPLETED"
+    assert slurm.output("none.txt") == "xterm\n"
+
+
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Slurm]:
     """On two nodes, n1 and n2, of 4 CPUs and 4 GPUs each."""
@@ -220,11 +233,18 @@ def test_a_script_on_two_nodes_runs_once_and_its_steps_on_both(pair: Slurm) -> N
         f"node {rank} is n{rank + 1}: rank {rank} of 2, port 29500, gpus 0,1" for rank in (0, 1)
     ]
     assert "the second rank failed with 1" in rest
-    assert pair(f"sacct -j {job_id} -X -n -P -o nnodes,nodelist") == "2|n[1-2]\n"
+    assert pair(f"sacct -j {job_id} -X -n -P -o nnodes,nodelist,exitcode") == "2|n[1-2]|0:0\n"
     assert sorted(pair("srun -N2 sh -c 'echo $SLURMD_NODENAME'").split()) == ["n1", "n2"]
     named = int(pair("sbatch --parsable -w n2 --wrap 'getent hosts $SLURM_JOB_NODELIST'"))
     assert pair.ended(named) == "COMPLETED"
     assert pair(f"sacct -j {named} -X -n -P -o nodelist") == "n2\n"
+
+
+def test_failed_script_on_two_nodes_has_its_own_exit_code(pair: Slurm) -> None:
+    job_id = int(pair("sbatch --parsable -N 2 --wrap 'srun true; exit 3'"))
+    assert pair.ended(job_id) == "FAILED"
+    assert pair(f"sacct -j {job_id} -X -n -P -o exitcode") == "3:0\n"
+    assert "ExitCode=3:0" in pair(f"scontrol show job {job_id}")
 
 
 def test_a_script_that_is_over_before_its_other_node_has_begun_has_completed(pair: Slurm) -> None:

@@ -72,6 +72,23 @@ def test_the_script_and_its_steps_are_reached_apart(slurm: Slurm) -> None:
     )  # fmt: skip
 
 
+STOPPABLE = """#!/bin/bash
+#SBATCH -o stoppable.out
+trap 'echo script' TERM
+srun bash -c 'trap "echo task; exit 0" TERM; touch stoppable.up; while :; do sleep 0.1; done'
+echo "srun: $?"
+"""
+
+
+def test_sigterm_by_name_is_sent_to_the_steps_alone(slurm: Slurm) -> None:
+    (slurm.folder / "stoppable.sh").write_text(STOPPABLE)
+    job_id = int(slurm("sbatch --parsable stoppable.sh"))
+    slurm.tgpu.wait_until((slurm.folder / "stoppable.up").exists, "the step")
+    slurm(f"scancel --signal=TERM {job_id}")
+    assert slurm.ended(job_id) == "COMPLETED"
+    assert slurm.output("stoppable.out") == "task\nsrun: 0\n"
+
+
 def test_a_job_without_steps_says_so(slurm: Slurm) -> None:
     job_id = int(slurm("sbatch --parsable --wrap 'sleep 60'"))
     slurm.tgpu.wait_until(lambda: slurm(f"squeue -h -j {job_id} -o %T").strip() == "RUNNING", "its start")

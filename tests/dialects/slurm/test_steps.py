@@ -15,6 +15,7 @@ from tgpu.cli.slurm.placing import places
 from tgpu.cli.slurm.turns import Turn, Wish
 from tgpu.dialects.slurm import step_gpus
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.step_gpus import Binding
 from tgpu.dialects.slurm.step_plan import step_of
 
 TWO = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"}
@@ -98,9 +99,9 @@ def test_how_many_gpus_a_step_asks_for() -> None:
 
 
 def test_which_gpus_a_task_finds() -> None:
-    found = [step_gpus.variables(["1", "3", "5", "7"], local, 2, "0") for local in (0, 1)]
+    found = [step_gpus.variables(["1", "3", "5", "7"], local, Binding(2), "0") for local in (0, 1)]
     assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["1,3", "5,7"]
-    assert step_gpus.variables(["1", "3"], 1, None, "5") == {
+    assert step_gpus.variables(["1", "3"], 1, Binding(), "5") == {
         "CUDA_VISIBLE_DEVICES": "1,3", "SLURM_STEP_GPUS": "1,3", "SLURM_GPUS_ON_NODE": "2",
         "TGPU_STEP_OF_GPUS": "5",
     }  # fmt: skip
@@ -108,14 +109,14 @@ def test_which_gpus_a_task_finds() -> None:
 
 def test_more_gpus_than_the_job_has() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "4,6", "SLURM_GPUS_ON_NODE": "2"}
-    assert step_gpus.StepGpus({0: 1, 1: 2}, None).among(environ, "7") == {
+    assert step_gpus.StepGpus({0: 1, 1: 2}, Binding()).among(environ, "7") == {
         0: (1, ["4", "6"]),
         1: (2, ["0", "1"]),
     }
     with pytest.raises(
         SlurmError, match="step for job 7: Requested node configuration is not available: it asks"
     ):
-        step_gpus.StepGpus({1: 3}, None).among(environ, "7")
+        step_gpus.StepGpus({1: 3}, Binding()).among(environ, "7")
 
 
 def test_gpus_and_how_many_each_task_has_say_how_many_tasks() -> None:
@@ -259,3 +260,27 @@ def test_srun_and_a_node_hear_each_other(a_desk: tuple[str, int]) -> None:
             stream = srun.makefile("rb")
             assert step_wire.read_frame(stream) == (step_wire.OUT, 3, b"hello", 0)
             assert step_wire.read_frame(stream) == (step_wire.END, 3, b"", 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"ntasks-per-gpu": "2", "gpus": "2"}, ["0", "0", "1", "1"]),
+        ({"ntasks-per-gpu": "2", "ntasks": "3"}, ["0", "0", "1"]),
+        ({"gpus-per-task": "2", "ntasks": "2"}, ["0,1", "2,3"]),
+        ({"gpus": "2", "ntasks": "2"}, ["0,1", "0,1"]),
+    ],
+)
+def test_tasks_are_bound_to_gpus(said: dict[str, str | None], found: list[str]) -> None:
+    environ = {"SLURM_JOB_NODELIST": "n1", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"}
+    place = next(places(said, environ))
+    assert place.gpus is not None
+    devices, binding = place.first_gpus()[0], place.gpus.binding
+    tasks = [step_gpus.variables(devices, task.local, binding, "0") for task in place.step.tasks]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in tasks] == found
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "99999"])
+def test_bad_number_of_tasks_per_gpu_is_refused(text: str) -> None:
+    with pytest.raises(SlurmError, match="--ntasks-per-gpu must be"):
+        next(places({"ntasks-per-gpu": text, "ntasks": "1"}, {"SLURM_JOB_NODELIST": "n1"}))

@@ -46,7 +46,12 @@ class SmiGpus:
 
 
 def smi_answers() -> bool:
-    return bool(_rows("--query-gpu=index"))
+    return smi_count() > 0
+
+
+def smi_count() -> int:
+    """How many GPUs nvidia-smi lists; 0 where it is missing or fails."""
+    return len(_rows("--query-gpu=index"))
 
 
 def _processes() -> dict[str, list[GpuProcess]]:

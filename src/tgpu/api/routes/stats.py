@@ -13,8 +13,11 @@ from tgpu.api.needs import LOOK
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import EXPOSITION_TYPE, json_reply
 from tgpu.domain.lifecycle import NodeState, Status
-from tgpu.domain.views import Alert, NodeView
+from tgpu.domain.views import Alert, NodeView, Quantiles
+from tgpu.observe.metrics import quantiles
 from tgpu.store.port import StoreUnavailableError
+
+_RECENT_JOBS = 1000
 
 
 class Use(msgspec.Struct, kw_only=True):
@@ -36,7 +39,8 @@ class DeviceUse(msgspec.Struct, kw_only=True):
 
 
 class Percentiles(msgspec.Struct, kw_only=True):
-    """Seconds, over the latest observations since the server started; null without any."""
+    """Seconds; null without any. Of waiting, running and completing: over the jobs of the cluster that run or
+    ended last, 1,000 of each at most. Of deciding: over the latest scheduling cycles of the leader."""
 
     count: int
     p50: float | None
@@ -99,6 +103,29 @@ async def _rules_to_nowhere(call: Call) -> list[Alert]:
     ]
 
 
+async def _decisions(call: Call) -> Quantiles:
+    """The leader's; of an older leader that does not report them, none."""
+    try:
+        return await call.services.live.decisions()
+    except NoLeaderError:
+        return Quantiles()
+
+
+async def _times(call: Call) -> dict[str, Quantiles]:
+    found = await call.services.store.recent_times(_RECENT_JOBS)
+    pairs: dict[str, list[tuple[int | None, int | None]]] = {
+        "wait_s": [(job.submitted_ms, job.started_ms) for job in found],
+        "run_s": [(job.started_ms, job.ended_ms) for job in found],
+        "completion_s": [(job.submitted_ms, job.ended_ms) for job in found if job.started_ms is not None],
+    }
+    return {
+        name: quantiles(
+            max(0, until - since) / 1000 for since, until in each if since is not None and until is not None
+        )
+        for name, each in pairs.items()
+    }
+
+
 async def stats(call: Call) -> Response[Any]:
     counts = await call.services.store.counts(await seen_by(call))
     views = await _nodes(call)
@@ -113,8 +140,8 @@ async def stats(call: Call) -> Response[Any]:
         devices=_devices(views),
         alerts=await _alerts(call),
         **{
-            name: msgspec.convert(found, Percentiles)
-            for name, found in call.services.metrics.percentiles().items()
+            name: msgspec.convert(found, Percentiles, from_attributes=True)
+            for name, found in ((await _times(call)) | {"decision_s": await _decisions(call)}).items()
         },
     )
     return json_reply(answer)

@@ -11,13 +11,14 @@ from tgpu.cli.exits import OK
 _HOW = """\
   bash:  tgpu completion bash > ~/.local/share/bash-completion/completions/tgpu
   zsh:   tgpu completion zsh > ~/.zfunc/_tgpu     (with ~/.zfunc in fpath)
+  fish:  tgpu completion fish > ~/.config/fish/completions/tgpu.fish
   tcsh:  tgpu completion tcsh > ~/.tgpu.tcsh      (and source it)
 """
 
 
 def parser() -> Parser:
     made = command_parser("completion", "Print a shell's completion script.", _HOW)
-    made.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    made.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     return made
 
 

@@ -32,6 +32,7 @@ _NODES = (
     Column("RESOURCES", floor=9, rank=1),
     Column("RUNS JOBS OF", floor=8, rank=4),
     Column("LABELS", floor=8, rank=2),
+    Column("TAINTS", floor=8),
 )
 _LOOKING = (None, "list", "show")
 _ACTIONS = (*_LOOKING, *node_orders.VERBS, *join_tokens.ACTIONS)
@@ -128,7 +129,8 @@ def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
         _share(node, "disk_allocated_mb", "disk_total_mb", words.size),
         _resources(node),
         "everyone" if serves in {None, "*"} else str(serves),
-        " ".join([*labels, *map(str, node.get("taints") or [])]),
+        " ".join(labels),
+        " ".join(map(str, node.get("taints") or [])),
     ]
 
 

@@ -54,7 +54,7 @@ def carried_out(program: str, job: Prepared, said: dict[str, str | None], *, pty
     with Client() as client:
         job_id = int(client.submit(**fields)["job_id"])
         keys = detach_keys.parse(_KEYS) if pty else None
-        ended = to_its_end(client, job_id, keys=keys, quiet=quiet, first_only=True)
+        ended = to_its_end(client, job_id, keys=keys, quiet=quiet, first_only=True, remarks=False)
     if ended is None:
         return 0
     if ended["status"] != "completed" and not quiet:

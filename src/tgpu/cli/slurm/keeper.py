@@ -94,7 +94,8 @@ class _Step:
                 places = [int(place) for place in asked["gpus"]]
                 devices = [visible[place] for place in places if place < len(visible)]
                 step_id = task["env"]["SLURM_STEP_ID"]
-                env |= step_gpus.variables(devices, task["local"], asked["gpus_per_task"], step_id)
+                binding = step_gpus.Binding(asked["gpus_per_task"], asked.get("tasks_per_gpu"))
+                env |= step_gpus.variables(devices, task["local"], binding, step_id)
             self._tasks.start(task["rank"], asked["argv"], env, cwd, {})
         for rank, (code, why) in self._tasks.failed.items():
             self._tell(rank, "stderr", f"{why}\n".encode())

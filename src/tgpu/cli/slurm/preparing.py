@@ -6,20 +6,19 @@ import os
 import re
 import shutil
 import sys
-from datetime import datetime
 from pathlib import Path
 
-from tgpu.cli.slurm.spreading import spread
+from tgpu.cli.slurm.spreading import fitted
 from tgpu.client import Client
 from tgpu.client.surroundings import exported
-from tgpu.dialects.slurm import exporting, hosts, launching, script
+from tgpu.dialects.slurm import exporting, hosts, launching, moments, script
 from tgpu.dialects.slurm.given import gathered
 from tgpu.dialects.slurm.refusal import SlurmError
 from tgpu.dialects.slurm.translation import Around
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from tgpu.dialects.slurm.given import Given
@@ -66,7 +65,7 @@ def prepared(
     for name, value in more:
         given.say(name, value, "command line")
     _read_nodefile(given)
-    made = spread(given, _around(given))
+    made = fitted(given, _around(given))
     fields = made.fields
     fields["command"] = launching.command(
         source.text, arguments, stdin=_stdin(given), nodes=made.layout.nodes, python=sys.executable
@@ -125,11 +124,11 @@ def _around(given: Given) -> Around:
                 pools = sorted({str(node["pool"]) for node in client.nodes()})
             if given.has("account"):
                 tenants = [str(tenant["tenant_id"]) for tenant in client.tenants()]
-    return Around(lambda: datetime.now().astimezone(), pools, tenants)
+    return Around(moments.local_now, pools, tenants)
 
 
 def _environment(given: Given) -> dict[str, str]:
-    env = exporting.environment(given.get("export"), os.environ, exported)
+    env = exporting.environment(given.get("export"), os.environ, _exported_as_slurm_does)
     if (path := given.get("export-file")) is not None:
         if path.isdigit():
             raise given.refuse("export-file", f"must be a file, not a descriptor; got {path}")
@@ -140,6 +139,11 @@ def _environment(given: Given) -> dict[str, str]:
         except SlurmError as error:
             raise error.at(given.where("export-file")) from None
     return env
+
+
+def _exported_as_slurm_does(environ: Mapping[str, str]) -> dict[str, str]:
+    """With TERM, which scripts need for `tput` and `clear`."""
+    return {name: environ[name] for name in ("TERM",) if name in environ} | exported(environ)
 
 
 def _stdin(given: Given) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
 
 from tgpu.cli.slurm import looking
 from tgpu.cli.slurm.main import VERSION
@@ -17,6 +16,7 @@ from tgpu.dialects.slurm.refusal import SlurmError
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from typing import Any
 
     from tgpu.dialects.slurm.record import Record
@@ -113,14 +113,14 @@ def _jobs(
     users = options.get("user") or options.get("uid")
     everybody = "allusers" in options or (wanted is not None and not users)
     filters: dict[str, Any] = {"attempts": True} | ({} if everybody else {"user": users or "me"})
-    now = datetime.now().astimezone()
+    now = moments.local_now()
     until = _moment("endtime", options, now)
     if until is not None:
         filters["until"] = until
     if wanted is not None:
         return list(client.jobs(ids=",".join(map(str, wanted.indices)), **filters)) if wanted.indices else []
     since = _moment("starttime", options, now) or moments.rfc3339(
-        now if of_states else now.replace(hour=0, minute=0, second=0, microsecond=0)
+        moments.moment("--starttime", "now" if of_states else "midnight", now, past=True)
     )
     live = list(client.jobs(status=_LIVE, **filters))
     return live + list(client.jobs(status=_OVER, ended_since=since, **filters))

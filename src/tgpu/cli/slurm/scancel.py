@@ -50,11 +50,11 @@ def main(argv: list[str]) -> int:
         raise SlurmError(
             "No job identification provided: name jobs, or say -u, -n, -t, -p, -A, -q, -w or --me"
         )
-    name = (options.get("signal") or "TERM").upper().removeprefix("SIG")
+    name = (options.get("signal") or "").upper().removeprefix("SIG")
+    now = name in ("KILL", "9")
     with Client() as client:
-        if name not in ("TERM", "15", "KILL", "9"):  # the two that end a job
+        if name and not now:  # KILL ends the job itself; any other signal is only sent
             return _signal(client, words, options)
-        now = name in ("KILL", "9")
         if not any(name in options for name in _FILTERS):
             return _cancel_named(client, looking.Wanted("scancel", ",".join(words)), options, now=now)
         for record in _found(client, words, options):

@@ -1,9 +1,11 @@
-"""Over how many nodes tasks go that nobody has shared out: one, or as few as can hold them."""
+"""Job requests that depend on the cluster's nodes: over how many its tasks are spread, and how many GPUs a
+whole node has."""
 
 from __future__ import annotations
 
 from tgpu.client import Client
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.step_gpus import NAMING
 from tgpu.dialects.slurm.translation import translated
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -17,13 +19,39 @@ _SHARED_OUT = ("nodes", "nodelist", "ntasks-per-node", "array")
 """Who says one of these has said it; and an index of an array is on one node."""
 
 
-def spread(given: Given, around: Around) -> Translated:
-    """What can be held nowhere stays on one node, where the server says why it cannot run."""
+def fitted(given: Given, around: Around) -> Translated:
+    """A job that no node can hold stays on one node, and the server says why it cannot run."""
     made = translated(given, around)
-    if made.layout.nodes > 1 or made.layout.tasks == 1 or any(given.has(name) for name in _SHARED_OUT):
+    is_laid_out = made.layout.nodes > 1 or made.layout.tasks == 1 or any(map(given.has, _SHARED_OUT))
+    takes_gpus = given.has("exclusive") and not any(map(given.has, NAMING))
+    if is_laid_out and not takes_gpus:
         return made
     with Client() as client:
         nodes = [node for node in client.nodes() if node["pool"] == made.fields.get("pool", node["pool"])]
+    if takes_gpus:
+        made = _with_all_gpus(given, around, made, nodes)
+    return made if is_laid_out else _spread(given, around, made, nodes)
+
+
+def _with_all_gpus(given: Given, around: Around, made: Translated, nodes: list[dict[str, Any]]) -> Translated:
+    """`--exclusive` allocates all GPUs of a node. They are asked for by number, so that quotas count them: as
+    many as every node has that the job may run on."""
+    named = set(made.layout.hosts)
+    counts = {int(node["gpu_total"] or 0) for node in nodes if not named or node["node_id"] in named}
+    least = min(counts, default=0)
+    if least:
+        given.say("gpus-per-node", str(least), given.where("exclusive"))
+        made = translated(given, around)
+    if len(counts) > 1:
+        made.warnings.append(
+            f"{given.where('exclusive')}: --exclusive asks for {least} GPUs, because nodes have {least} to "
+            f"{max(counts)}: name the number that is wanted, such as --gpus-per-node={max(counts)}"
+        )
+    return made
+
+
+def _spread(given: Given, around: Around, made: Translated, nodes: list[dict[str, Any]]) -> Translated:
+    """Tasks go to one node, or to as few as can hold them."""
     if _holders(made, nodes):
         return made
     for count in range(2, min(made.layout.tasks, len(nodes)) + 1):

@@ -15,6 +15,7 @@ _INPUT = {
     "SLURM_CPUS_PER_TASK": "cpus-per-task",
     "SRUN_CPUS_PER_TASK": "cpus-per-task",
     "SLURM_GPUS_PER_TASK": "gpus-per-task",
+    "SLURM_NTASKS_PER_GPU": "ntasks-per-gpu",
     "SLURM_LABELIO": "label",
     "SLURM_OVERCOMMIT": "overcommit",
     "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
@@ -74,5 +75,6 @@ def _inherited(said: dict[str, str | None]) -> dict[str, str | None]:
         if variable in os.environ and name not in said
     }
     if any(name in said for name in NAMING) or "SLURM_GPUS_ON_NODE" not in os.environ:
-        found.pop("gpus-per-task", None)  # the step says it in its own way, or the job has none after all
+        for name in ("gpus-per-task", "ntasks-per-gpu"):  # the step says it itself, or the job has no GPUs
+            found.pop(name, None)
     return found

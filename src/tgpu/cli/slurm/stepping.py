@@ -97,7 +97,7 @@ def _variables(place: Place, task: Task, step_id: int, taken: dict[int, list[str
     """What a task on this node finds."""
     found = place.step.variables(task, step_id)
     if place.gpus is not None:
-        found |= step_gpus.variables(taken[0], task.local, place.gpus.per_task, str(step_id))
+        found |= step_gpus.variables(taken[0], task.local, place.gpus.binding, str(step_id))
     return found
 
 
@@ -133,13 +133,15 @@ class _Running:
             {"rank": task.rank, "local": task.local, "env": self._step.variables(task, self._id)}
             for task in self._step.on(node)
         ]
+        binding = None if self._place.gpus is None else self._place.gpus.binding
         asked = {
             "argv": list(argv),
             "env": env,
             "cwd": self._cwd,
             "tasks": tasks,
             "gpus": self._taken.get(node),
-            "gpus_per_task": self._place.gpus and self._place.gpus.per_task,
+            "gpus_per_task": binding and binding.per_task,
+            "tasks_per_gpu": binding and binding.tasks_per_gpu,
         }
         return FarTasks(node, asked, self._output.told_from_afar)
 

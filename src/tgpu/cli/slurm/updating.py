@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from tgpu.cli.slurm import looking
 from tgpu.client import Client
 from tgpu.dialects.slurm import durations, moments, sizes
@@ -63,7 +61,7 @@ def _number(key: str, value: str) -> int:
 
 
 def _moment(key: str, value: str) -> str:
-    return moments.rfc3339(moments.moment(key, value, datetime.now().astimezone()))
+    return moments.rfc3339(moments.moment(key, value, moments.local_now()))
 
 
 _CHANGES: dict[str, tuple[str, Callable[[str, str], object]]] = {

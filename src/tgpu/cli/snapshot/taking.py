@@ -134,10 +134,10 @@ def _setting(name: str, default: str) -> str:
     said = os.environ.get(f"TGPU_{name.upper()}")
     if said is not None:
         return said
-    from tgpu.config.settings_file import settings_file  # noqa: PLC0415  only who has no variable
+    from tgpu.config.home_path import home_path  # noqa: PLC0415  only who has no variable
+    from tgpu.config.settings_file import settings_file  # noqa: PLC0415
 
-    home = os.environ.get("TGPU_HOME") or os.path.expanduser("~/.local/share/tgpu")  # noqa: PTH111  as it is given
-    path = settings_file(os.environ, Path(home))
+    path = settings_file(os.environ, Path(home_path(os.environ)))
     if path is None:
         return default
     import tomllib  # noqa: PLC0415  only who has a file

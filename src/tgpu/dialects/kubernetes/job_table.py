@@ -47,7 +47,9 @@ JOB_SPEC: Table = {
     "template": honoured("see below", of="PodTemplateSpec"),
     "ttlSecondsAfterFinished": honoured("how long after its end the job is remembered"),
     "completionMode": honoured("`NonIndexed`, or `Indexed`: then JOB_COMPLETION_INDEX is set"),
-    "suspend": honoured("until `tgpu resume`"),
+    "suspend": honoured(
+        "until `tgpu resume`; with the label `kueue.x-k8s.io/queue-name` the job is queued, as Kueue would"
+    ),
     "podReplacementPolicy": refused(
         "can only be Failed: a task is tried again once the attempt before has ended; leave it out", "Failed"
     ),

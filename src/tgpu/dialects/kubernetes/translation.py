@@ -16,6 +16,7 @@ _POD = "spec.template.spec"
 _CONTAINER = f"{_POD}.containers[0]"
 _BACKOFF_LIMIT = 6
 """What Kubernetes takes where nothing is said."""
+_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _PATHS = {
     "name": "metadata.name",
     "tenant_id": "metadata.namespace",
@@ -72,6 +73,8 @@ def job_fields(document: Mapping[str, Any]) -> dict[str, Any]:
     )
     runs = container_fields(container, _CONTAINER, itself, indexed=indexed)
     fields = {**who, **_how_often(spec), **pod_fields(pod), **runs}
+    if spec.suspend and not _kueue_queue(job):
+        fields["suspend"] = True
     if annotations := {**who.get("annotations", {}), **runs.get("annotations", {})}:
         fields["annotations"] = annotations
     if "gpu_type" in fields and "gpu_request" not in fields:
@@ -124,7 +127,27 @@ def _how_often(spec: JobSpec) -> dict[str, Any]:
         fields["completion_mode"] = spec.completion_mode
     if rules := failure_rules(spec):
         fields["failure_rules"] = rules
-    return fields | ({"suspend": True} if spec.suspend else {})
+    return fields
+
+
+def warnings(document: Mapping[str, Any]) -> list[str]:
+    """What a manifest asks for that its user should know is done otherwise. Raises ManifestError."""
+    job = manifest(document)
+    if not job.spec.suspend:
+        return []
+    if queue := _kueue_queue(job):
+        text = (
+            f"is ignored because of {_KUEUE_QUEUE}={queue}: Kueue starts such a job when it admits it, and "
+            "so does tgpu; submit with --hold to keep it from starting"
+        )
+    else:
+        text = "is true: the job does not start until `tgpu resume`"
+    return [f"{_PATHS['suspend']} {text}"]
+
+
+def _kueue_queue(job: Job) -> str:
+    """The queue of a Job that is managed by Kueue, which suspends such jobs itself until it admits them."""
+    return job.metadata.labels.get(_KUEUE_QUEUE, "") or job.metadata.annotations.get(_KUEUE_QUEUE, "")
 
 
 def _backoff_limit(spec: JobSpec) -> int | None:

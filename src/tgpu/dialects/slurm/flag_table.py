@@ -57,7 +57,7 @@ FLAGS = tuple(
         ("distribution", "m", VALUE, "SBATCH_DISTRIBUTION", MEANINGLESS, "tasks fill one node after the other"),
         ("error", "e", VALUE, "SBATCH_ERROR", HONOURED, "without it, with the output"),
         ("exclude", "x", VALUE, "", HONOURED, ""),
-        ("exclusive", "", OPTIONAL, "SBATCH_EXCLUSIVE", TRANSLATED, "a whole node for the job alone, also with =user, =mcs and =topo"),
+        ("exclusive", "", OPTIONAL, "SBATCH_EXCLUSIVE", TRANSLATED, "a whole node with all its GPUs, also with =user, =mcs and =topo; if nodes have different numbers of GPUs, the smallest number"),
         ("export", "", VALUE, "SBATCH_EXPORT", TRANSLATED, "ALL leaves out what ties the environment to a terminal, a login or another job"),
         ("export-file", "", VALUE, "", HONOURED, "a file, not a descriptor"),
         ("external", "", NONE, "", REFUSED, "a job without a script has nothing to run here"),

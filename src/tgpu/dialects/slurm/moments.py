@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.domain.local_time import instant
 
 _NAMED_HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 _UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
@@ -18,8 +19,8 @@ _FORMS = "16:00, now+1hour, tomorrow, 2026-01-20 or 2026-01-20T12:34"
 
 
 def moment(name: str, text: str, now: datetime, *, past: bool = False) -> datetime:
-    """`now`: with the zone in which the text is meant. A time of day that is over is tomorrow's, and a day
-    without a year next year's; unless `past` moments are asked about."""
+    """`now`: in the zone in which the text is meant; without one, this machine's. A time of day that has
+    passed is tomorrow's, and a day without a year next year's, unless `past` moments are asked for."""
     body = text.strip().lower()
     try:
         found = _relative(body, now) or _clock_only(body, now, past=past) or _dated(body, now, past=past)
@@ -27,7 +28,12 @@ def moment(name: str, text: str, now: datetime, *, past: bool = False) -> dateti
         raise SlurmError(f"{name} {text!r} is no moment: {error}") from None
     if found is None:
         raise SlurmError(f"{name} must be a moment such as {_FORMS}; got {text!r}")
-    return found
+    return found if found.tzinfo is not None else instant(found)
+
+
+def local_now() -> datetime:
+    """Without a zone: by this machine's clocks, whose offset may change until the moment that is meant."""
+    return datetime.now()  # noqa: DTZ005  see above
 
 
 def rfc3339(when: datetime) -> str:
@@ -35,13 +41,13 @@ def rfc3339(when: datetime) -> str:
 
 
 def _relative(body: str, now: datetime) -> datetime | None:
-    if body in ("today", "tomorrow"):
-        day = _midnight(now)
-        return day + timedelta(days=1) if body == "tomorrow" else now
-    match = _NOW.fullmatch(body)
+    if body == "tomorrow":
+        return _midnight(now) + timedelta(days=1)
+    match = _NOW.fullmatch("now" if body == "today" else body)
     if match is None:
         return None
     sign, count, unit = match.groups()
+    now = now.astimezone() if now.tzinfo is None else now  # seconds that pass, not those that clocks show
     if sign is None:
         return now
     each = next((s for word, s in _UNITS_S.items() if unit and word.startswith(unit.removesuffix("s"))), None)
@@ -98,9 +104,7 @@ def _year(said: str | None, now: datetime) -> int:
 
 
 def _at(now: datetime, date: tuple[int, int, int], clock: tuple[int, int, int]) -> datetime:
-    plain = datetime(*date, *clock)  # noqa: DTZ001  its zone follows
-    # The offset of a local zone may be another one on that day.
-    return plain.astimezone() if now.tzinfo is None else plain.replace(tzinfo=now.tzinfo)
+    return datetime(*date, *clock, tzinfo=now.tzinfo)
 
 
 def _midnight(now: datetime) -> datetime:

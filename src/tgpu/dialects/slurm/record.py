@@ -206,13 +206,18 @@ class Record:
         """`3:0`; of one that a signal ended, `0:9`; for want of memory, `0:125`."""
         if self.state == "OUT_OF_MEMORY":
             return "0:125"
-        code, signal = self.one.get("exit_code"), None
-        for attempt in self.job.get("attempts") or ():
-            if self.task is None or attempt.get("task_index") == self.task["task_index"]:
-                signal = attempt.get("signal")
-        if signal and self.state not in ("RUNNING", "PENDING", "COMPLETED"):
-            return f"0:{signal}"
-        return f"{int(code or 0)}:0"
+        code = self.one.get("exit_code")
+        exited = self.one.get("cause") == "exited" or self.state in ("RUNNING", "PENDING", "COMPLETED")
+        signal = None if exited else self._script_signal
+        return f"0:{signal}" if signal else f"{int(code or 0)}:0"
+
+    @property
+    def _script_signal(self) -> int | None:
+        """The signal that ended the last attempt of the index, or of the script, which is task 0. The other
+        tasks of a job on several nodes are stopped by a signal whenever the script fails."""
+        index = 0 if self.task is None else self.task["task_index"]
+        attempts = [each for each in self.job.get("attempts") or () if each.get("task_index", 0) == index]
+        return attempts[-1].get("signal") if attempts else None
 
     @property
     def attempts(self) -> int:

@@ -11,18 +11,43 @@ if TYPE_CHECKING:
 
     from tgpu.dialects.slurm.step_plan import Step
 
-NAMING = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
+NAMING = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-gpu", "tres-per-task")
 """A step that says none of these finds all GPUs of its job."""
+
+_MOST_TASKS = 10_000
 
 OWNER = "TGPU_STEP_OF_GPUS"
 """In a step: the one, it or one around it, whose GPUs it finds. Not set: they are all of the job's."""
 
 
-class StepGpus:
-    """`counts`: how many on which node. `per_task`: None if each task finds all of the step's on its node."""
+class Binding:
+    """Which of a step's GPUs on a node each task is bound to: to so many of its own, to one that it shares
+    with others (`--ntasks-per-gpu`), or to all of them."""
 
-    def __init__(self, counts: dict[int, int], per_task: int | None) -> None:
-        self.counts, self.per_task = counts, per_task
+    __slots__ = ("per_task", "tasks_per_gpu")
+
+    def __init__(self, per_task: int | None = None, tasks_per_gpu: int | None = None) -> None:
+        self.per_task, self.tasks_per_gpu = per_task, tasks_per_gpu
+
+    def least(self, tasks: int) -> int:
+        """How many GPUs a node must have for its tasks."""
+        if self.tasks_per_gpu is not None:
+            return -(-tasks // self.tasks_per_gpu)
+        return (self.per_task or 0) * tasks
+
+    def of(self, local: int, devices: Sequence[str]) -> Sequence[str]:
+        """`local`: which one of its node's tasks it is."""
+        if self.tasks_per_gpu is not None:
+            at = local // self.tasks_per_gpu
+            return devices[at : at + 1]
+        return devices if self.per_task is None else devices[local * self.per_task :][: self.per_task]
+
+
+class StepGpus:
+    """`counts`: how many on which node."""
+
+    def __init__(self, counts: dict[int, int], binding: Binding) -> None:
+        self.counts, self.binding = counts, binding
 
     def among(self, environ: Mapping[str, str], job: str) -> dict[int, tuple[int, list[str]]]:
         """By node: how many, and which there are for all steps. Here by their own names, elsewhere by their
@@ -58,18 +83,26 @@ def tasks_of(said: Mapping[str, str | None], of_gpu: int | None, nodes: int) -> 
 def asked(said: Mapping[str, str | None], step: Step) -> StepGpus | None:
     """None: nothing is said of GPUs, or of parts of one, which its steps share."""
     on_node, in_all, of_task = _named(said)
-    if on_node is None and in_all is None and of_task is None:
+    of_gpu = said.get("ntasks-per-gpu")
+    if on_node is None and in_all is None and of_task is None and of_gpu is None:
         return None
     if on_node is not None and on_node.count != int(on_node.count):
         return None
-    per_task = None if of_task is None else int(of_task.count)
+    binding = Binding(None if of_task is None else int(of_task.count), _whole("ntasks-per-gpu", of_gpu))
     each, more = divmod(0 if in_all is None else int(in_all.count), len(step.nodes))
     counts = {}
     for at, node in enumerate(step.nodes):
-        least = (per_task or 0) * len(step.on(node))
         shared = each + (at < more) if on_node is None else int(on_node.count)
-        counts[node] = max(shared, least)
-    return StepGpus(counts, per_task)
+        counts[node] = max(shared, binding.least(len(step.on(node))))
+    return StepGpus(counts, binding)
+
+
+def _whole(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MOST_TASKS:
+        raise SlurmError(f"--{name} must be a whole number from 1 to {_MOST_TASKS}; got {text!r}")
+    return int(text)
 
 
 def _named(said: Mapping[str, str | None]) -> tuple[gres.Gpus | None, gres.Gpus | None, gres.Gpus | None]:
@@ -90,11 +123,10 @@ def _named(said: Mapping[str, str | None]) -> tuple[gres.Gpus | None, gres.Gpus 
     return on_node, in_all, of_task
 
 
-def variables(devices: Sequence[str], local: int, per_task: int | None, step_id: str) -> dict[str, str]:
+def variables(devices: Sequence[str], local: int, binding: Binding, step_id: str) -> dict[str, str]:
     """What a task finds of the step's `devices` on its node. `local`: which one of the node's tasks it is."""
-    mine = devices if per_task is None else devices[local * per_task : (local + 1) * per_task]
     return {
-        "CUDA_VISIBLE_DEVICES": ",".join(mine),
+        "CUDA_VISIBLE_DEVICES": ",".join(binding.of(local, devices)),
         "SLURM_STEP_GPUS": ",".join(devices),
         "SLURM_GPUS_ON_NODE": str(len(devices)),
         OWNER: step_id,

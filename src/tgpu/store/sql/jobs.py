@@ -19,7 +19,7 @@ from tgpu.store.growth import skipped_of
 from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.job_sum import tally_of
 from tgpu.store.lost import Origin
-from tgpu.store.port import Counts
+from tgpu.store.port import Counts, JobTimes
 from tgpu.store.sql import codec
 from tgpu.store.sql.job_conditions import RAN, SEEN, WANTED, asks_how_it_ran, seen_values, wanted_values
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
@@ -125,6 +125,21 @@ LIVE_PLACES = Query(
 _COUNTED = select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status)
 COUNT = Query("How many jobs of each status every user has.", _COUNTED)
 COUNT_SEEN = Query("How many of those that somebody may know of.", _COUNTED.where(SEEN))
+_TIMES = select(jobs.c.submitted_ms, jobs.c.started_ms, jobs.c.ended_ms)
+RUNNING_TIMES = Query(
+    "When the running jobs that were submitted last were submitted and started.",
+    _TIMES.where(jobs.c.status == constant(Status.RUNNING.value))
+    .order_by(jobs.c.job_id.desc())
+    .limit(value("most"))
+    .offset(constant(0)),
+)
+ENDED_TIMES = Query(
+    "When the jobs that ended last were submitted, started and ended.",
+    _TIMES.where(jobs.c.ended_ms.is_not(None))
+    .order_by(jobs.c.ended_ms.desc())
+    .limit(value("most"))
+    .offset(constant(0)),
+)
 
 
 def one(session: Session, job_id: int) -> Job | None:
@@ -227,6 +242,11 @@ def counts(session: Session, seen: Seen | None = None) -> Counts:
         if not status.is_final:
             counted.live_by_user[user, status] = count
     return counted
+
+
+def recent_times(session: Session, limit: int) -> list[JobTimes]:
+    found = (session.rows(query, most=limit) for query in (RUNNING_TIMES, ENDED_TIMES))
+    return [JobTimes(*row) for rows in found for row in rows]
 
 
 def _job(row: Row) -> Job:
