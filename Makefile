@@ -47,7 +47,7 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 
 # Hundreds of processes are started: without bytecode each would compile the product anew.
 test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
-	@./scripts/install-debian gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static
+	@./scripts/install-debian gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static python3 python3-venv
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 25 $(ARGS)
 
 # Starts a Docker engine of its own, which needs root and some minutes: not part of `make test`.

@@ -17,7 +17,7 @@ and an environment variable `TGPU_…`; a flag wins over the variable, the varia
 lives (default `/var/lib/tgpu` for root, `~/.local/share/tgpu` for other users); for clients `TGPU_SERVER`
 (`unix:///path`, or `https://host:port`, several with commas), `TGPU_TOKEN`, `TGPU_CA` and `TGPU_SERVER_USER`
 (the account of a server on this machine, if that is neither root nor your own); for an agent that joins a
-cluster `TGPU_JOIN`: see
+cluster `TGPU_JOIN_TOKEN`: see
 [network.md](network.md).
 
 | key | variable | default | meaning |

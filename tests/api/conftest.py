@@ -22,8 +22,8 @@ import uvicorn
 import uvloop
 
 from tgpu.api.app import create_app
+from tgpu.api.bounded_http import BoundedProtocol
 from tgpu.api.feed import Feed
-from tgpu.api.peercred import PeerCredProtocol
 from tgpu.api.ports import LogUnavailableError, NoLeaderError, ShellRefusedError
 from tgpu.api.services import Services
 from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
@@ -270,7 +270,7 @@ class ServerUnderTest:
             listener.listen(1024)
         config = uvicorn.Config(
             create_app(self.services),
-            http=PeerCredProtocol,
+            http=BoundedProtocol,
             ws=PeerCredWebSocket,
             ws_max_size=LONGEST_MESSAGE,
             lifespan="off",

@@ -173,14 +173,14 @@ def test_who_asked_for_gpu_memory_is_named_with_what_it_asked_for() -> None:
     )
 
 
-def test_missing_cpus_name_everybody_on_the_node() -> None:
+def test_missing_cpus_name_their_holders() -> None:
     picture = picture_of(
         [node(cpus=4)], [task(1, asks(cpus=3))], [(task(9, asks(cpus=2), time_limit_s=60), "n1", ())]
     )
     assert why(picture, 1) == waits(
         1,
         Reason("cpus", "needs 3 CPUs; n1 has 2 free", {"node_id": "n1", "needs": 3.0, "free": 2.0}),
-        holders=(holder(9, remaining_s=60.0),),
+        holders=(holder(9, remaining_s=60.0, cpu_milli=2000),),
         starts_at_ms=at(60),
         estimate="has a reservation: starts ≈ 13:47 UTC on n1",
         advice=Advice("cpu_milli", 3000, 2000, "with --cpus 2 it would start now on n1"),
@@ -201,11 +201,26 @@ def test_all_that_is_missing_on_the_nearest_node_is_told() -> None:
             at_n1 | {"needs": 8192.0, "free": 4384.0},
         ),
         Reason("generic", "needs 1 of fpga; n1 has 0 free", at_n1 | {"needs": 1.0, "free": 0.0}),
-        holders=(holder(9, remaining_s=60.0),),
+        holders=(holder(9, remaining_s=60.0, cpu_milli=6000, memory_mib=12000, generic=(("fpga", 1),)),),
         starts_at_ms=at(60),
         estimate="has a reservation: starts ≈ 13:47 UTC on n1",
         advice=class_high(),
     )
+
+
+def test_holders_of_the_missing_amount_come_largest_first_and_others_not_at_all() -> None:
+    placed = [
+        (task(7, asks(cpus=1, memory_mib=100)), "n1", ()),
+        (task(8, asks(cpus=1, memory_mib=9000)), "n1", ()),
+        (task(9, asks(cpus=1, memory_mib=0)), "n1", ()),
+    ]
+    picture = picture_of([node()], [task(1, asks(cpus=1, memory_mib=16000))], placed)
+    answer = why(picture, 1)
+    assert answer.reasons[0].code == "memory"
+    assert [(each.job_id, each.memory_mib, each.cpu_milli) for each in answer.holders] == [
+        (8, 9000, 0),
+        (7, 100, 0),
+    ]
 
 
 def test_an_exclusive_task_is_told_that_the_node_is_not_free() -> None:

@@ -1,7 +1,7 @@
 """Why a gang waits: told to each of its tasks, word by word."""
 
 from tests.core.core_story import asks, at, gang, node, picture_of, task
-from tests.core.explain_story import class_high, waits, why
+from tests.core.explain_story import class_high, holder, waits, why
 from tgpu.domain.views import Advice, Reason
 
 
@@ -12,6 +12,7 @@ def test_every_task_of_a_gang_is_told_how_many_places_were_found() -> None:
         assert why(picture, 1, index) == waits(
             1,
             Reason("gang", "needs 3 places together; 2 found", {"needs": 3, "found": 2}),
+            holders=(holder(9, 2, (0, 1), remaining_s=60.0),),
             starts_at_ms=at(60),
             estimate="has a reservation: starts ≈ 13:47 UTC on n1 and n2",
             advice=class_high("n1 and n2"),
@@ -42,4 +43,4 @@ def test_a_gang_of_unlike_tasks_is_told_what_those_lack_that_find_no_room() -> N
     answer = why(picture_of(nodes, gang(1, [asks(), asks(gpus=3), asks(gpus=3)]), others), 1)
     needs = "needs 3 whole GPUs on one node; 2 nodes match, best has 2 free (n1)"
     assert [reason.text for reason in answer.reasons] == [needs, "needs 3 places together; 0 found"]
-    assert [holder.job_id for holder in answer.holders] == [9]
+    assert [each.job_id for each in answer.holders] == [9]

@@ -354,3 +354,13 @@ def test_spent_gpu_hours_are_told_before_room_that_is_lacking() -> None:
     use = JobUse(gpu_ms=9 * HOUR + 3000 * 60)
     picture = lab(asking, limits=Limits(), job_limits=most, job_use=use)
     assert [each.code for each in why(picture, 1).reasons] == ["gpu-hours", "gpus"]
+
+
+def test_quota_comes_before_a_tainted_node_that_is_not_needed() -> None:
+    of_ann = task(17, asks(gpus=3), tenant_id="lab", user="ann", time_limit_s=3600)
+    nodes = [node("n1", gpus=8), node("n2", gpus=8, taints=("spot",))]
+    picture = picture_of(nodes, [held(1, 2)], [(of_ann, "n1", (0, 1, 2))], DRF)
+    picture.set_tenant(Tenant("lab", limits=Limits(gpu_milli=4000)))
+    answer = why(picture, 1)
+    assert [reason.code for reason in answer.reasons] == ["quota", "taint"]
+    assert answer.summary.startswith("waits: held by the quota of tenant lab")

@@ -244,4 +244,4 @@ def test_a_copy_is_its_users_and_nobody_elses(shared: Installation) -> None:
         job = as_user(ann, lambda: client.submit(script, **fields))
         said = output(shared, job["job_id"])
         assert said[:2] == ["ann's", f"{ann}:700"]
-        assert said[2].startswith("drwx--x--x")
+        assert said[2].startswith("drwx--x---"), "only its user may pass"

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ TGPU = str(Path(sys.executable).with_name("tgpu"))
 class Installation:
     """One TGPU_HOME and the commands a person would type."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, program: Sequence[str] = (TGPU,)) -> None:
+        self.home, self._program = home, program
         self.files = home.parent / "files"
         self.files.mkdir(exist_ok=True)
         self.environ = {
@@ -37,7 +37,7 @@ class Installation:
 
     def tgpu(self, *arguments: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [TGPU, *arguments],
+            [*self._program, *arguments],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -129,11 +129,11 @@ class Installation:
 
 
 @contextmanager
-def an_installation() -> Iterator[Installation]:
-    """In a folder of its own, which every user may enter."""
+def an_installation(program: Sequence[str] = (TGPU,)) -> Iterator[Installation]:
+    """In a folder of its own, which every user may enter. `program`: the command `tgpu`."""
     base = Path(tempfile.mkdtemp(prefix="tgpu-", dir="/tmp"))
     base.chmod(0o755)
-    one = Installation(base / "home")
+    one = Installation(base / "home", program)
     try:
         yield one
     finally:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import Machine
+from tests.runner.test_root_stays_outside import in_child
+from tgpu.runner import beneath, namespaces, private_tmp
 from tgpu.runner.removing import remove
 
 NEST = """
@@ -52,6 +54,35 @@ def test_one_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "kept")
     assert not remove(str(tmp_path / "link"))
     assert (tmp_path / "kept").is_dir()
+
+
+@pytest.mark.skipif(bool(private_tmp.why_not()), reason="this machine does not let us mount")
+def test_what_is_mounted_in_it_stays_though_it_is_of_the_same_file_system(tmp_path: Path) -> None:
+    folder, kept = tmp_path / "copy", tmp_path / "kept"
+    for path in (folder / "mounted", kept):
+        path.mkdir(parents=True)
+    (kept / "file").touch()
+    (folder / "own").touch()
+
+    def remove_it() -> bool:
+        namespaces.unshare()
+        namespaces.mount(str(kept), str(folder / "mounted"), None, 4096)
+        return remove(str(folder))
+
+    assert in_child(remove_it) == "False"
+    assert [path.name for path in kept.iterdir()] == ["file"]
+    assert [path.name for path in folder.iterdir()] == ["mounted"]
+
+
+def test_no_link_is_followed_on_the_way_to_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    top = os.open(tmp_path, os.O_RDONLY)
+    os.close(beneath.open_folder("real/inner", top))
+    for name in ("link/inner", "link", "..", "/etc"):
+        with pytest.raises(OSError, match=r"symbolic links|cross-device"):
+            beneath.open_folder(name, top)
+    os.close(top)
 
 
 def test_root_removes_nothing_through_a_link_that_comes_in_between(

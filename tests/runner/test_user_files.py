@@ -5,6 +5,7 @@ import pwd
 import resource
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +18,7 @@ from tests.runner.conftest import Machine
 from tests.runner.version_2 import Tree, needs_mount
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
-from tgpu.runner import spawner, writer
+from tgpu.runner import output_path, spawner, writer
 from tgpu.runner.cgroups import born
 from tgpu.runner.user_files import UserFiles
 from tgpu.runner.writer import Writer
@@ -171,7 +172,7 @@ def test_a_link_that_somebody_else_has_put_there_leads_nowhere(machine: Machine,
     for path in (planted, own):
         end = machine.end_of(machine.shell("echo gone", files=files(path), user=THEY))
         assert end.cause is Cause.COULD_NOT_START
-        assert end.detail == f"cannot write its output to {path}: somebody else has put a link there"
+        assert end.detail == f"cannot write its output to {path}: another user has put a link there"
     assert precious.read_text() == "kept\n"
 
     own.unlink()
@@ -179,6 +180,84 @@ def test_a_link_that_somebody_else_has_put_there_leads_nowhere(machine: Machine,
     os.chown(own, account.pw_uid, -1, follow_symlinks=False)
     assert machine.end_of(machine.shell("echo new", files=files(own), user=THEY)).exit_code == 0
     assert precious.read_text() == "new\n"
+
+
+def test_a_link_of_another_users_in_the_middle_of_a_path_is_not_followed(
+    machine: Machine, theirs: Path
+) -> None:
+    """Their own file is where it leads, and they would overwrite it."""
+    theirs.chmod(0o1777)
+    account = pwd.getpwnam(THEY)
+    home, planted, own = theirs / "home", theirs / "results", theirs / "own"
+    home.mkdir()
+    planted.symlink_to(home)
+    own.symlink_to(f"../{theirs.name}/home/")
+    for path, uid in ((home, account.pw_uid), (planted, account.pw_uid + 1000), (own, account.pw_uid)):
+        os.chown(path, uid, -1, follow_symlinks=False)
+    end = machine.end_of(machine.shell("echo gone", files=files(planted / "out.txt"), user=THEY))
+    assert end.cause is Cause.COULD_NOT_START
+    assert "another user has put a link there" in end.detail
+    out = own / "." / "new" / ".." / "new" / "out.txt"
+    assert machine.end_of(machine.shell("echo new", files=files(out), user=THEY)).exit_code == 0
+    assert (home / "new" / "out.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("path", ["/proc/self/oom_score_adj", "/proc/self/fd/1", "/sys/kernel/uevent_helper"])
+def test_files_of_the_kernel_are_no_output_files(path: str) -> None:
+    with pytest.raises(OSError, match=r"file system of the kernel|No such file"):
+        output_path.opened(path)
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for path in (tmp_path / "a", tmp_path / "a" / "out.txt"):
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            output_path.opened(str(path))
+
+
+def test_no_descriptor_is_left_open_by_a_path_that_is_refused(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208  as one list
+    with pytest.raises(IsADirectoryError):
+        output_path.opened(f"{tmp_path}/folder/")
+    os.close(output_path.opened(f"{tmp_path}/folder/out.txt"))
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+
+
+def test_output_is_written_with_the_rights_of_its_user_alone() -> None:
+    """The kernel lets only root change this number, and asks who writes, not who opened the file."""
+    sleeper = subprocess.Popen(["sleep", "60"])
+    slack = Path(f"/proc/{sleeper.pid}/timerslack_ns")
+    account = pwd.getpwnam(THEY)
+    theirs = Writer()
+    theirs.write_as(account.pw_uid, account.pw_gid)
+    try:
+        before = slack.read_text()
+        file = os.open(slack, os.O_WRONLY)
+        theirs.write(file, b"70000")
+        assert theirs.close()
+        assert (theirs.lost, theirs.why) == (5, "Operation not permitted")
+        assert slack.read_text() == before
+        os.write(file, b"70000")  # only that thread has given up its rights
+        assert slack.read_text() == "70000\n"
+        os.close(file)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_the_supervisor_of_another_users_task_writes_its_files_as_that_user(
+    machine: Machine, theirs: Path
+) -> None:
+    attempt = machine.shell("echo x; sleep 100", files=files(theirs / "out.txt"), user=THEY)
+    machine.until(lambda: (theirs / "out.txt").exists() and (theirs / "out.txt").read_text())
+    supervisor = machine.runner._known.supervisor_of(attempt).pid
+    threads = [status.read_text() for status in Path(f"/proc/{supervisor}/task").glob("*/status")]
+    users = {line for status in threads for line in status.splitlines() if line.startswith("Uid:")}
+    uid = pwd.getpwnam(THEY).pw_uid
+    assert users == {"Uid:\t0\t0\t0\t0", f"Uid:\t0\t0\t0\t{uid}"}, "it cannot be killed as that user's"
+    machine.runner.stop(attempt, Cause.CANCELLED, "", at_once=True)
+    machine.end_of(attempt)
 
 
 def test_what_is_typed_before_the_program_runs_costs_no_output(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.api.conftest import FakeLive, FakeLogs, FakeShells
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
+from tgpu.api.websocket import PeerCredWebSocket
 from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello
@@ -26,6 +27,7 @@ from tgpu.observe.metrics import Metrics
 from tgpu.protocol import join_tokens, node_keys, server_proof
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.memory import MemoryStore
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.dialing import TcpDial, node_credential
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.one_port import ApiServer, http_protocol
@@ -54,6 +56,7 @@ class ClusterServer:
         self.inbox: Inbox
         self.entrance: Entrance
         self.said: list[NodeEvent] = []
+        self.limits = ConnectionLimits.of_this_process(self.settings)
         self.loop = uvloop.new_event_loop()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -100,10 +103,11 @@ class ClusterServer:
             create_app(services),
             http=http_protocol(
                 agent_links(self.hub, self.store, self.now_ms),
-                Echo,
+                lambda _visit: Echo(),
+                self.limits,
                 None if entrance.tls else Prover(self.store, server_proof.digest_of("peers")),
             ),
-            ws="none",
+            ws=PeerCredWebSocket,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tgpu.wiring import doorman
+from tgpu.wiring.connection_limits import ConnectionLimits, Visit
 from tgpu.wiring.doorman import Doorman
 
 
@@ -18,9 +19,10 @@ class Door:
         self._listener = listener
         self.begun: list[bytes] = []
         self._ends: dict[bytes, asyncio.Event] = {}
-        self.doorman = Doorman(listener, self._shake_hands)
+        self.limits = ConnectionLimits(per_user=16, per_address=16, total=1000)
+        self.doorman = Doorman(listener, self._shake_hands, self.limits)
 
-    async def _shake_hands(self, sock: socket.socket) -> None:
+    async def _shake_hands(self, sock: socket.socket, _visit: Visit) -> None:
         with sock:
             name = await asyncio.get_running_loop().sock_recv(sock, 1)
             self.begun.append(name)

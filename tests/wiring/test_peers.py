@@ -20,11 +20,14 @@ from tgpu.protocol.server_proof import digest_of
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, Taken, ToShell
 from tgpu.protocol.snapshots import Piece
 from tgpu.store.memory import MemoryStore
+from tgpu.wiring import peers
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
 from tgpu.wiring.prover import ProofLink, Prover
 
 STORE = MemoryStore()
 CLUSTER = STORE.cluster_id
+LIMITS = ConnectionLimits(per_user=9, per_address=9, total=99)
 PROVER = Prover(STORE, digest_of("secret"))
 NODE = NodeView(
     node=Node("n1", NodeState.READY, Capacity(1000, 64, 0, (Device(0, "u", "A100", 80),), {"nic": 2})),
@@ -123,7 +126,7 @@ class Door(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         link: asyncio.Protocol
         if data.startswith(door.PROVE):
-            link = ProofLink(PROVER, lambda: Door(self._link))
+            link = ProofLink(PROVER, lambda _visit: Door(self._link), LIMITS.unlimited())
         else:
             assert data.startswith(door.PEER)
             link = self._link()
@@ -262,3 +265,34 @@ def test_without_a_leader_there_is_no_answer(url: str | None, why: str) -> None:
             await asking.ask("queues")
 
     with_leader(story, url=url)
+
+
+def introduced_by(data: bytes) -> bytes:
+    """What a connection that begins with `data` reads until the leader closes it."""
+
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Door(lambda: AskedLink(desk_of(Leader()), "c", "secret")), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(door.PEER + data)
+        async with asyncio.timeout(20):
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+                server.close()
+
+    return asyncio.run(run())
+
+
+def test_stranger_may_not_send_a_large_frame() -> None:
+    assert introduced_by((1 << 20).to_bytes(4, "big") + bytes(100)) == b""
+
+
+def test_stranger_that_does_not_introduce_itself_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "INTRODUCTION_S", 0.05)
+    assert introduced_by(b"") == b""

@@ -34,13 +34,14 @@ class NodeIdentity:
             "check --server, or join that cluster with a token of its own"
         )
 
-    def hello(
+    def hello(  # noqa: PLR0917  a node has these facts
         self,
         labels: Mapping[str, str],
         capacity: Capacity,
         attempts: tuple[AttemptReport, ...],
         clock_ms: int,
         last_sessions: tuple[int, ...] | None = None,
+        disk_shortage: str = "",
     ) -> Hello:
         """The answer to a greeting; `labels` are all that it has now."""
         return Hello(
@@ -56,6 +57,7 @@ class NodeIdentity:
             taints=self.taints,
             key=self.key,
             clock_ms=clock_ms,
+            disk_shortage=disk_shortage,
             shells=True,
             gangs=True,
             snapshots=True,

@@ -15,7 +15,8 @@ from tgpu.agent.gpu_watch import Failure, GpuWatch
 from tgpu.agent.hands import Hands
 from tgpu.agent.heartbeats import Unanswered
 from tgpu.agent.identity import NodeIdentity
-from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
+from tgpu.agent.machine import Instruction, LaunchTask, Machine, PrepareTask, SendReport
+from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.older_epoch import OlderEpoch
 from tgpu.agent.session_record import SessionRecord
 from tgpu.agent.shells import Shells
@@ -87,6 +88,7 @@ class Agent:
         uses: Uses | None = None,
         snapshots: SnapshotFetch | None = None,
         sessions: SessionRecord | None = None,
+        disk: NodeDisk | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -128,6 +130,7 @@ class Agent:
         self._shells = Shells(self._say)
         self._snapshots = snapshots or SnapshotFetch.of_nobody()
         self._snapshots.say = self._say
+        self._disk = disk or NodeDisk()
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
@@ -210,10 +213,12 @@ class Agent:
     async def _beat(
         self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
     ) -> None:
+        await self._disk.look()
         use, now = await self._measure(), self._now()
         self._gpus.seen(self._capacity, use, now)
         self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
-        channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels))
+        short = self._disk.shortage
+        channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels, disk_shortage=short))
         asyncio.get_running_loop().call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
 
     @property
@@ -234,8 +239,6 @@ class Agent:
             self._log.warning("the server does not answer any more")
             self._guide.silent()
             channel.close()
-
-    # What the server says
 
     def received(self, message: FromServer) -> None:
         match message:
@@ -296,7 +299,8 @@ class Agent:
             self._give_up(AgentRefusedError(self._identity.why_not(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
-            self._disobey(greeting.epoch, channel)
+            self._greeted_once = False
+            self._older_epoch.disobey(greeting.epoch, self._epoch, channel, LEAST_PATIENCE_S)
             return
         self._epoch, self._lease_s = greeting.epoch, greeting.lease_s
         self._guide.welcomed(greeting.servers)
@@ -307,23 +311,17 @@ class Agent:
                 found = await self._runner.open(self._runner_said)
                 self._machine.adopted(self._hands.adopted(found, self._now()))
                 self._spots.sweep(self._machine.attempts)
-        self._capacity = await self._discover()
+        self._capacity, short = await self._discover(), await self._disk.look()
         self._labels = self._labels_now()
         known = await self._sessions.offer(greeting.session)
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
         attempts = self._machine.greeted(greeting.session)
-        channel.send(self._identity.hello(self._labels, self._capacity, attempts, self._clock_ms(), known))
+        channel.send(
+            self._identity.hello(self._labels, self._capacity, attempts, self._clock_ms(), known, short)
+        )
         self._report_soon()
         await self._beat(channel)
-
-    def _disobey(self, epoch: int, channel: Channel | None) -> None:
-        """The server is told why, and hangs up; until then, and between two calls, others are tried."""
-        self._greeted_once = False
-        self._older_epoch.met(epoch, self._epoch, self._now())
-        if channel is not None:
-            channel.send(self._older_epoch.answer(self._epoch))
-            asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
 
     async def _answer(self, question: ReadLog | ResolveImage) -> None:
         channel, runner = self._channel, self._runner
@@ -347,6 +345,7 @@ class Agent:
     # What the runner says, and what is done about it
 
     def _runner_said(self, event: RunnerEvent) -> None:
+        self._disk.heard(event)
         event = self._hands.said(event, self._now())
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
@@ -356,11 +355,14 @@ class Agent:
         for instruction in instructions:
             if isinstance(instruction, SendReport):
                 if self._channel is not None:
-                    self._channel.send(Report(seq=instruction.seq, attempts=instruction.attempts))
+                    said, short = instruction, self._disk.shortage
+                    self._channel.send(Report(seq=said.seq, attempts=said.attempts, disk_shortage=short))
                 continue
             if runner is None:  # no orders are obeyed before the greeting has made one
                 return
-            if isinstance(instruction, PrepareTask):
+            if isinstance(instruction, PrepareTask | LaunchTask) and self._disk.shortage:
+                self._runner_said(self._disk.refused(instruction.launch.attempt))
+            elif isinstance(instruction, PrepareTask):
                 self._aside(self._prepare(instruction.launch, runner))
             else:
                 self._hands.carry_out(instruction, runner, self._now())

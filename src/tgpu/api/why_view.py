@@ -32,6 +32,11 @@ class HolderOfNeeded(msgspec.Struct, kw_only=True):
     """Of one GPU, if it was asked for by memory; then `gpu` is 0."""
     licences: Mapping[str, int]
     """How many it has of those that the job lacks."""
+    cpu: int | float
+    """What it has of CPUs, memory, disk and generic resources, where the job lacks them; else 0."""
+    mem_mb: int
+    disk_mb: int
+    generic: Mapping[str, int]
     devices: Sequence[int]
     node_id: str
     running_s: float | None
@@ -103,6 +108,10 @@ def why_out(why: Why, known: Collection[int]) -> WhyOut:
                 gpu=decimal(holder.gpu_milli),
                 gpu_memory_mb=holder.gpu_memory_mib,
                 licences=dict(holder.licences),
+                cpu=decimal(holder.cpu_milli),
+                mem_mb=holder.memory_mib,
+                disk_mb=holder.disk_mib,
+                generic=dict(holder.generic),
                 devices=holder.devices,
                 node_id=holder.node_id,
                 running_s=holder.running_s,

@@ -3,14 +3,14 @@
 import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
+from tgpu.control.agent_session import Link, Session
 from tgpu.control.alerts import NODES_COPIED, STORE_BEHIND
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
-from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.node_copies import NodeCopies
 from tgpu.control.notes import Notes
 from tgpu.control.shells import ShellRefusedError, Switchboard
@@ -21,6 +21,7 @@ from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
 from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import (
+    LONGEST_SHORTAGE,
     PROTOCOL,
     Elsewhere,
     FromAgent,
@@ -44,42 +45,8 @@ from tgpu.protocol.snapshots import WantSnapshot
 LOG_ANSWER_S = 10.0
 
 
-class Link(Protocol):
-    """One stream to an agent, whatever carries it."""
-
-    def send(self, message: FromServer) -> None:
-        """Never blocks; lost if the stream breaks."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class NodeAwayError(Exception):
     """The node is not connected, or did not answer in time."""
-
-
-class Session:
-    """One connection of one agent; named once it has said hello."""
-
-    def __init__(self, hub: "Hub", number: int, link: Link) -> None:
-        self._hub = hub
-        self.number = number
-        self.link = link
-        self.node_id: str | None = None
-        self.settled = False
-        """Its hello is committed, and what followed from it was ordered."""
-        self.unanswered: float | None = None
-        """The newest heartbeat that came before that."""
-        self.knows_shells = self.knows_gangs = self.knows_snapshots = self.wants_keys = False
-        self.serves = self.instance = ""
-        self.keeps_record = False
-        self.labels: Mapping[str, str] = {}
-
-    def received(self, message: FromAgent) -> None:
-        self._hub.received(self, message)
-
-    def closed(self) -> None:
-        self._hub.closed(self)
 
 
 class Hub:
@@ -108,6 +75,8 @@ class Hub:
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.disk_shortages: dict[str, str] = {}
+        """By node, of those that start nothing new: what their agents say of their disks."""
         self.disobeyed = Disobeyed()
         self.copies = NodeCopies()
         self.shells = Switchboard()
@@ -146,6 +115,7 @@ class Hub:
         self._sessions.clear()
         self.heard.clear()
         self.use.clear()
+        self.disk_shortages.clear()
 
     def _send_away(self, session: Session) -> None:
         self._nameless.pop(session, None)
@@ -183,6 +153,7 @@ class Hub:
             self._hears(node_id)
         match message:
             case Report() if node_id is not None:
+                self._heard_of_disk(node_id, message.disk_shortage)
                 self.notes.heard(message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
@@ -205,12 +176,24 @@ class Hub:
         self.use[node_id] = beat.use
         session.unanswered = beat.sent
         self._answer(session)
+        self._heard_of_disk(node_id, beat.disk_shortage)
         if beat.capacity is not None and not self._acceptable(session, node_id, beat.capacity):
             return
         if beat.labels is not None:
             session.labels = beat.labels
         if beat.capacity is not None or beat.labels is not None:
             self._inbox.put(NodeChanged(node_id, beat.capacity, beat.labels))
+
+    def _heard_of_disk(self, node_id: str, shortage: str | None) -> None:
+        known = self.disk_shortages.get(node_id, "")
+        if shortage is not None and shortage[:LONGEST_SHORTAGE] != known:
+            self._note_disk(node_id, shortage)
+            self._inbox.put(NodeDiskChanged(node_id, shortage[:LONGEST_SHORTAGE]))
+
+    def _note_disk(self, node_id: str, shortage: str) -> None:
+        self.disk_shortages.pop(node_id, None)
+        if shortage:
+            self.disk_shortages[node_id] = shortage[:LONGEST_SHORTAGE]
 
     def _with_engine(self) -> list[WithEngine]:
         return [
@@ -268,6 +251,7 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
+        self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
         self.copies.forget(node_id)
 
@@ -312,6 +296,7 @@ class Hub:
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
         self.notes.heard(hello.attempts)
+        self._note_disk(hello.node_id, hello.disk_shortage)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self._hears(hello.node_id)

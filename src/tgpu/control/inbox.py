@@ -36,6 +36,14 @@ class NodeChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDiskChanged:
+    """`shortage`: why the node starts nothing new; empty: it does again."""
+
+    node_id: str
+    shortage: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLeft:
     node_id: str
 
@@ -48,7 +56,7 @@ class NodesOrderGiven:
     answer: asyncio.Future[NodesOrdered]
 
 
-NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeLeft
+NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeDiskChanged | NodeLeft
 
 
 class Inbox:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from time import perf_counter
 
-from tgpu.control import committer, device_health, node_orders, reports, returns, series, wishes
+from tgpu.control import committer, device_health, node_disks, node_orders, reports, returns, series, wishes
 from tgpu.control.alerts import PICTURE_DRIFT, STORE_RESTORED, Alerts
 from tgpu.control.committed_orders import write_orders
 from tgpu.control.deadlines import Deadlines
@@ -270,7 +270,8 @@ class Control:
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
-        self.alerts.tell_all(self._losses.alerts | device_health.alerts(self.picture))
+        of_nodes = device_health.alerts(self.picture) | node_disks.alerts(self.picture)
+        self.alerts.tell_all(self._losses.alerts | of_nodes)
         self.alerts.tell_all({**self._hub.alerts(now), **self._complaints()})
 
     async def _reconcile(self) -> None:
@@ -379,14 +380,12 @@ class Control:
         self.picture = picture_of(world, self.policy, self._now_ms(), origins)
         for holding in unwritten:
             hold(self.picture, holding)
-        for node_id in self.picture.places:
-            self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
+        node_disks.show(self.picture, self._hub)
         self._windows = Windows(world.windows)
         if world.restored and self._settling is None:
             self._settling = Settling(self.picture.places, self._loop_time() + self._timers.node_silent_s)
         self._seq = world.seq
-        self._stale = False
-        self._next_whole = 0.0
+        self._stale, self._next_whole = False, 0.0
         self._deadlines = Deadlines()
         of_tasks = (task.task_id.job_id for task in world.tasks)  # of a series none may be live just now
         self._newest_job_id = max(chain(of_tasks, (job.job_id for job in world.series)), default=0)

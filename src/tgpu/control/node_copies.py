@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
+from tgpu.control.agent_session import Link, Session
 from tgpu.domain.node_terms import HOST_LABEL
 from tgpu.observe.logs import logger
-from tgpu.protocol.messages import FromServer, Hello, ReadLog, Refused
+from tgpu.protocol.messages import Hello, ReadLog, Refused
 
 PING_S = 5.0
 """How long a connected agent may take to show that it is there, before another one takes its place."""
@@ -24,23 +24,6 @@ _WHY = (
 _log = logger("hub")
 
 
-class Link(Protocol):
-    """The stream to an agent, as `hub.Link`."""
-
-    def send(self, message: FromServer) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Incumbent(Protocol):
-    """The session that a node has, as `hub.Session`."""
-
-    @property
-    def link(self) -> Link: ...
-
-    def closed(self) -> None: ...
-
-
 @dataclass(slots=True)
 class _Refusal:
     last: float
@@ -52,7 +35,7 @@ class _Refusal:
 class _Challenge:
     request: int
     """What the incumbent was asked."""
-    incumbent: Incumbent
+    incumbent: Session
     timer: asyncio.TimerHandle
     newcomer: Link | None = None
     hello: Hello | None = None
@@ -99,7 +82,7 @@ class NodeCopies:
         self,
         hello: Hello,
         newcomer: Link,
-        incumbent: Incumbent,
+        incumbent: Session,
         number: Callable[[], int],
         admit: Callable[[], None],
     ) -> None:

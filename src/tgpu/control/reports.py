@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tgpu.control import checkpoints, device_health, gangs, outcome, retrying, returns
-from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import NodeChanged, NodeDiskChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on
@@ -12,7 +12,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
 from tgpu.domain.node import Node
-from tgpu.protocol.messages import AttemptReport, Hello, Phase
+from tgpu.protocol.messages import LONGEST_SHORTAGE, AttemptReport, Hello, Phase
 from tgpu.store.port import AttemptEnded, Started
 
 
@@ -37,6 +37,8 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             picture.set_node(node)
             turn.batch.nodes.append(node)
             device_health.take_in(picture, node_id, turn)
+        case NodeDiskChanged(node_id=node_id, shortage=shortage) if node_id in picture.places:
+            picture.set_shortage(node_id, shortage)
         case NodeLeft(node_id=node_id) if node_id in picture.places:
             picture.set_reachable(node_id, reachable=False)
 
@@ -85,6 +87,7 @@ def _describe(picture: Picture, hello: Hello, session: int, turn: Turn) -> None:
         turn.batch.nodes.append(node)
     elif node.session != before:
         turn.batch.nodes.append(known.begin_session(node.session))
+    picture.set_shortage(hello.node_id, hello.disk_shortage[:LONGEST_SHORTAGE])
     picture.set_reachable(hello.node_id, reachable=True)
 
 

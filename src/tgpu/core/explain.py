@@ -99,10 +99,12 @@ def _explain_waiting(outlook: Outlook, task: TaskBrief, position: int) -> Why:
     asleep, eligible_ms = backoff(outlook, tasks)
     blocked, room_by = quota(ground, tasks)
     lacking = [*missing_now(ground, found), *licences(ground, tasks)] if not never else []
-    # Room is not what it waits for where it would not start if there were some, or others would give way.
+    # A quota comes first where more free capacity would not start the task: it has enough, the quota lasts,
+    # or other tasks would be preempted for it.
     lasting = any(lasts(reason) for reason in blocked)
-    first = lasting or (
-        bool(lacking and blocked) and would_yield(outlook, task, TERMS[task.priority_class].rank) is not None
+    has_room = bool(found.takes.any()) and not lacking
+    first = bool(blocked) and (
+        lasting or has_room or would_yield(outlook, task, TERMS[task.priority_class].rank) is not None
     )
     reasons += [*blocked, *lacking] if first else lacking
     if not never:

@@ -35,6 +35,11 @@ class Holder:
     """Of one GPU, if it was asked for by memory: then `gpu_milli` is 0."""
     licences: tuple[tuple[str, int], ...] = ()
     """How many it has of those that the waiting task lacks."""
+    cpu_milli: int = 0
+    """This and the following: what it has of amounts that the waiting task lacks; 0 of all others."""
+    memory_mib: int = 0
+    disk_mib: int = 0
+    generic: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class NodeView:
     """Of the named resources that it has, what attempts hold."""
     copy: str = ""
     """An agent with a copy of its identity was refused lately: where, and what to do."""
+    disk_shortage: str = ""
+    """Why its disk lets it start nothing new; empty: it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ import sys
 from _socket import AF_UNIX, CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as raw_socket
 
-from tgpu.runner import calls, namespaces, task
+from tgpu.runner import calls, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.light import signal
 from tgpu.runner.place import Order, Place, take_frame
+from tgpu.runner.private_tmp import PrivateTmp
 from tgpu.runner.terminal import Terminal, Viewer
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
@@ -52,12 +53,19 @@ class Companions:
     """Of one task; `poller` is its supervisor's."""
 
     def __init__(
-        self, place: Place, order: Order, main: int, poller: select.poll, enclosure: Enclosure
+        self,
+        place: Place,
+        order: Order,
+        view: PrivateTmp | None,
+        poller: select.poll,
+        enclosure: Enclosure,
     ) -> None:
+        """`view`: the mounts that the supervisor has made for the task, if it has its own. Mounts that
+        the task has made for itself are not entered: its user controls them."""
         self._place = place
         self._enclosure = enclosure
         self._order = order
-        self._main = main
+        self._view = view
         self._pid = os.getpid()
         self._poller = poller
         self._callers: dict[int, Caller] = {}
@@ -161,11 +169,11 @@ class Companions:
             order, env = self._order, dict(self._order.env)
             if tty:
                 env["TERM"] = term or TERM
-            own = self._place.own
-            account = own if own is not None and own.name == order.user else task.Account(order.user)
+            account = self._place.account(order.user)
             account.complete(env)
-            namespaces.join_mounts(self._main)
-            task.become(argv, env, order.cwd, account, self._pid, order.secret_env, terminal=tty)
+            become = (account, self._pid, order.secret_env)
+            most = order.bounds.user_pids
+            task.become(argv, env, order.cwd, *become, terminal=tty, view=self._view, most_pids=most)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             code = NO_SUCH_COMMAND if reason.endswith(task.NOT_FOUND) else CANNOT_EXECUTE

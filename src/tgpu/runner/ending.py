@@ -45,10 +45,15 @@ class Ending:
         return (cause, detail) if cause else None
 
     def _stop_text(self) -> str:
+        path = f"{records.STOPS}/{self._order.attempt}"
         try:
-            fd = os.open(f"{records.STOPS}/{self._order.attempt}", os.O_RDONLY)
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
             return ""
+        except OSError:  # it is a link, written on a full disk
+            text = os.readlink(path)  # noqa: PTH115  pathlib is too heavy here
+            bare = text.removeprefix(records.LINK_AT_ONCE)
+            return bare if bare == text else bare + records.AT_ONCE
         text = os.read(fd, 1 << 16).decode()
         os.close(fd)
         return text
@@ -116,7 +121,8 @@ class Ending:
         warn = self._order.warn
         if warn is not None and self.reason is None:
             number, _, main_only = warn
-            tree.warn([self.main] if main_only else tree.descendants(self._pid), number)
+            every = tree.members(self._pid)
+            tree.warn({pid: every[pid] for pid in every if pid == self.main or not main_only}, number)
 
     def _begin(self, reason: tuple[str, str], now: float) -> None:
         """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
@@ -128,7 +134,7 @@ class Ending:
         self._kill_at = now + self._order.grace_s
         tree.terminate(self._pid, wake=not self._frozen, number=self._order.stop_signal)
         if self._order.pty:
-            tree.hang_up(self.main)
+            tree.hang_up(self._pid, self.main)
 
     def _kill(self, now: float) -> None:
         if self._in_cgroup and self._place.cgroups is not None:

@@ -1,7 +1,6 @@
 """The agent's way into an attempt: it calls the supervisor, and makes a shell of what comes of that."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
@@ -80,8 +79,7 @@ class Entrances:
             claim = self._running(attempt)
             if claim is None or not claim.is_alive():
                 raise ShellRefusedError(f"{attempt} does not run on its node any more")
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(claim.pid, signal.SIGUSR1)
+            claim.send(signal.SIGUSR1)
             await asyncio.sleep(RING_AGAIN_S)
         raise ShellRefusedError(
             f"the supervisor of {attempt} does not answer: it was started by an older version, or its node "

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +15,21 @@ from tgpu.runner.cgroups.scope import Scope
 from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
+from tgpu.runner.process_numbers import kernel_pids
 
 CLOSE_TRIES, CLOSE_AGAIN_S = 20, 0.05
 OFF = "the setting cgroups is off"
+_TRY_TMP = """
+import sys
+sys.path.append(sys.argv[1])
+from tgpu.runner import private_tmp
+print(private_tmp.why_not())
+"""
+_ROOT = Path(__file__).parents[2]
+
+
+TASKS_PART, OF_PARTS = 7, 8
+"""How much of the kernel's process numbers all tasks together may take: the rest is for everything else."""
 
 
 class Isolation:
@@ -36,6 +50,7 @@ class Isolation:
         self._scope = scope
         self._uses_cgroups = cgroups
         self._wants_tmp = private_tmp
+        self._no_tmp = why_no_tmp(wanted=private_tmp)
         self._complete = complete
         self._device_files = device_files(devices_dir)
         self._found: Detected | None = None
@@ -52,6 +67,10 @@ class Isolation:
             logger("runner").warning("limits-not-enforced", why=self._found.why)
         if self.cgroups is not None:
             self.cgroups.tidy()
+            self.cgroups.cap_pids(kernel_pids() * TASKS_PART // OF_PARTS)
+        self._no_tmp = why_no_tmp(wanted=self._wants_tmp) or _tried_tmp()
+        if self._wants_tmp and os.geteuid() == 0 and self._no_tmp:
+            logger("runner").warning("no-private-tmp", why=self._no_tmp)
 
     async def close(self, lock: Path) -> None:
         """Leaves nothing behind. Who may still start a task, or ends just now, is waited for; a task that
@@ -66,11 +85,11 @@ class Isolation:
         if self._found is None:
             return []
         off = "" if self._uses_cgroups else OFF
-        return abilities(self._found, why_no_tmp(wanted=self._wants_tmp), off)
+        return abilities(self._found, self._no_tmp, off)
 
     def packed_place(self) -> tuple[int, dict[str, str], dict[str, str], bool]:
         version, bases, homes = (0, {}, {}) if self.cgroups is None else self.cgroups.packed()
-        return version, bases, homes, self._wants_tmp and os.geteuid() == 0
+        return version, bases, homes, not self._no_tmp
 
     def visible(self, asked: Limits) -> dict[str, str]:
         """What a task has to be told of its GPUs otherwise than by their numbers on this node."""
@@ -91,4 +110,13 @@ class Isolation:
             barred(self._device_files, limits.minors),
             ",".join(map(str, limits.cpus)),
             limits.oom_score_adj,
+            limits.user_pids,
         )
+
+
+def _tried_tmp() -> str:
+    """Why tasks get no /tmp of their own here; empty: they do. A process of its own tries it: this one has
+    threads, and one that has cannot be forked safely."""
+    command = [sys.executable, "-I", "-S", "-c", _TRY_TMP, str(_ROOT)]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    return tried.stdout.strip() if tried.returncode == 0 else "it could not be tried"

@@ -9,6 +9,8 @@ mounted in it is somebody else's, and stays.
 
 import os
 
+from tgpu.runner import beneath
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN = 0o700
 
@@ -79,4 +81,4 @@ def _open(name: str, folder: int | None) -> int:
     """Who is not root may have to unlock it first, which is their own; root must not follow a link."""
     if os.geteuid() != 0:
         os.chmod(name, _OWN, dir_fd=folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
+    return os.open(name, _FOLDER) if folder is None else beneath.open_folder(name, folder)

@@ -8,24 +8,26 @@ and the supervisor takes another order.
 import os
 import select
 import time
+from errno import ENOSPC
 
 from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.ending import Ending
 from tgpu.runner.lease import Lease
 from tgpu.runner.light import signal
 from tgpu.runner.output import Stream
 from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
+from tgpu.runner.task_start import REASON_MAX, TaskStart
 from tgpu.runner.terminal import Terminal
 from tgpu.runner.user_files import UserFiles
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
-RETRY_S = (0.1, 0.5, 2.0, 5.0)
-REASON_MAX = 2048
+RETRY_S = 2.0
 BLOCK = 512
 """What the kernel counts disks in, whatever they are made of."""
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
@@ -48,8 +50,6 @@ def serve(place: Place, desk: Desk, message: bytes | None) -> None:
             desk.say_free()
         message = desk.next_order()
     enclosure.close()
-    if tmp is not None:
-        tmp.close()
     if not heard:
         place.tidy_if_last()  # the agent went before its last task: nobody else cleans up
 
@@ -91,18 +91,14 @@ class Supervisor:
         self.companions: Companions | None = None
 
     def claim(self, birth: int) -> bool:
-        """From here on nobody else will run this attempt. False: somebody else has, or the disk is full;
-        then there is nothing to say, and the agent asks again."""
-        attempt = self.order.attempt
-        if not records.claim(attempt, self.place.generation):
-            return False
+        """From here on nobody else will run it. False: another supervisor has it, or the disk is full."""
+        attempt, place = self.order.attempt, self.place
         self.claim_line = records.claim_line(attempt, self.pid, birth, _now_ms())
         try:
-            records.write_line(self.place.journal, self.claim_line)
+            return records.claim(attempt, place.generation, place.journal, self.claim_line)
         except OSError:
-            os.unlink(f"{records.CLAIMS}/{attempt}")  # noqa: PTH108  pathlib is too heavy here
+            place.tell(records.unclaimed_line(attempt))
             return False
-        return True
 
     def run(self) -> None:
         # The agent writes the stop first and looks for the claim afterwards, we the other way round:
@@ -117,8 +113,8 @@ class Supervisor:
             self._start()
         except task.Refusal as refusal:
             self.refusal = str(refusal)
-        except OSError as error:  # no room for another process, or for its pipes
-            self.refusal = f"cannot start a process: {error.strerror}"
+        except OSError as error:  # no room for another process, for its pipes, or on the disk
+            self.refusal = records.not_started(error)
         if not self.alone and not self._is_over_at_once():
             self.desk.leave()
             self.ran_on = True
@@ -139,23 +135,14 @@ class Supervisor:
         self._prepare_tmp()
         ends = self._open_streams(f"{place.logs}/{order.attempt}")
         self.started_ms = _now_ms()
+        start = TaskStart(place, order, self.enclosure, self.tmp, self.files)
         try:
             self.enclosure.enter()
-            if self.tmp is not None:
-                self.tmp.enter()
-            if place.own is not None and place.own.name == order.user and not self._must_fork():
-                checkpoint_folder.prepare(order.checkpoint_dir, place.own, order.env)
-                place.own.complete(order.env)
-                task.reveal(order.env, order.secret_env)
-                self.main = task.spawn(order.argv, order.env, order.cwd, *ends)
-            else:
-                self.main = self._fork(*ends)
+            self.main = start.start(*ends)
             self.alone, self.ending.main = False, self.main
         finally:
-            if self.tmp is not None:
-                self.tmp.leave()
+            self.refusals = start.refusals
             self.enclosure.leave()
-            os.chdir(place.folder)
             for end in set(ends):
                 os.close(end)
 
@@ -164,14 +151,12 @@ class Supervisor:
             return
         try:
             self.tmp.prepare(self.order.attempt, self.order.bounds.memory_limit_mib)
-        except OSError as error:  # it runs without; this stands in the spawner's log
-            os.write(2, f"{self.order.attempt} has no /tmp of its own: {error.strerror}\n".encode())
-            self.tmp = None
-        os.chdir(self.place.folder)
-
-    def _must_fork(self) -> bool:
-        order = self.order
-        return order.once or order.pty or self.enclosure.by_fork or order.files is not None
+        except OSError as error:  # it gets no less than its node says that it has
+            if error.errno == ENOSPC:
+                raise
+            raise task.Refusal(f"cannot make its private /tmp: {error.strerror}") from None
+        finally:
+            os.chdir(self.place.folder)
 
     def _open_streams(self, folder: str) -> tuple[int, int]:
         """The task's ends of stdout and stderr: of a terminal, both are the same."""
@@ -190,30 +175,6 @@ class Supervisor:
             self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes, self.files))
             ends.append(end)
         return ends[0], ends[1]
-
-    def _fork(self, out_end: int, err_end: int) -> int:
-        order = self.order
-        self.refusals, refuse = os.pipe()
-        child = self.enclosure.fork()
-        if child:
-            os.close(refuse)
-            return child
-        try:
-            own = self.place.own
-            account = own if own is not None and own.name == order.user else task.Account(order.user)
-            if order.pty:
-                os.dup2(out_end, 0)
-            checkpoint_folder.prepare(order.checkpoint_dir, account, order.env)
-            os.dup2(out_end, 1)
-            os.dup2(err_end, 2)
-            account.complete(order.env)
-            become = (account, self.pid, order.secret_env, self.files)
-            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty)
-        except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
-            reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
-            os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])
-        finally:
-            os._exit(127)
 
     def _is_over_at_once(self) -> bool:
         until = time.monotonic() + FIRST_MOMENTS_S
@@ -259,7 +220,7 @@ class Supervisor:
 
     def _open(self, poller: select.poll, wake: int) -> Companions:
         """Lets the poller watch all that this task can bring about."""
-        companions = self.companions = Companions(self.place, self.order, self.main, poller, self.enclosure)
+        companions = self.companions = Companions(self.place, self.order, self.tmp, poller, self.enclosure)
         poller.register(wake, select.POLLIN)
         for stream in self.streams:
             poller.register(stream.pipe, select.POLLIN)
@@ -324,27 +285,30 @@ class Supervisor:
                 self.companions.reaped(pid, status)
 
     def record(self) -> bool:
-        """On disk first, and however long that takes; then the agent is told. False: there is none."""
+        """On disk first, then the agent is told. False: there is none. A full disk: the agent is told before,
+        and what the task left is removed, since that may be what fills it."""
         line = self._exit_line()
-        waits = iter(RETRY_S)
-        while True:
-            try:
-                records.write_line(self.place.journal, line)
-                os.fdatasync(self.place.journal)
-                break
-            except OSError:
-                self.desk.leave()  # nobody may wait for us as long as this takes
-                time.sleep(next(waits, RETRY_S[-1]))
+        if records.is_recorded(self.place.journal, line):
+            return self._leave(line)
+        self.desk.leave()  # nobody may wait for us as long as this takes
+        self._leave(line)
+        while not records.is_recorded(self.place.journal, line):
+            self.place.tell(line)  # to the next agent, if there is another one by now
+            time.sleep(RETRY_S)
+        return self.place.tell(line)
+
+    def _leave(self, line: bytes) -> bool:
+        """Gives up what the task had, and tells the agent of its end."""
         reason = self.ending.reason  # others: another attempt may be about to use it
         if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
-        left_files = self.tmp is not None and not self.tmp.release(lasted=self.ran_on)
+        left_files = self.tmp is not None and not self.tmp.release()
         if left_files:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
         heard = self.place.tell(line)
-        if left_files and self.tmp is not None:
+        if self.tmp is not None:
             self.tmp.clear()
         return heard
 
@@ -355,7 +319,8 @@ class Supervisor:
         if self.ending.reason is not None:
             cause, detail = self.ending.reason
         elif self.refusal:
-            cause, detail = "could-not-start", private_tmp.explained(self.refusal, own=self.tmp is not None)
+            cause = "node-lost" if self.refusal == DISK_FULL else "could-not-start"
+            detail = private_tmp.explained(self.refusal, own=self.tmp is not None)
         else:
             cause, detail = "exited" if number is None else "signalled", ""
         peak_mib, limit_mib = self._peak_mib(), self.order.bounds.memory_limit_mib
@@ -379,12 +344,16 @@ class Supervisor:
             detail="; ".join(filter(None, notes)),
             started_ms=None if self.refusal else self.started_ms,
             ended_ms=_now_ms(),
-            cpu_ms=round(self.cpu_s * 1000),
+            cpu_ms=round(self._cpu_s() * 1000),
             peak_memory_mib=peak_mib,
             memory_limit_mib=limit_mib or None,
             checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
             disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
         )
+
+    def _cpu_s(self) -> float:
+        """A parent that ignores SIGCHLD does not count what its children used; a group does."""
+        return max(self.cpu_s, self.enclosure.cpu_s()) if self.ran_on else self.cpu_s
 
     def _peak_mib(self) -> int:
         """Of a task that lasted, what its group held; of any other, its largest process."""

@@ -1,27 +1,21 @@
-# ruff: noqa: PTH103, PTH120  pathlib is too heavy for a supervisor
 """Files of the user's own that a task's output is written to as well.
 
-They are opened by the task's own process once it has become its user, and only then: whatever its user may
-not write, nobody writes for them, and a link leads nowhere that they could not go themselves. Nor does one
-that somebody else has put there: it would have them overwrite a file of their own. What was opened is handed
-to the supervisor, which keeps the task's output anyway and has it written twice.
+They are opened by the task's own process once it has become its user, and only then: a file that the user may
+not write is not opened for them (`output_path`). What was opened is handed to the supervisor, which keeps the
+task's output anyway and has it written twice: the second time with the user's rights alone.
 """
 
-import errno
 import os
 import stat
 import sys
 from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET
 from _socket import socketpair as raw_socketpair  # `socket` loads three times as much
 
-from tgpu.runner import private_tmp, task
+from tgpu.runner import output_path, private_tmp, task
 from tgpu.runner.writer import Writer
 
 _INT = 4
-_OPEN = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
-_PERHAPS_LINK = (errno.ELOOP, errno.EACCES)
-"""What the kernel says of a link that it is not to follow; the other in a folder like /tmp."""
-_LINKS_MAX = 40
+_ID = 8
 _NULL = os.makedev(1, 3)
 
 
@@ -44,12 +38,12 @@ class UserFiles:
         output, error = self._paths
         opened = [self._opened(path) for path in dict.fromkeys((output, error)) if path]
         packed = b"".join(file.to_bytes(_INT, sys.byteorder) for file in opened)
-        self._there.sendmsg([b"."], [(SOL_SOCKET, SCM_RIGHTS, packed)])
+        user = b"".join(number.to_bytes(_ID, sys.byteorder) for number in (os.getuid(), os.getgid()))
+        self._there.sendmsg([user], [(SOL_SOCKET, SCM_RIGHTS, packed)])
 
     def _opened(self, path: str) -> int:
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = _followed(path)
+            file = output_path.opened(path)
         except (OSError, ValueError) as error:
             raise task.Refusal(f"cannot write its output to {path}: {task.why(error, '/')}") from None
         about = os.fstat(file)
@@ -84,9 +78,12 @@ class UserFiles:
         if self._files:
             return self._files
         try:
-            _, ancillary, _, _ = self._here.recvmsg(1, 4096, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+            user, ancillary, _, _ = self._here.recvmsg(2 * _ID, 4096, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
         except OSError:
             return []
+        uid, gid = (int.from_bytes(user[at : at + _ID], sys.byteorder) for at in (0, _ID))
+        if uid != os.geteuid():
+            self._writer.write_as(uid, gid)
         packed = b"".join(
             data for level, kind, data in ancillary if (level, kind) == (SOL_SOCKET, SCM_RIGHTS)
         )
@@ -107,35 +104,3 @@ class UserFiles:
                 os.close(file)
         self._here.close()
         self._there.close()
-
-
-def _followed(path: str) -> int:
-    """Opens it, through links of its user's own and of root's alone. Raises OSError."""
-    for _ in range(_LINKS_MAX):
-        try:
-            return os.open(path, _OPEN, 0o666)
-        except OSError as error:
-            if error.errno not in _PERHAPS_LINK:
-                raise
-            target = _target(path)
-            if target is None:
-                raise
-        path = os.path.join(os.path.dirname(path), target)  # noqa: PTH118  pathlib is too heavy here
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-
-
-def _target(path: str) -> str | None:
-    """Where that link leads; None: it is none."""
-    try:
-        link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        about = os.fstat(link)
-        if not stat.S_ISLNK(about.st_mode):
-            return None
-        if about.st_uid not in (os.geteuid(), task.ROOT):
-            raise PermissionError(errno.EPERM, "somebody else has put a link there")
-        return os.readlink("", dir_fd=link)
-    finally:
-        os.close(link)

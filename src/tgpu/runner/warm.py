@@ -1,7 +1,6 @@
 """The agent's end of the spawner: the lock that makes it the only one, its start, its pipe, its death."""
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import signal
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from tgpu.runner import records
+from tgpu.runner import process_signals, records
 
 LOCK_PATIENCE_S = 2.0
 """How long the spawner of an agent that has died may take to end by itself."""
@@ -53,9 +52,8 @@ async def take_lock(folder: Path) -> int:
 
 def _end_holder(lock: int) -> None:
     pid, _, birth = os.pread(lock, 64, 0).decode().partition(":")
-    if birth and str(records.birth_of(int(pid))) == birth:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+    if birth:
+        process_signals.send(int(pid), signal.SIGKILL, lambda holder: str(records.birth_of(holder)) == birth)
 
 
 class Spawner(asyncio.Protocol):
@@ -79,6 +77,7 @@ class Spawner(asyncio.Protocol):
         too_long = log.exists() and log.stat().st_size > LOG_MAX_BYTES
         code = _CODE.format(root=str(_ROOT), pipe=theirs.fileno(), lock=lock)
         with theirs, log.open("wb" if too_long else "ab") as errors:
+            os.fchmod(errors.fileno(), 0o600)
             said = errors.tell()
             process = subprocess.Popen(  # noqa: ASYNC220  it returns when the child has been executed
                 [sys.executable, "-I", "-S", "-E", "-X", "no_debug_ranges", "-c", code],

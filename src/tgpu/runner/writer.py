@@ -3,9 +3,15 @@
 A network drive whose server is away holds up whoever writes to it, and nothing ends that but an answer. As
 long as the drive takes something, however slowly, it is waited for; once it has taken nothing for a while,
 what comes is counted as lost until it takes something again. So little is kept in memory, too.
+
+The thread can write as another user. Many files of the kernel judge a write by whoever writes, and a disk
+keeps a reserve for root and does not hold root to quotas: so the thread has none of root's rights. It keeps
+root's real user, without which its user could end it, and with it the whole process.
 """
 
+import ctypes
 import os
+import sys
 from _queue import Empty, SimpleQueue  # `queue` and `threading` load far more
 from _thread import start_new_thread
 
@@ -15,6 +21,10 @@ PATIENCE_S = 2.0
 """and how long, while nothing is."""
 HANGS = "its drive does not answer"
 
+_CAPABILITIES_V3 = 0x20080522
+_NO_CAPABILITIES = bytes(24)
+_libc = ctypes.PyDLL(None, use_errno=True)  # quick calls, during which the interpreter's lock is kept
+
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
     Todo = SimpleQueue[tuple[int, bytes] | None]
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    __slots__ = ("_ahead", "_done", "_is_stuck", "_runs", "_todo", "lost", "why")
+    __slots__ = ("_ahead", "_done", "_is_stuck", "_runs", "_todo", "_user", "lost", "why")
 
     def __init__(self) -> None:
         self._todo: Todo = SimpleQueue()
@@ -30,14 +40,19 @@ class Writer:
         self._ahead = 0
         self._is_stuck = False
         self._runs = False
+        self._user: tuple[int, int] | None = None
         self.lost = 0
         """How many bytes were not written,"""
         self.why = ""
         """and the reason of the last of them."""
 
+    def write_as(self, uid: int, gid: int) -> None:
+        """From the first write on, with that user's rights alone."""
+        self._user = uid, gid
+
     def write(self, file: int, data: bytes) -> None:
         if not self._runs:
-            start_new_thread(_write_all, (self._todo, self._done))
+            start_new_thread(_write_all, (self._todo, self._done, self._user))
             self._runs = True
         while self._took(0):
             pass
@@ -74,16 +89,32 @@ class Writer:
 
 
 def _write_all(
-    todo: "SimpleQueue[tuple[int, bytes] | None]", done: "SimpleQueue[tuple[int, int, str]]"
+    todo: "SimpleQueue[tuple[int, bytes] | None]",
+    done: "SimpleQueue[tuple[int, int, str]]",
+    user: tuple[int, int] | None,
 ) -> None:
     """The thread. It ends with its process, even in the middle of a write."""
+    refusal = "" if user is None else _confined(*user)
     while (piece := todo.get()) is not None:
         file, data = piece
-        rest, why = memoryview(data), ""
-        while rest:
+        rest, why = memoryview(data), refusal
+        while rest and not refusal:
             try:
                 rest = rest[os.write(file, rest) :]
             except OSError as failure:
                 why = str(failure.strerror)
                 break
         done.put((len(data), len(rest), why))
+
+
+def _confined(uid: int, gid: int) -> str:
+    """Gives up this thread's rights, and not those of the others: unlike `setresuid`, these calls are about
+    the calling thread alone. Empty, or why it could not be done."""
+    header = _CAPABILITIES_V3.to_bytes(4, sys.byteorder) + bytes(4)
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    if _libc.setfsgid(-1) != gid or _libc.setfsuid(-1) != uid:
+        return "its user cannot be assumed"
+    if _libc.capset(header, _NO_CAPABILITIES) != 0:
+        return os.strerror(ctypes.get_errno())
+    return ""

@@ -64,6 +64,10 @@ class StoreUnavailableError(StoreFailedError):
     """Nothing can be written now (disk full, database away); its text says what to do."""
 
 
+class StoreFullError(StoreUnavailableError):
+    """The disk that holds the store is full."""
+
+
 class StoreUnusableError(Exception):
     """The store cannot be opened at all (corrupt, newer version); its text says what to do."""
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from tgpu.config.home_path import SYSTEM_HOME
 from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
+from tgpu.observe.disk_space import is_full
+from tgpu.observe.logs import logger
+from tgpu.wiring.private_file import write_private
 
 
 class HomeError(Exception):
@@ -31,9 +34,8 @@ def prepare(settings: Settings) -> None:
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(mode)
     except OSError as error:
-        raise HomeError(
-            f"cannot use {settings.home}: {error.strerror}; set TGPU_HOME to a directory of your own"
-        ) from error
+        advice = "free some space" if is_full(error) else "set TGPU_HOME to a directory of your own"
+        raise HomeError(f"cannot use {settings.home}: {error.strerror}; {advice}") from error
 
 
 def public_socket(settings: Settings) -> Path | None:
@@ -53,7 +55,7 @@ def server_id(settings: Settings) -> str:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         made = uuid.uuid4().hex
-        path.write_text(made + "\n", encoding="ascii")
+        write_private(path, made + "\n")
         return made
 
 
@@ -65,8 +67,12 @@ def last_url(settings: Settings) -> str:
         return ""
 
 
-def keep_url(settings: Settings, url: str) -> None:
-    _address_file(settings).write_text(url + "\n" if url else "", encoding="utf-8")
+def write_address(settings: Settings, url: str) -> None:
+    """For clients and the next start; a server whose disk is full is there all the same."""
+    try:
+        _address_file(settings).write_text(url + "\n" if url else "", encoding="utf-8")
+    except OSError as error:
+        logger("server").warning("the file run/address could not be written", error=str(error))
 
 
 def _address_file(settings: Settings) -> Path:

@@ -4,15 +4,17 @@ import asyncio
 import os
 import socket
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 from tgpu.agent.channel import Listener
 from tgpu.client.errors import UnreachableError
 from tgpu.client.server_account import check_account
-from tgpu.control.hub import Hub, Session
+from tgpu.control.agent_session import Session
+from tgpu.control.hub import Hub
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import from_agents, from_server
-from tgpu.protocol.messages import FromAgent, FromServer
+from tgpu.protocol.messages import Elsewhere, FromAgent, FromServer
 from tgpu.wiring.framed import Framed
 
 _UCRED = struct.Struct("3i")
@@ -62,7 +64,15 @@ class ServerLink(Framed[FromServer]):
         self._listener = listener
 
     def take(self, message: FromServer) -> None:
+        if isinstance(message, Elsewhere) and message.why:
+            _report_once(message.why)
         self._listener.received(message)
+
+
+@lru_cache(maxsize=16)
+def _report_once(why: str) -> None:
+    """An agent that waits for approval comes again every few seconds."""
+    _log.warning("the server does not take this node yet", why=why)
 
 
 class UnixDial:

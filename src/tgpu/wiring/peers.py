@@ -13,15 +13,19 @@ import msgspec
 
 from tgpu.observe.logs import logger
 from tgpu.protocol import door
-from tgpu.protocol.framing import from_asking_servers, from_leader
+from tgpu.protocol.framing import MAX_FRAME, from_asking_servers, from_leader
 from tgpu.protocol.messages import PROTOCOL
 from tgpu.protocol.peers import METHODS, Answer, FromPeer, Introduction, Question, ToPeer
 from tgpu.protocol.server_proof import SERVER_NAME, Role, digest_of
 from tgpu.wiring.addresses import reach
+from tgpu.wiring.connection_limits import Visit
 from tgpu.wiring.framed import Framed
 from tgpu.wiring.proof_check import Credential, UnknownHereError, UnprovenError, prove
 
 DIAL_S = 3.0
+INTRODUCTION_S = 10.0
+"""From the connection to the introduction."""
+LONGEST_INTRODUCTION = 4 * 1024
 _log = logger("peers")
 _encode = msgspec.msgpack.Encoder().encode
 _arguments = {name: msgspec.msgpack.Decoder(method.arguments) for name, method in METHODS.items()}
@@ -39,10 +43,13 @@ Desk = dict[str, Callable[..., Awaitable[Any]]]
 class AskedLink(Framed[ToPeer]):
     """The leader's end: whoever knows the cluster's secret may ask."""
 
-    def __init__(self, desk: Desk, cluster_id: str, secret: str) -> None:
+    def __init__(self, desk: Desk, cluster_id: str, secret: str, visit: Visit | None = None) -> None:
+        """`visit`: the connection as one of a stranger; it ends with the introduction."""
         super().__init__(from_asking_servers())
-        self._desk, self._cluster_id, self._secret = desk, cluster_id, secret
+        self._reader.longest = LONGEST_INTRODUCTION
+        self._desk, self._cluster_id, self._secret, self._visit = desk, cluster_id, secret, visit
         self._introduced = False
+        self._patience = self._loop.call_later(INTRODUCTION_S, self._abort)
         self._answering: set[asyncio.Task[None]] = set()
 
     def take(self, message: ToPeer) -> None:
@@ -54,8 +61,11 @@ class AskedLink(Framed[ToPeer]):
                     and hmac.compare_digest(message.secret, self._secret)
                 )
                 if not self._introduced:
-                    _log.warning("a stranger asked", protocol=message.protocol, cluster_id=message.cluster_id)
+                    _log.warning("a stranger asked", protocol=message.protocol)
                     self.close()
+                    return
+                self._reader.longest = MAX_FRAME
+                self._not_a_stranger()
             case Question() if self._introduced:
                 task = self._loop.create_task(self._answer(message))
                 self._answering.add(task)
@@ -76,8 +86,18 @@ class AskedLink(Framed[ToPeer]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._not_a_stranger()
         for task in self._answering:
             task.cancel()
+
+    def _not_a_stranger(self) -> None:
+        self._patience.cancel()
+        if self._visit is not None:
+            self._visit.leave()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
 class _AskingLink(Framed[FromPeer]):

@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Protocol, cast
 
 from tgpu.observe.logs import logger
@@ -12,6 +11,7 @@ from tgpu.protocol.server_proof import SERVER_NAME, Opening, Role, Unknown, Vouc
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring import cluster_ca
+from tgpu.wiring.connection_limits import Visit
 from tgpu.wiring.key_ring import KeyRing, Keys, not_joined
 from tgpu.wiring.stream_options import GOODBYE_S
 from tgpu.wiring.tls import OwnTls
@@ -85,8 +85,8 @@ def _why_unknown(asked: Opening) -> str:
 class ProofLink(asyncio.Protocol):
     """One connection until TLS stands; from then on it is `behind`'s."""
 
-    def __init__(self, prover: Prover, behind: Callable[[], asyncio.Protocol]) -> None:
-        self._prover, self._behind = prover, behind
+    def __init__(self, prover: Prover, behind: Callable[[Visit], asyncio.Protocol], visit: Visit) -> None:
+        self._prover, self._behind, self._visit = prover, behind, visit
         self._reader = from_callers()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -96,6 +96,12 @@ class ProofLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         self._patience = self._loop.call_later(PATIENCE_S, self._transport.abort)
+        self._visit.make_way = self._make_way
+
+    def _make_way(self) -> bool:
+        assert self._transport is not None
+        self._transport.abort()
+        return True
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -120,8 +126,8 @@ class ProofLink(asyncio.Protocol):
         if isinstance(answer, Unknown):
             return  # the caller hangs up once it has looked whose process this is
         self._decided()
-        early = _Early()
-        with suppress(OSError):  # a caller that hangs up, or does not believe it
+        early, handed_over = _Early(), False
+        try:
             made = await self._loop.start_tls(
                 transport,
                 early,
@@ -130,8 +136,14 @@ class ProofLink(asyncio.Protocol):
                 ssl_handshake_timeout=HANDSHAKE_S,
                 ssl_shutdown_timeout=GOODBYE_S,
             )
-            if made is not None:
-                early.hand_over(made, self._behind())
+            if made is not None and not early.is_lost:
+                handed_over = True
+                early.hand_over(made, self._behind(self._visit))
+        except OSError:  # a caller that hangs up, or does not believe it
+            pass
+        finally:
+            if not handed_over:
+                self._visit.leave()
 
     def _decided(self) -> None:
         if self._patience is not None:
@@ -139,6 +151,7 @@ class ProofLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self._decided()
+        self._visit.leave()
         if self._proving is not None:
             self._proving.cancel()
 
@@ -148,17 +161,15 @@ class _Early(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._data = b""
-        self._is_lost = False
+        self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
         self._data += data
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self._is_lost = True
+        self.is_lost = True
 
     def hand_over(self, transport: asyncio.Transport, to: asyncio.Protocol) -> None:
-        if self._is_lost:
-            return
         transport.set_protocol(to)
         to.connection_made(transport)
         if self._data and not transport.is_closing():

@@ -107,8 +107,14 @@ def _row(holder: dict[str, Any]) -> list[str]:
 
 
 def _holds(holder: dict[str, Any]) -> str:
-    """`2 (0,1)`, `1x 20G (0)`, `3 matlab`."""
+    """`2 (0,1)`, `1x 20G (0)`, `3 matlab`, `8 CPUs`, `64G of memory`."""
     asked = {"gpu_request": holder.get("gpu"), "gpu_memory_mb": holder.get("gpu_memory_mb")}
-    licences = [f"{number} {clean(name)}" for name, number in (holder.get("licences") or {}).items()]
     gpus = rows.gpus({**asked, "devices": holder.get("devices")})
-    return ", ".join(([] if gpus == "-" and licences else [gpus]) + licences)
+    parts = [] if gpus == "-" else [gpus]
+    if cpus := holder.get("cpu"):
+        parts.append(f"{words.number(cpus)} {'CPU' if cpus == 1 else 'CPUs'}")
+    for name, what in (("mem_mb", "memory"), ("disk_mb", "disk")):
+        if size := holder.get(name):
+            parts.append(f"{words.size(size)} of {what}")
+    named = {**(holder.get("generic") or {}), **(holder.get("licences") or {})}
+    return ", ".join(parts + [f"{number} {clean(name)}" for name, number in named.items()]) or "-"

@@ -15,7 +15,7 @@ from tgpu.runner.cgroups.bounds import SHARES_OF_A_CPU, WEIGHT_OF_A_CPU
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.cgroups.scope import Scope
 
-LEGACY = ("freezer", "cpu", "memory", "pids", "devices", "cpuset")
+LEGACY = ("freezer", "cpu", "cpuacct", "memory", "pids", "devices", "cpuset")
 UNIFIED = ("cpu", "memory", "pids", "cpuset")
 LEAF = "tgpu-agent"
 """Where the agent itself is, in version 2; the units that tgpu writes start it there (DelegateSubgroup)."""

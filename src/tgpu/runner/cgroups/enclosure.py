@@ -85,6 +85,10 @@ class Enclosure:
         """The most that a task that lasts has held; 0: nobody knows."""
         return 0
 
+    def cpu_s(self) -> float:
+        """CPU time of a task that lasts, including processes for which no parent has waited; 0: not known."""
+        return 0.0
+
     def release(self) -> None:
         """The task is over."""
 

@@ -4,6 +4,7 @@
 import os
 import time
 
+from tgpu.runner import process_signals
 from tgpu.runner.cgroups import files
 from tgpu.runner.cgroups.bounds import MIB
 from tgpu.runner.light import signal
@@ -72,9 +73,7 @@ class Cgroups:
         else:
             files.write(f"{self.base}/{attempt}/cgroup.kill", "1")  # all at once, forks included
         for _ in range(ROUNDS):
-            members = self.members(attempt)
-            _kill(members)
-            if not members:
+            if not _kill(f"{self.base}/{attempt}"):
                 return
 
     def _kill_frozen(self, attempt: str) -> None:
@@ -83,7 +82,7 @@ class Cgroups:
         if os.getpid() in self.members(attempt):
             raise RuntimeError(f"the cgroup of {attempt} would be frozen from within")
         self.freeze(attempt)
-        _kill(self.members(attempt))
+        _kill(f"{self.base}/{attempt}")
         self.thaw(attempt)
 
     def freeze(self, attempt: str) -> None:
@@ -110,6 +109,12 @@ class Cgroups:
     def remove(self, attempt: str) -> None:
         for folder in self.folders(attempt):
             remove_group(folder)
+
+    def cap_pids(self, most: int) -> None:
+        """Of all tasks together."""
+        base = self.bases.get("pids")
+        if base:
+            files.write(f"{base}/pids.max", str(most))
 
     def tidy(self) -> None:
         """Removes the groups of tasks that are over; one that is not empty cannot be removed. Only for the
@@ -173,9 +178,16 @@ def _children(base: str) -> list[str]:
         return []
 
 
-def _kill(pids: list[int]) -> None:
+def _kill(folder: str) -> bool:
+    """One pass of SIGKILL. Whether there was any member."""
+    pids = files.members(folder)
     for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            continue
+        process_signals.send(pid, signal.SIGKILL, lambda pid: _is_member(pid, folder))
+    return bool(pids)
+
+
+def _is_member(pid: int, folder: str) -> bool:
+    """By the last two names of its place: what is above them depends on who looks."""
+    above, _, name = folder.rpartition("/")
+    place = f"/{above.rpartition('/')[2]}/{name}"
+    return any(line.endswith(place) for line in files.read(f"/proc/{pid}/cgroup").splitlines())

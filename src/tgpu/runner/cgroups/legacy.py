@@ -23,7 +23,7 @@ AS_BORN = {
     "memory.memsw.limit_in_bytes": "-1",
 }
 """What a new group says of itself, which need not be written."""
-ALWAYS = ("freezer", "cpu", "memory", "pids")
+ALWAYS = ("freezer", "cpu", "cpuacct", "memory", "pids")
 NO_LIMIT = "-1"
 CHARGED_AT_ONCE = MIB
 """The kernel counts memory in small lots for each CPU, so that a limit may be met a little below it."""
@@ -87,7 +87,7 @@ class Legacy(Enclosure):
         self._lasts = True
         if self._was_used:
             self._forget_peak()
-            files.write(f"{self._at('cpu')}/cpuacct.usage", "0")  # if both are one
+            files.write(f"{self._at('cpuacct')}/cpuacct.usage", "0")
         return bool(self._doors)
 
     def oom_kills(self) -> int:
@@ -99,6 +99,9 @@ class Legacy(Enclosure):
 
     def peak_bytes(self) -> int:
         return files.number(f"{self._at('memory')}/memory.max_usage_in_bytes")
+
+    def cpu_s(self) -> float:
+        return files.number(f"{self._at('cpuacct')}/cpuacct.usage") / 1e9
 
     def release(self) -> None:
         if self._lasts:

@@ -72,6 +72,9 @@ class Unified(Enclosure):
     def peak_bytes(self) -> int:
         return files.number(f"{self._folder}/memory.peak") if self._folder else 0
 
+    def cpu_s(self) -> float:
+        return files.entry(f"{self._folder}/cpu.stat", "usage_usec") / 1e6 if self._folder else 0.0
+
     def release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

@@ -5,7 +5,8 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from aiodocker.execs import Exec
 from aiodocker.stream import Stream
@@ -86,10 +87,23 @@ class ContainerShell:
     async def _hang_up(self) -> None:
         async with plainly():
             about = await self._program.inspect()
-        if about.get("Running") and about.get("Pid"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(int(about["Pid"]), signal.SIGHUP)
+        with contextlib.suppress(OSError):
+            await self._send_hang_up(about)
         await self._stream.close()
+
+    async def _send_hang_up(self, about: Mapping[str, Any]) -> None:
+        """The process is opened first, and the engine asked again afterwards: its number may be another
+        process's by now. Raises OSError."""
+        if not about.get("Running") or not about.get("Pid"):
+            return
+        process = os.pidfd_open(int(about["Pid"]))
+        try:
+            async with plainly():
+                again = await self._program.inspect()
+            if again.get("Running") and again.get("Pid") == about["Pid"]:
+                signal.pidfd_send_signal(process, signal.SIGHUP)
+        finally:
+            os.close(process)
 
     async def _refused(self, said: bytes) -> Over | None:
         """If these words are the engine's, and not those of a program that runs."""
