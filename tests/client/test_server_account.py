@@ -7,6 +7,7 @@ import selectors
 import signal
 import socket
 import struct
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Squatter:
                 self._squat(theirs)
             finally:
                 os._exit(1)
+        theirs.close()  # if it fails, nothing comes
         ports = struct.unpack("3H", ours.recv(6))
         self.url, self.slow_url, self.both_url = (f"http://127.0.0.1:{port}" for port in ports)
 
@@ -66,13 +68,12 @@ class Squatter:
 
 
 @pytest.fixture(scope="module")
-def squatter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Squatter]:
-    folder = tmp_path_factory.mktemp("squatter")
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(above.stat().st_mode | 0o011)
-    running = Squatter(folder)
-    yield running
-    running.end()
+def squatter() -> Iterator[Squatter]:
+    """In a directory that other accounts reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="tgpu-squatter-") as folder:
+        running = Squatter(Path(folder))
+        yield running
+        running.end()
 
 
 @as_root
