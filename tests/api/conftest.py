@@ -287,14 +287,14 @@ class ServerUnderTest:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
         assert self._server is not None, "the server could not start"
 
     def stop(self) -> None:
         assert self._server is not None
         self.loop.call_soon_threadsafe(self.feed.close)
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -64,7 +64,7 @@ class ClusterServer:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
         if self._failure is not None:
             raise self._failure
 
@@ -134,7 +134,7 @@ class ClusterServer:
 
     def stop(self) -> None:
         self._api.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         if self._failure is not None:
             raise self._failure
@@ -188,7 +188,7 @@ class ClusterServer:
     def dial(self, node_id: str, key: str) -> TcpDial:
         return TcpDial([self.url], self.entrance.ca_pem, Random(0), credential=node_credential(node_id, key))
 
-    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
+    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not is_so():
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}"

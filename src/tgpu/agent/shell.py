@@ -13,7 +13,7 @@ from tgpu.agent.containers import Containers, NoContainers
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import Failure, GpuWatch
 from tgpu.agent.hands import Hands
-from tgpu.agent.heartbeats import Unanswered
+from tgpu.agent.heartbeats import LEAST_PATIENCE_S, Patience, Unanswered
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.machine import Instruction, LaunchTask, Machine, PrepareTask, SendReport
 from tgpu.agent.node_disk import NodeDisk
@@ -50,13 +50,6 @@ from tgpu.runner.port import AttemptEnded, Runner, RunnerEvent
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 3.0
-PATIENCE_BEATS = 1.6
-"""How many heartbeats long an answer may take before the server counts as gone…"""
-LEAST_PATIENCE_S = 3.0
-"""…but never less than a busy server needs to commit what it was told."""
-LONGEST_PATIENCE_S = 30.0
-"""For a greeting: the more often it was missed, the longer it is waited for. The server may be at work for
-others who called, and who hangs up only makes more work for it."""
 
 
 class AgentRefusedError(Exception):
@@ -102,7 +95,7 @@ class Agent:
         self._runner_for = runner_for
         self._discover = discover
         self._measure = measure
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._patience = heartbeat_s, Patience(heartbeat_s)
         self._random = random
         self._containers = containers or NoContainers()
         self._machine = Machine()
@@ -117,6 +110,7 @@ class Agent:
         self._opening = asyncio.Lock()
         self._cluster_id = identity.cluster_id
         self._epoch, self._lease_s = 0, 0.0
+        self._use = NodeUse()
         self._unanswered = Unanswered()
         self._sent_on_at_once: bool | None = None
         """By the server that was called last; None: it did not send us on."""
@@ -178,8 +172,7 @@ class Agent:
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
         heart = self._aside(self._heartbeats(channel))
-        longer_s = min(self._patience_s * 2**self._missed_greetings, LONGEST_PATIENCE_S)
-        patience_s = max(self._patience_s, longer_s)
+        patience_s = self._patience.for_greeting_s(self._missed_greetings)
         patience = asyncio.get_running_loop().call_later(patience_s, self._hang_up_on_silence, channel)
         try:
             await channel.closed()
@@ -195,7 +188,10 @@ class Agent:
 
     async def _heartbeats(self, channel: Channel) -> None:
         while True:
-            await asyncio.sleep(self._heartbeat_s)
+            await asyncio.sleep(self._heartbeat_s / 2)
+            if self._taken_in:
+                self._send_beat(channel)  # so that a leader that hangs is left sooner
+            await asyncio.sleep(self._heartbeat_s / 2)
             if self._machine.session is not None:
                 capacity = await self._discover()
                 changed = capacity if capacity != self._capacity else None
@@ -214,17 +210,20 @@ class Agent:
         self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
     ) -> None:
         await self._disk.look()
-        use, now = await self._measure(), self._now()
-        self._gpus.seen(self._capacity, use, now)
+        self._use = await self._measure()
+        self._gpus.seen(self._capacity, self._use, self._now())
+        self._send_beat(channel, changed, labels)
+
+    def _send_beat(
+        self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        now = self._now()
         self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
         short = self._disk.shortage
-        channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels, disk_shortage=short))
-        asyncio.get_running_loop().call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
-
-    @property
-    def _patience_s(self) -> float:
-        """How long a server may take to greet, or to answer, before another one is tried."""
-        return max(PATIENCE_BEATS * self._heartbeat_s, LEAST_PATIENCE_S)
+        beat = Heartbeat(use=self._use, sent=now, capacity=changed, labels=labels, disk_shortage=short)
+        channel.send(beat)
+        patience_s = self._patience.for_answer_s(taken_in=self._taken_in)
+        asyncio.get_running_loop().call_later(patience_s, self._hang_up_if_unanswered, channel, now)
 
     def _hang_up_on_silence(self, channel: Channel) -> None:
         if not self._greeted_once:

@@ -21,6 +21,8 @@ class Receiver(Protocol):
 
     def received(self, session: "Session", message: FromAgent) -> None: ...
 
+    def refused(self, session: "Session", why: str) -> None: ...
+
     def closed(self, session: "Session") -> None: ...
 
 
@@ -43,6 +45,10 @@ class Session:
 
     def received(self, message: FromAgent) -> None:
         self._hub.received(self, message)
+
+    def refused(self, why: str) -> None:
+        """It has said something that is not valid: its stream is cut."""
+        self._hub.refused(self, why)
 
     def closed(self) -> None:
         self._hub.closed(self)

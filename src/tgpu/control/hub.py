@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -11,8 +11,10 @@ from tgpu.control.alerts import NODES_COPIED, STORE_BEHIND
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
 from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.log_questions import LogQuestions, NodeAwayError
 from tgpu.control.node_copies import NodeCopies
 from tgpu.control.notes import Notes
+from tgpu.control.refusals import Refusals
 from tgpu.control.shells import ShellRefusedError, Switchboard
 from tgpu.control.snapshot_answers import SnapshotAnswers
 from tgpu.core import edge
@@ -42,11 +44,7 @@ from tgpu.protocol.messages import (
 from tgpu.protocol.shells import OpenShell, ShellOpened, ShellOutput, ShellOver, Taken
 from tgpu.protocol.snapshots import WantSnapshot
 
-LOG_ANSWER_S = 10.0
-
-
-class NodeAwayError(Exception):
-    """The node is not connected, or did not answer in time."""
+__all__ = ["Hub", "Link", "NodeAwayError", "Session"]
 
 
 class Hub:
@@ -61,8 +59,7 @@ class Hub:
         """The session in which each node has said hello last."""
         self._nameless: dict[Session, None] = {}
         self._last_number = 0
-        self._last_question = 0
-        self._questions: dict[int, asyncio.Future[LogChunk]] = {}
+        self._questions = LogQuestions()
         self._cluster_id = ""
         self._epoch = 0
         self._lease_s = 0.0
@@ -72,6 +69,8 @@ class Hub:
         self._log = logger("hub")
         self.heard: dict[str, float] = {}
         """When each node was last heard, on the loop's clock; the longest ago first."""
+        self.listens_to: Callable[[str], bool] = lambda _: True
+        """Whether a node is heard at all: not while it is set aside."""
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
@@ -82,6 +81,7 @@ class Hub:
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
         self.notes = Notes()
+        self.refusals = Refusals()
         self.snapshots = SnapshotAnswers()
         self.job_keys: JobKeys | None = None
         """By which tasks speak for themselves; None: none of them does."""
@@ -154,14 +154,14 @@ class Hub:
         match message:
             case Report() if node_id is not None:
                 self._heard_of_disk(node_id, message.disk_shortage)
-                self.notes.heard(message.attempts)
+                self.notes.heard(node_id, message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
                 self._beat(session, node_id, message)
             case LogChunk() | ImageResolved():
-                self._answered(message, node_id)
+                self._answered(session, message)
             case WantSnapshot() if node_id is not None:
-                self.snapshots.asked(session.link, message, session.serves)
+                self.snapshots.asked(session.link, node_id, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
                 self.shells.heard(session.link, message)
             case Hello():
@@ -202,15 +202,14 @@ class Hub:
             if CONTAINERS_LABEL in session.labels
         ]
 
-    def _answered(self, answer: LogChunk | ImageResolved, node_id: str | None) -> None:
-        if node_id is not None and self.copies.incumbent_answered(node_id, answer.request):
+    def _answered(self, session: Session, answer: LogChunk | ImageResolved) -> None:
+        """Whoever asked hears it only from the node that was asked."""
+        if session.node_id is not None and self.copies.incumbent_answered(session.node_id, answer.request):
             return
-        if isinstance(answer, ImageResolved):
-            self.images.heard(answer)
-            return
-        waiting = self._questions.pop(answer.request, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+        if isinstance(answer, LogChunk):
+            self._questions.heard(session.link, answer)
+        else:
+            self.images.heard(session.link, answer)
 
     def _hears(self, node_id: str) -> None:
         self.heard.pop(node_id, None)  # so that the order is that of the times
@@ -251,6 +250,8 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
+        self.notes.left(node_id)
+        self.refusals.forget(node_id)
         self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
         self.copies.forget(node_id)
@@ -273,6 +274,9 @@ class Hub:
             return
         if not self._acceptable(session, hello.node_id, hello.capacity):
             return
+        if not self.listens_to(hello.node_id):
+            session.link.close()
+            return
         older = self._sessions.get(hello.node_id)
         if self.copies.is_behind(hello):
             self.copies.refuse(session.link, hello)
@@ -280,7 +284,7 @@ class Hub:
             self._admit(session, hello)
         else:
             self.copies.challenge(
-                hello, session.link, older, self._next_question, lambda: self._hello(session, hello)
+                hello, session.link, older, self._questions.number, lambda: self._hello(session, hello)
             )
 
     def _admit(self, session: Session, hello: Hello) -> None:
@@ -295,7 +299,8 @@ class Hub:
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
-        self.notes.heard(hello.attempts)
+        self.notes.left(hello.node_id)
+        self.notes.heard(hello.node_id, hello.attempts)
         self._note_disk(hello.node_id, hello.disk_shortage)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
@@ -304,12 +309,13 @@ class Hub:
             older.link.close()
         self._inbox.put(NodeSaidHello(session.number, hello))
 
-    def _next_question(self) -> int:
-        self._last_question += 1
-        return self._last_question
+    def refused(self, session: Session, why: str) -> None:
+        self.refusals.add(session.node_id, why)
+        session.link.close()
 
     def closed(self, session: Session) -> None:
         self.shells.left(session.link)
+        self._questions.left(session.link)
         self._nameless.pop(session, None)
         self.copies.newcomer_left(session.link)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
@@ -321,6 +327,9 @@ class Hub:
         """Every agent comes again and says everything anew."""
         for node_id in list(self._sessions):
             self.drop(node_id)
+
+    def is_connected(self, node_id: str) -> bool:
+        return node_id in self._sessions
 
     def session_of(self, node_id: str) -> int | None:
         session = self._sessions.get(node_id)
@@ -365,21 +374,7 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is None:
             raise NodeAwayError(f"{node_id}, which has the output, is not connected: try again shortly")
-        number = self._next_question()
-        answer = self._questions[number] = asyncio.get_running_loop().create_future()
-        session.link.send(
-            ReadLog(
-                request=number,
-                attempt=attempt,
-                stream=stream,
-                offset=offset,
-                max_bytes=max_bytes,
-                wait_s=wait_s,
-            )
+        question = ReadLog(
+            request=0, attempt=attempt, stream=stream, offset=offset, max_bytes=max_bytes, wait_s=wait_s
         )
-        try:
-            return await asyncio.wait_for(answer, wait_s + LOG_ANSWER_S)
-        except TimeoutError:
-            raise NodeAwayError(f"{node_id} did not answer: try again shortly") from None
-        finally:
-            self._questions.pop(number, None)
+        return await self._questions.ask(session.link, node_id, question)

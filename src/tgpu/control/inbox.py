@@ -124,6 +124,16 @@ class Inbox:
             self.put_back(_cut(events, most))
         return events, changed
 
+    def take_one_source(self) -> tuple[list[NodeEvent], bool]:
+        """As `take`, but either what users asked for or what one node said; the rest is taken later."""
+        events, changed = self.take()
+        if changed:
+            self.put_back(events)
+            return [], True
+        first = [event for event in events if event.node_id == events[0].node_id]
+        self.put_back([event for event in events if event.node_id != events[0].node_id])
+        return first, False
+
     def put_back(self, events: list[NodeEvent]) -> None:
         """Before those that came later, to be taken by the next turn."""
         if events:

@@ -12,6 +12,7 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
 from tgpu.domain.node import Node
+from tgpu.domain.retries import backoff_s
 from tgpu.protocol.messages import LONGEST_SHORTAGE, AttemptReport, Hello, Phase
 from tgpu.store.port import AttemptEnded, Started
 
@@ -26,7 +27,8 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             for report in event.report.attempts:
                 if not _attempt(picture, node_id, report, turn):
                     returns.take_in(picture, node_id, report, origins, turn, hello=False)
-            turn.acknowledgements.append((node_id, event.session, event.report.seq))
+            if not any(_is_kept(picture, report) for report in event.report.attempts):
+                turn.acknowledgements.append((node_id, event.session, event.report.seq))
         case NodeChanged(node_id=node_id, capacity=capacity, labels=labels) if node_id in picture.places:
             known = picture.places[node_id].node
             node = replace(
@@ -43,6 +45,14 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             picture.set_reachable(node_id, reachable=False)
 
 
+def _is_kept(picture: Picture, report: AttemptReport) -> bool:
+    """Whether it tells of an end that cannot be written down, for its job is set aside: the node keeps it."""
+    if report.phase is not Phase.ENDED or not picture.table.holdings:
+        return False
+    holding = picture.table.holdings.get(AttemptId.parse(report.attempt))
+    return holding is not None and holding.stays
+
+
 def _hello(picture: Picture, hello: Hello, session: int, turn: Turn, origins: Origins) -> None:
     """The node's whole truth: adopt what we know, judge what we do not, miss what is gone."""
     _describe(picture, hello, session, turn)
@@ -50,14 +60,17 @@ def _hello(picture: Picture, hello: Hello, session: int, turn: Turn, origins: Or
         if not _attempt(picture, hello.node_id, report, turn):
             returns.take_in(picture, hello.node_id, report, origins, turn, hello=True)
     said = {report.attempt for report in hello.attempts}
+    returns.close_lost([hello.node_id], picture.now_ms, turn, said)
     for placed in list(picture.places[hello.node_id].attempts.values()):
         if str(placed.attempt_id) not in said:
             _missing(picture, placed, turn)
         elif placed.state is AttemptState.STOPPING:
             turn.remind.append(hello.node_id)
     for holding in holdings_on(picture, hello.node_id):
+        if holding.stays:
+            continue
         if str(holding.attempt_id) not in said:
-            returns.gone(picture, holding.attempt_id, _no_record(None, picture.now_ms), turn)
+            returns.gone(picture, holding.attempt_id, returns.no_record(None, picture.now_ms), turn)
         elif holding.attempt_id not in turn.left_behind:
             turn.remind.append(hello.node_id)
     device_health.take_in(picture, hello.node_id, turn)
@@ -96,12 +109,7 @@ def _missing(picture: Picture, placed: Placed, turn: Turn) -> None:
     if placed.started_ms is None:
         turn.remind.append(placed.node_id)
         return
-    _ended(picture, placed, _no_record(placed.started_ms, picture.now_ms), turn)
-
-
-def _no_record(started_ms: int | None, now_ms: int) -> Exit:
-    detail = "the node has no record of it"
-    return Exit(Cause.NODE_LOST, detail=detail, started_ms=started_ms, ended_ms=now_ms)
+    _ended(picture, placed, returns.no_record(placed.started_ms, picture.now_ms), turn)
 
 
 def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) -> bool:
@@ -137,6 +145,9 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
         plain = retrying.Verdict(happening, words)
         verdict = retrying.judge(how, task, plain, turn.series, picture.now_ms)
         happening, words, counts, eligible_ms = verdict
+    if how.cause is Cause.SUPERVISOR_LOST and happening is Happening.REQUEUED:
+        # A task may be able to end its supervisor: then it must not be tried again without end and pause.
+        eligible_ms = max(eligible_ms, picture.now_ms + 1000 * backoff_s(task.attempts))
     if happening in (Happening.REQUEUED, Happening.PREEMPTED) and not gangs.can_start_anew(picture, task):
         happening, words = Happening.FAILED, f"{words}; {gangs.CANNOT_START_ANEW}"
     turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, words, counts, eligible_ms))

@@ -99,6 +99,8 @@ class NodeView:
     """Of the named resources that it has, what attempts hold."""
     copy: str = ""
     """An agent with a copy of its identity was refused lately: where, and what to do."""
+    fault: str = ""
+    """What is wrong with what its agent says, if anything: then parts of this may be missing."""
     disk_shortage: str = ""
     """Why its disk lets it start nothing new; empty: it does."""
 

@@ -2,12 +2,16 @@
 
 import logging
 import sys
+import traceback
 from typing import Any
 
 import structlog
 
 from tgpu.observe.log_output import Rotation, guard_standard_streams
 from tgpu.observe.repetition import KEY, RepetitionLimit
+
+_FRAMES = 12
+"""The innermost ones of a traceback, which is enough to find a bug."""
 
 
 def configure(level: str, rotation: Rotation | None = None) -> None:
@@ -38,6 +42,11 @@ def configure(level: str, rotation: Rotation | None = None) -> None:
 def logger(part: str) -> "structlog.typing.FilteringBoundLogger":
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(part=part)
     return bound
+
+
+def trace_of(error: BaseException) -> str:
+    """Where an error came from, without the values of variables: secrets may be among them."""
+    return "".join(traceback.format_exception(error, limit=-_FRAMES))
 
 
 class _LibraryLogs(logging.Handler):

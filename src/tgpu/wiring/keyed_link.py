@@ -7,7 +7,6 @@ from typing import Protocol
 from tgpu.control.agent_session import Session
 from tgpu.control.clock_skew import NodeClock
 from tgpu.control.hub import Hub
-from tgpu.domain.node import NODE_NAME
 from tgpu.domain.node_limits import BeyondLimitsError, NodeLimits
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
@@ -94,8 +93,6 @@ class KeyedAgentLink(Framed[FromAgent]):
         if isinstance(message, Hello | KnowsNewer) and message.node_id != self._node_id:
             if self._node_id is not None or self._proving is not None:
                 raise FramingError("a stream speaks for one node only")
-            if not NODE_NAME.fullmatch(message.node_id):
-                raise FramingError("a node's name is 1 to 253 letters, digits, dots, dashes and underscores")
             self._proving = self._loop.create_task(self._prove(message))
         elif self._node_id is not None:
             self._pass_on(self._session, self._node_id, message)
@@ -119,8 +116,7 @@ class KeyedAgentLink(Framed[FromAgent]):
             return
         self._known_as(hello.node_id)
         early, self._early = self._early, []
-        for message in (hello, *early):
-            self.take(message)
+        self.take_all(lambda: (hello, *early))
 
     async def _is_admitted(self, node_id: str) -> bool:
         """Nothing of a node that waits for approval reaches the hub."""
@@ -168,6 +164,12 @@ class KeyedAgentLink(Framed[FromAgent]):
             self._visit.leave()
         if self._patience is not None:
             self._patience.cancel()
+
+    def refuse(self, why: str) -> None:
+        if self._session is not None:
+            self._session.refused(why)
+        else:
+            super().refuse(why)
 
     def abort(self) -> None:
         if self._transport is not None:

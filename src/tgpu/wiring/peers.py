@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol import door
 from tgpu.protocol.framing import MAX_FRAME, from_asking_servers, from_leader
 from tgpu.protocol.messages import PROTOCOL
@@ -81,6 +81,10 @@ class AskedLink(Framed[ToPeer]):
             self.send(Answer(number=question.number, refusal=str(error)))
         except (KeyError, msgspec.MsgspecError):
             self.send(Answer(number=question.number, refusal="the leader does not know this question yet"))
+        except Exception as error:  # noqa: BLE001  the question fails, and nothing else
+            _log.error("a question failed", method=question.method, trace=trace_of(error))
+            why = "the leader failed to answer: see its log, and report a bug"
+            self.send(Answer(number=question.number, refusal=why))
         else:
             self.send(Answer(number=question.number, value=_encode(value)))
 
@@ -125,17 +129,14 @@ class _AskingLink(Framed[FromPeer]):
         self._transport.write(door.PEER)
         self.send(introduction)
 
-    async def ask(self, method: str, arguments: tuple[object, ...], patience_s: float) -> Answer:
+    async def ask(self, method: str, arguments: tuple[object, ...]) -> Answer:
         self._last += 1
         number = self._last
         waiting: asyncio.Future[Answer] = self._loop.create_future()
         self._open[number] = waiting
         self.send(Question(number=number, method=method, arguments=_encode(arguments)))
         try:
-            async with asyncio.timeout(patience_s):
-                return await waiting
-        except TimeoutError:
-            raise UnansweredError("the leader did not answer: try again shortly") from None
+            return await waiting
         finally:
             self._open.pop(number, None)
 
@@ -164,12 +165,18 @@ class Asking:
         self._dialling = asyncio.Lock()
 
     async def ask(self, method: str, *arguments: object, patience_s: float = 10.0) -> Any:  # noqa: ANN401  as METHODS says
-        """Raises UnansweredError."""
-        link = await self._connected()
-        answer = await link.ask(method, arguments, patience_s)
+        """Raises UnansweredError, also if the stream could not be made within the time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await (await self._connected()).ask(method, arguments)
+        except TimeoutError:
+            raise UnansweredError("the leader did not answer: try again shortly") from None
         if answer.refusal:
             raise UnansweredError(answer.refusal)
-        return _values[method].decode(answer.value)
+        try:
+            return _values[method].decode(answer.value)
+        except msgspec.MsgspecError as error:
+            raise UnansweredError("the leader answers in another version: update all servers") from error
 
     def close(self) -> None:
         if self._link is not None:

@@ -26,6 +26,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.leadership import Leadership, LeaseTimers
 from tgpu.control.loop import Control, Timers
+from tgpu.control.snapshot_use import SnapshotUse
 from tgpu.domain.job import Event
 from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
@@ -40,6 +41,7 @@ from tgpu.wiring.disk_watch import StoreDisk, persistently
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
+from tgpu.wiring.known_nodes import KnownNodes
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
 from tgpu.wiring.one_port import ApiServer, http_protocol
@@ -71,6 +73,7 @@ class Server:
         self._policy = policy_of(settings)
         self._disk = StoreDisk(settings, store)
         self._hub = Hub(self._inbox, self._policy.cluster_generic)
+        self._hub.refusals.count = self._metrics.count_invalid_message
         self._term: Control | None = None
         self._kernel = KernelKeeper(settings.kernel, lambda: self._term, self._count_nodes)
         store.subscribe(self._inbox.store_changed)
@@ -121,6 +124,7 @@ class Server:
         others = EachOther(lambda: [each for each in directory.urls if each != url], who)
         snapshots = ServerSnapshots(self._shelf, others.all)
         self._hub.snapshots.source = snapshots.read
+        self._hub.snapshots.is_used = SnapshotUse(lambda: self._term, self._store)
         self._hub.job_keys = await self._job_keys()
         answers = Answers(lambda: self._term, self._hub)
         desk = OwnDesk(answers, self._hub, snapshots, self._metrics.decisions)
@@ -130,7 +134,8 @@ class Server:
             limits=ConnectionLimits.of_this_process(settings),
             prove=self._prover(entrance, secret),
         )
-        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
+        known = KnownNodes(self._store, self._policy)
+        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
         api = ApiServer(
             _http(self._app(live, snapshots, entrance, directory), protocol),
             tcp=entrance.listener if entrance else None,

@@ -115,6 +115,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     """Those that are open on it now."""
     refused_copy: str = ""
     """If an agent with a copy of this node's identity was refused lately: where, and what to do."""
+    fault: str = ""
+    """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
     disk_shortage: str = ""
     """Why the node takes no new tasks for want of disk space; empty: it does."""
     approval: ApprovalOut | None = None
@@ -191,6 +193,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
         refused_copy=view.copy,
+        fault=view.fault,
         disk_shortage=view.disk_shortage,
     )
 
@@ -302,6 +305,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "silent_s": None,
     "drain": None,
     "refused_copy": "",
+    "fault": "",
 }
 
 

@@ -108,6 +108,8 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
     for node in nodes:
         if node.get("refused_copy"):
             yield f"{screen.paint('!', 'yellow')} {node['node_id']}: {clean(node['refused_copy'])}"
+        if node.get("fault"):
+            yield screen.paint(f"{node['node_id']}: {clean(node['fault'])}", "red")
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
     if devices:
         yield ""

@@ -22,6 +22,7 @@ from tgpu.runner.docker.following import Follower
 from tgpu.runner.docker.keeper import Keeper, NoEngineError
 from tgpu.runner.docker.ledger import Ledger
 from tgpu.runner.docker.making import Maker
+from tgpu.runner.docker.memory_kills import state_of
 from tgpu.runner.docker.patience import Patience, refused_words
 from tgpu.runner.docker.preparing import Prepared, Terms
 from tgpu.runner.docker.pulling import Puller
@@ -278,10 +279,9 @@ class Life:
                 await engine.wait(self.name)
                 if self._outage:  # then what was followed may have ended before it did
                     await self._follow(engine, self._follower)
-                inspected = await engine.inspect(self.name)
-                if inspected is None:
+                state = await state_of(engine, self.name, is_limited=bool(terms.memory_limit_mib))
+                if state is None:
                     raise NotThereError(0, _GONE)
-                state = State.of(inspected)
                 if not state.is_running:
                     await self._ended(engine, state, terms)
             except EngineAwayError:
