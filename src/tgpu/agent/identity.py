@@ -56,5 +56,6 @@ class NodeIdentity:
             shells=True,
             gangs=True,
             snapshots=True,
+            shared_tmp=True,
             keys=self.cluster_id is not None,
         )

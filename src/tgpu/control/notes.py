@@ -16,6 +16,10 @@ class Notes:
             elif self._of:
                 self._of.pop(report.attempt, None)
 
+    def withheld(self, attempt: str, why: str) -> None:
+        """Its launch was not sent to its node."""
+        self._of[attempt] = why
+
     def of_job(self, job_id: int) -> str:
         """Of the first of its tasks that has one; empty if none has."""
         return next((note for attempt, note in self._of.items() if attempt.startswith(f"{job_id}.")), "")

@@ -23,7 +23,7 @@ class Order:
 
     __slots__ = (
         "argv", "attempt", "bounds", "checkpoint_dir", "cwd", "env", "files", "grace_s", "log_cap_bytes",
-        "once", "pty", "secret_env", "stop_signal", "time_limit_s", "user", "warn",
+        "once", "pty", "secret_env", "shared_tmp", "stop_signal", "time_limit_s", "user", "warn",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -44,6 +44,7 @@ class Order:
         warn: "WarnAt",
         checkpoint_dir: str,
         files: "Files",
+        shared_tmp: int = 0,
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -61,6 +62,7 @@ class Order:
         self.warn = warn
         self.checkpoint_dir = checkpoint_dir
         self.files = files
+        self.shared_tmp = bool(shared_tmp)
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -79,6 +81,7 @@ class Place:
         cgroup_bases: dict[str, str],
         cgroup_homes: dict[str, str],
         private_tmp: int,
+        failed_tmp: str = "",
     ) -> None:
         os.chdir(folder)
         self.folder = os.open(".", os.O_PATH)
@@ -88,6 +91,8 @@ class Place:
         if self.cgroups is not None:
             self.cgroups.open_ways_home()
         self.private_tmp = bool(private_tmp)
+        self.failed_tmp = failed_tmp
+        """Where private /tmp directories of failed tasks are kept; empty: nowhere."""
         self.own = task.own_account()
         self.scores = Scores()
         self.journal = -1

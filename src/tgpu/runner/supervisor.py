@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
+from tgpu.runner import checkpoint_folder, failed_tmp, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
@@ -60,7 +60,7 @@ class Supervisor:
     ) -> None:
         self.enclosure = enclosure
         named = (order.cwd, *(order.files or ())[:2])
-        self.tmp = tmp if tmp is not None and private_tmp.is_for(*named) else None
+        self.tmp = None if order.shared_tmp or not private_tmp.is_for(*named) else tmp
         self.place = place
         self.desk = desk
         self.order = order
@@ -286,7 +286,8 @@ class Supervisor:
 
     def record(self) -> bool:
         """On disk first, and however long that takes; then the agent is told. False: there is none."""
-        line = self._exit_line()
+        left_files = self.tmp is not None and not self.tmp.release()
+        line = self._exit_line(left_files=left_files)
         waits = iter(RETRY_S)
         while True:
             try:
@@ -300,7 +301,6 @@ class Supervisor:
         if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
-        left_files = self.tmp is not None and not self.tmp.release()
         if left_files:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
@@ -309,7 +309,8 @@ class Supervisor:
             self.tmp.clear()
         return heard
 
-    def _exit_line(self) -> bytes:
+    def _exit_line(self, *, left_files: bool) -> bytes:
+        """`left_files`: in its private /tmp."""
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         exit_code = None if code is None or code < 0 or self.refusal else code
         number = None if code is None or code >= 0 else -code
@@ -345,7 +346,18 @@ class Supervisor:
             memory_limit_mib=limit_mib or None,
             checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
             disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
+            kept_tmp=self._keep_tmp() if left_files and failed_tmp.is_failure(cause, code) else "",
         )
+
+    def _keep_tmp(self) -> str:
+        """Where the private /tmp of this attempt is from now on; empty: it is removed."""
+        if self.tmp is None or not self.place.failed_tmp:
+            return ""
+        self.desk.leave()  # names are looked up
+        try:
+            return self.tmp.keep(self.place.failed_tmp, self.place.account(self.order.user))
+        except (OSError, task.Refusal):  # then it goes, as that of any other task
+            return ""
 
     def _cpu_s(self) -> float:
         """A parent that ignores SIGCHLD does not count what its children used; a group does."""

@@ -118,6 +118,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
             pressure.watch_for_ever(runners.both, host.memory_left_mib, _memory_reserve(settings))
         ),
         asyncio.create_task(sweep_for_ever(runners.both, settings.log_keep_days)),
+        asyncio.create_task(runners.failed_tmp.sweep_forever()),
         asyncio.create_task(runners.uses.go_on()),
         asyncio.create_task(
             agent_status.keep_written(
