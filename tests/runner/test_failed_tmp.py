@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def test_job_with_shared_tmp_uses_the_machines_own(node: Machine) -> None:
         assert mine.exists()
     finally:
         mine.unlink(missing_ok=True)
+
+
+def test_user_that_cannot_be_looked_up_in_time_does_not_delay_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Nobody:
+        uid, gid = 65534, 65533
+
+    assert failed_tmp.owner(Nobody) == (65534, 65533)  # type: ignore[arg-type]
+    monkeypatch.setattr(failed_tmp, "LOOK_UP_S", 0.01)
+    with pytest.raises(OSError, match="could not be looked up"):
+        failed_tmp.owner(lambda: time.sleep(600))  # type: ignore[arg-type, return-value, func-returns-value]
 
 
 def filled(root: Path, name: str, size: int, at_s: float) -> Path:

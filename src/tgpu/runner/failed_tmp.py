@@ -8,12 +8,21 @@ no user can change.
 """
 
 import os
+import select
 
 from tgpu.runner import beneath, removing
+from tgpu.runner.light import signal
+
+TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tgpu.runner.task import Account
 
 NAME = "tmp"
 _EXITED = "exited"
 _FAILURES = frozenset({_EXITED, "signalled", "out-of-memory", "time-limit"})
+LOOK_UP_S = 5.0
 _PASSABLE, _OWN = 0o711, 0o700
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 512
@@ -24,6 +33,28 @@ _ENTRY_BYTES = 4096
 def is_failure(cause: str, code: int | None) -> bool:
     """Whether that end was the job's own doing: not that it was cancelled, preempted or could not start."""
     return cause in _FAILURES and (cause != _EXITED or code != 0)
+
+
+def owner(look_up: "Callable[[], Account]") -> tuple[int, int]:
+    """User and group of a job, looked up in a child: a directory service that does not answer must not keep a
+    supervisor from recording an end. Raises OSError."""
+    answer, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            account = look_up()
+            os.write(tell, b"%d %d" % (account.uid, account.gid))
+        finally:
+            os._exit(0)
+    os.close(tell)
+    ready, _, _ = select.select([answer], [], [], LOOK_UP_S)
+    words = os.read(answer, 64).split() if ready else []
+    os.close(answer)
+    os.kill(child, signal.SIGKILL)  # not waited for yet: its number is still its own
+    os.waitpid(child, 0)
+    if not words:
+        raise OSError("the job's user could not be looked up")
+    return int(words[0]), int(words[1])
 
 
 def keep(folder: str, above: str, attempt: str, uid: int, gid: int) -> str:

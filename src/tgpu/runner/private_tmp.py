@@ -13,10 +13,6 @@ import os
 
 from tgpu.runner import failed_tmp, namespaces, removing
 
-TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
-if TYPE_CHECKING:
-    from tgpu.runner.task import Account
-
 FOLDER = "tmp"
 SHARED = ("/tmp", "/dev/shm")  # noqa: S108  these are what it is about
 LIKE_TMP = 0o1777
@@ -64,9 +60,9 @@ class PrivateTmp:
         """The task is over. False: it has left files, which may take a while to be removed by `clear`."""
         return not self._attempt or _is_removed(f"{FOLDER}/{self._attempt}")
 
-    def keep(self, above: str, account: "Account") -> str:
+    def keep(self, above: str, uid: int, gid: int) -> str:
         """Where below `above` that user finds the files. Raises OSError."""
-        kept = failed_tmp.keep(f"{FOLDER}/{self._attempt}", above, self._attempt, account.uid, account.gid)
+        kept = failed_tmp.keep(f"{FOLDER}/{self._attempt}", above, self._attempt, uid, gid)
         self._attempt = ""
         return kept
 

@@ -353,10 +353,11 @@ class Supervisor:
         """Where the private /tmp of this attempt is from now on; empty: it is removed."""
         if self.tmp is None or not self.place.failed_tmp:
             return ""
-        self.desk.leave()  # names are looked up
+        self.desk.leave()  # a name is looked up, which may take a while
         try:
-            return self.tmp.keep(self.place.failed_tmp, self.place.account(self.order.user))
-        except (OSError, task.Refusal):  # then it goes, as that of any other task
+            owner = failed_tmp.owner(lambda: self.place.account(self.order.user))
+            return self.tmp.keep(self.place.failed_tmp, *owner)
+        except OSError:  # then it goes, as that of any other task
             return ""
 
     def _cpu_s(self) -> float:
