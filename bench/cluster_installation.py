@@ -42,8 +42,8 @@ class Server:
         scheme = "https" if settings.get("TGPU_TLS", "off") != "off" else "http"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TGPU_")}
-        environ = {**clean, "TGPU_HOME": str(self.home), **settings}
-        words = [TGPU, "server", "--store", store_url, "--listen", f"127.0.0.1:{self.port}"]
+        environ = {**clean, "TGPU_HOME": str(self.home), "TGPU_STORE": store_url, **settings}
+        words = [TGPU, "server", "--listen", f"127.0.0.1:{self.port}"]
         with (self.home / "output").open("wb") as output:
             self._process = subprocess.Popen(
                 words, env=environ, cwd=base, stdout=output, stderr=output, start_new_session=True

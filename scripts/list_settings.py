@@ -14,8 +14,9 @@ Written by `make docs` from `src/tgpu/config/settings.py`; a test fails when thi
 Every key is a line of `tgpu.toml` (in `TGPU_HOME`, else `/etc/tgpu/tgpu.toml`, or where `TGPU_CONFIG` points)
 and an environment variable `TGPU_…`; a flag wins over the variable, the variable over the file.
 `tgpu doctor --settings` prints the values in force. Some variables have no key: `TGPU_HOME`, where everything
-lives (default `/var/lib/tgpu` for root, `~/.local/share/tgpu` for other users); for clients `TGPU_SERVER` (`unix:///path`, or `https://host:port`,
-several with commas), `TGPU_TOKEN` and `TGPU_CA`; for an agent that joins a cluster `TGPU_JOIN`: see
+lives (default `/var/lib/tgpu` for root, `~/.local/share/tgpu` for other users); for clients `TGPU_SERVER`
+(`unix:///path`, or `https://host:port`, several with commas), `TGPU_TOKEN` and `TGPU_CA`; for an agent that
+joins a cluster `TGPU_JOIN_TOKEN`: see
 [network.md](network.md).
 
 | key | variable | default | meaning |

@@ -42,8 +42,11 @@ def save(root: Path, task: str, at_s: float) -> Path:
 
 def test_each_task_has_a_folder_of_its_own_whichever_attempt_it_is(tmp_path: Path) -> None:
     there = node(tmp_path)
-    assert there.folder_of("42.3.1") == there.folder_of("42.3.2") == str(tmp_path / "c1" / "42.3")
-    assert NodeCheckpoints(tmp_path, 1).folder_of("42.3.1") == "", "before it is known for which cluster"
+    own = str(tmp_path / "c1" / "a%2Eb" / "42.3")
+    assert there.folder_of("42.3.1", "a.b") == there.folder_of("42.3.2", "a.b") == own
+    assert NodeCheckpoints(tmp_path, 1).folder_of("42.3.1", "ann") == "", (
+        "before it is known for which cluster"
+    )
 
 
 def test_a_look_tells_when_work_was_saved_and_another_agent_sees_the_same(tmp_path: Path) -> None:
@@ -52,6 +55,22 @@ def test_a_look_tells_when_work_was_saved_and_another_agent_sees_the_same(tmp_pa
     assert asyncio.run(node(tmp_path).look(running)) == {"1.0.2": 1_000_500}
     assert asyncio.run(node(tmp_path).look(running)) == {"1.0.2": 1_000_500}
     assert asyncio.run(node(tmp_path).look([])) == {}
+
+
+def test_folders_of_users_and_those_of_older_versions_are_found(tmp_path: Path) -> None:
+    save(tmp_path, "ann/1.0", 1000.0)
+    save(tmp_path, "bob/2.0", 2000.0)
+    save(tmp_path, "3.0", 3000.0)
+    there = node(tmp_path)
+    found = asyncio.run(there.look(["1.0.2", "2.0.1", "3.0.1"]))
+    assert found == {"1.0.2": 1_000_000, "2.0.1": 2_000_000, "3.0.1": 3_000_000}
+
+    async def sweep() -> int:
+        await there.look(["2.0.1"])
+        return await there.sweep()
+
+    assert asyncio.run(sweep()) == 2
+    assert [path.name for path in (tmp_path / "c1").rglob("*.0")] == ["2.0"]
 
 
 def test_a_drive_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_a_list_is_run_as_it_is() -> None:
         time_limit_s=60,
         grace_s=5,
         log_cap_bytes=9,
-        limits=Limits(cpu_milli=1000, devices=(1, 3), oom_score_adj=500),
+        limits=Limits(cpu_milli=1000, devices=(1, 3), oom_score_adj=750),
     )
 
 
@@ -69,7 +69,7 @@ def test_limits_are_those_of_the_order_and_its_class() -> None:
         memory_mib=64,
         memory_limit_mib=128,
         devices=(1, 3),
-        oom_score_adj=990,
+        oom_score_adj=495,
     )
 
 

@@ -27,14 +27,32 @@ def test_nobody_does_while_there_is_enough() -> None:
     assert chosen(Burden("1.0.1", LOW, 0, 900), Burden("2.0.1", LOW, 0, 900), left=100) is None
 
 
-def test_the_lowest_class_does_however_little_it_holds() -> None:
+def test_task_within_its_request_stays_while_another_is_above_its_own() -> None:
+    """Whatever their classes: who reserves nothing cannot push others out."""
+    unreserved = oom_score(PriorityClass.REAL_TIME, burst=False, reserves=False)
+    leaver = chosen(Burden("1.0.1", unreserved, 0, 900), Burden("2.0.1", LOW, 50, 40))
+    assert leaver is not None
+    assert leaver.attempt == "1.0.1"
     leaver = chosen(Burden("1.0.1", HIGH, 10, 900), Burden("2.0.1", LOW, 50, 40))
+    assert leaver is not None
+    assert leaver.attempt == "1.0.1"
+
+
+def test_kernel_ends_tasks_without_a_request_first() -> None:
+    classes = (PriorityClass.REAL_TIME, PriorityClass.BEST_EFFORT)
+    least = min(oom_score(name, burst=False, reserves=False) for name in classes)
+    most = max(oom_score(name, burst=True) for name in classes)
+    assert 0 < most < least < oom_score(PriorityClass.BEST_EFFORT, burst=True, reserves=False) <= 1000
+
+
+def test_the_lowest_class_does_however_little_it_holds() -> None:
+    leaver = chosen(Burden("1.0.1", HIGH, 1000, 900), Burden("2.0.1", LOW, 50, 40))
     words = "90 MiB were left of the 100 MiB that are kept free; it held 40 MiB"
     assert leaver == GiveWay("2.0.1", words, at_once=False)
 
 
 def test_of_one_class_who_runs_on_the_burst_does() -> None:
-    leaver = chosen(Burden("1.0.1", LOW, 0, 900), Burden("2.0.1", BURST, 50, 40))
+    leaver = chosen(Burden("1.0.1", LOW, 0, 900), Burden("2.0.1", BURST, 30, 40))
     assert leaver is not None
     assert leaver.attempt == "2.0.1"
 

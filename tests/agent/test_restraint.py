@@ -51,20 +51,20 @@ def test_numa_nodes_are_read_as_the_kernel_lists_them(tmp_path: Path) -> None:
 
 
 def test_limits_are_completed_by_what_the_node_knows() -> None:
-    restraint = Restraint(pids=99, pin_cpus=True, devices=lambda: GPUS, numa=NUMA)
+    restraint = Restraint(pids=99, user_pids=500, pin_cpus=True, devices=lambda: GPUS, numa=NUMA)
     asked = Limits(cpu_milli=1000, memory_limit_mib=64, devices=(1, 2))
     assert restraint.completed(asked) == Limits(
-        cpu_milli=1000, memory_limit_mib=64, devices=(1, 2), pids=99, minors=(2, 1), cpus=()
+        cpu_milli=1000, memory_limit_mib=64, devices=(1, 2), pids=99, user_pids=500, minors=(2, 1), cpus=()
     )
     assert restraint.completed(Limits(devices=(2,))).cpus == (2, 3)
     assert restraint.completed(Limits(devices=())).minors == ()
     assert restraint.completed(Limits()).minors is None
-    unpinned = Restraint(pids=0, pin_cpus=False, devices=lambda: GPUS, numa=NUMA)
+    unpinned = Restraint(pids=0, user_pids=0, pin_cpus=False, devices=lambda: GPUS, numa=NUMA)
     assert unpinned.completed(Limits(devices=(2,))).cpus == ()
 
 
 def test_gpus_whose_files_are_not_known_are_kept_from_nobody() -> None:
-    restraint = Restraint(pids=0, pin_cpus=False, devices=lambda: (gpu(0, None),), numa={})
+    restraint = Restraint(pids=0, user_pids=0, pin_cpus=False, devices=lambda: (gpu(0, None),), numa={})
     assert restraint.completed(Limits(devices=(0,))).minors is None
 
 

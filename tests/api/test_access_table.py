@@ -81,6 +81,7 @@ TABLE = {
     "POST /nodes/undrain": Row("all admin", MANAGE, body={"nodes": []}),
     "GET /nodes/{node_id}": Row("any viewer", READ, "/nodes/ws1"),
     "DELETE /nodes/{node_id}": Row("all admin", MANAGE, "/nodes/ws1"),
+    "POST /nodes/{node_id}/approve": Row("all admin", MANAGE, "/nodes/ws1/approve"),
     "POST /nodes/{node_id}/drain": Row("all admin", MANAGE, "/nodes/ws1/drain"),
     "POST /nodes/{node_id}/undrain": Row("all admin", MANAGE, "/nodes/ws1/undrain"),
     "GET /openapi.json": Row("known"),

@@ -1,16 +1,22 @@
 """A job may do what its user may, no more than the token that it came with, and nothing once it is over."""
 
-from collections.abc import Iterator
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.people import KEYS, House, house
+from tests.api.people import FIRST_UID, KEYS, House, house
 from tests.api.stories import assign, end, start, submit
+from tgpu.api import peercred
 from tgpu.domain.access import Action, Role
 from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.protocol.job_keys import JobKeys
+from tgpu.runner.process_origin import Origin
 
 JOB = {"command": "x", "cwd": "/"}
 
@@ -110,6 +116,81 @@ def test_a_job_has_no_more_than_the_token_that_it_was_submitted_with(place: Hous
     assert job.post("/jobs", json={**JOB, "tenant_id": "lab"}).status_code == 201
     spent = job.post("/jobs", json={**JOB, "tenant_id": "lab"})
     assert spent.json()["type"] == "urn:tgpu:problem:token-spent"
+
+
+@pytest.fixture
+def in_job(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """From now on callers over the socket are processes of that job."""
+
+    def put(job_id: int, cluster_id: str = "c") -> None:
+        found = [Origin("other", "1.0.1"), Origin(cluster_id, f"{job_id}.0.1")]
+        monkeypatch.setattr(peercred, "origins_of", lambda _: found)
+
+    return put
+
+
+def test_job_has_no_more_on_the_socket_than_its_token_leaves_it(
+    place: House, in_job: Callable[..., None]
+) -> None:
+    actions = frozenset({Action.SUBMIT, Action.READ, Action.MANAGE})
+    job_id, _ = job_by_token(place, tenant_id="lab", actions=actions)
+    in_job(job_id, "another cluster")
+    assert as_ann(place, "POST", "/tokens", {}).status == 201
+    in_job(job_id)
+    me = as_ann(place, "GET", "/whoami").json()
+    assert (me["user_id"], me["via"], me["token"]["actions"]) == ("ann", f"job {job_id}", ["read", "submit"])
+    assert as_ann(place, "POST", "/tokens", {}).status == 403, "it would be wider than the token of the job"
+    assert as_ann(place, "DELETE", f"/jobs/{job_id}").status == 403
+    assert as_ann(place, "POST", "/jobs", {**JOB, "tenant_id": "default"}).status == 403
+    assert as_ann(place, "POST", "/jobs", {**JOB, "tenant_id": "lab"}).status == 201
+    start(place.server, job_id)
+    end(place.server, job_id, Happening.REQUEUED, Cause.CANCELLED)
+    assert "that attempt is over" in as_ann(place, "GET", "/whoami").json()["detail"]
+
+
+def test_job_without_a_token_is_its_user_on_the_socket(place: House, in_job: Callable[..., None]) -> None:
+    job_id, _ = job_by_socket(place)
+    in_job(job_id)
+    assert as_ann(place, "GET", "/whoami").json()["via"] == "socket"
+    assert as_ann(place, "POST", "/tokens", {}).status == 201
+
+
+def test_process_that_ended_before_it_could_be_placed_is_refused(
+    place: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(pid: int) -> list[Origin]:
+        raise ProcessLookupError(pid)
+
+    monkeypatch.setattr(peercred, "origins_of", gone)
+    said = as_ann(place, "GET", "/whoami")
+    assert (said.status, "ended before it was known" in said.json()["detail"]) == (403, True)
+
+
+def test_peer_that_is_gone_is_noticed_also_when_its_pid_is_used_again(tmp_path: Path) -> None:
+    """The connection is opened by a process that ends, and used by another one."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as caller:
+        listener.bind(path)
+        listener.listen()
+        child = os.fork()
+        if child == 0:
+            caller.connect(path)
+            os._exit(0)
+        os.waitpid(child, 0)
+        taken, _ = listener.accept()
+        with taken, pytest.MonkeyPatch.context() as patch:
+            assert peercred.peer_behind(Transport(taken)).is_gone
+            patch.setattr(peercred, "origins_of", lambda _: [])  # of the one that has its pid now
+            assert peercred.peer_behind(Transport(taken)).is_gone
+
+
+class Transport(asyncio.BaseTransport):
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__({"socket": sock})
+
+
+def as_ann(place: House, method: str, path: str, body: Any = None) -> Any:
+    return place.server.as_user(FIRST_UID, method, path, body)
 
 
 def test_a_job_never_acts_as_operator_or_administrator(place: House) -> None:

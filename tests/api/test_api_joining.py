@@ -34,6 +34,7 @@ def test_a_token_lets_a_machine_in_and_gives_it_a_key(server: ServerUnderTest, c
         "ca_pem": None,
         "servers": [],
         "pool": "training",
+        "approved": True,
     }
     assert key.startswith("tgpunode_")
     assert server.run(server.store.node_key_digest("n1")) == node_keys.digest_of(key)
@@ -56,6 +57,10 @@ def test_a_token_is_kept_as_a_digest_and_listed_without_its_secret(
                 "expires_at": "2030-03-17T18:46:40.000Z",
                 "uses_left": None,
                 "revoked": False,
+                "node_name": None,
+                "labels": None,
+                "serves": None,
+                "address": None,
             }
         ]
     }
@@ -124,12 +129,53 @@ def test_who_has_no_token_does_not_learn_which_nodes_there_are(server: ServerUnd
     )
 
 
-def test_guesses_are_slowed_down(server: ServerUnderTest, client: httpx.Client) -> None:
-    statuses = [join(server, join_tokens.new_secret()).status_code for _ in range(11)]
-    assert statuses == [403] * 10 + [429]
-    answer = join(server, make(client))
-    assert answer.status_code == 429
-    assert 1 <= int(answer.headers["retry-after"]) <= 60
+def test_guesses_are_slowed_down_and_a_right_token_always_gets_in(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    """All from one address, as behind NAT or on one machine."""
+    before, used = make(client), make(client)
+    assert join(server, used, "n0").status_code == 201
+    statuses = [join(server, join_tokens.new_secret()).status_code for _ in range(12)]
+    assert statuses == [403] * 10 + [429] * 2
+    assert 1 <= int(join(server, used).headers["retry-after"]) <= 60
+    assert join(server, before, "n1").status_code == 201
+    assert join(server, make(client), "n2").status_code == 201, "also a token made since"
+
+
+def test_token_with_limits_lets_in_only_its_node_from_its_network(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    token = make(client, node_name="n1", address="127.0.0.1", labels=["zone=a", "ssd"], serves="ann")
+    (kept,) = client.get("/join-tokens").json()["join_tokens"]
+    assert (kept["address"], kept["labels"]) == ("127.0.0.1/32", ["ssd", "zone=a"])
+    refused = join(server, token, "n2")
+    assert (refused.status_code, "is for node n1" in refused.json()["detail"]) == (403, True)
+    far = join(server, make(client, address="10.0.0.0/8"))
+    assert (far.status_code, "in 10.0.0.0/8, and this one connects from" in far.json()["detail"]) == (
+        403,
+        True,
+    )
+    assert join(server, token, "n1").status_code == 201, "the token was not spent"
+
+
+def test_node_waits_for_approval_by_an_administrator(me: str) -> None:
+    with serving(None, join_approval="on") as server, server.unix() as client:
+        assert join(server, make(client), "n9").json()["approved"] is False
+        (node,) = [node for node in client.get("/nodes").json()["nodes"] if node["node_id"] == "n9"]
+        assert (node["status"], node["gpu_total"], node["running"]) == ("offline", 0, [])
+        assert node["approval"] == {
+            "since": "2030-03-17T17:46:40.000Z",
+            "token_id": 1,
+            "address": "127.0.0.1",
+        }
+        assert client.get("/nodes/n9").json() == node
+        assert client.post("/nodes/n8/approve").status_code == 404
+        for _ in range(2):  # a client that lost the answer asks again
+            approved = client.post("/nodes/n9/approve")
+            assert (approved.status_code, approved.json()) == (200, {"nodes": ["n9"]})
+        assert client.get("/nodes/n9").status_code == 404, "it has not connected yet"
+        lines = [line for line in client.get("/audit").json()["entries"] if line["action"] == "node.approve"]
+        assert [(line["user_id"], line["target"]) for line in lines] == [(me, "n9")]
 
 
 @pytest.mark.parametrize("token", ["", "tgpu_x", "tgpujoin_x.zz", "tgpujoin_" + "x" * 1000])
@@ -152,6 +198,10 @@ def test_a_node_s_name_is_a_plain_word(server: ServerUnderTest, client: httpx.Cl
         ({"expires_in_s": 0}, "expires_in_s must be at least 1"),
         ({"expires_in_s": 10**9}, "expires_in_s may be at most"),
         ({"pool": ""}, "pool must be 1 to 253"),
+        ({"node_name": "a b"}, "node_name must be 1 to 253"),
+        ({"labels": ["=a"]}, "labels must be 1 to 253"),
+        ({"serves": ""}, "serves must be 1 to 253"),
+        ({"address": "10.0.0"}, "address must be a network or an address, such as 10.0.0.0/24"),
         ({"note": "\x1b[31m"}, "note must be at most 200 printable characters"),
     ],
 )

@@ -436,3 +436,24 @@ def test_a_budget_shows_what_is_spent_of_it(place: House, root: httpx.Client) ->
     place.server.now_ms += 900_000
     (lab,) = [each for each in root.get("/tenants").json()["tenants"] if each["tenant_id"] == "lab"]
     assert lab["budget_used_gpu_hours"] == 0.5
+
+
+def test_users_raise_priorities_only_to_the_setting_and_operators_beyond(place: House) -> None:
+    place.person("ott", Role.OPERATOR, "lab")
+    ann, ott = place.caller("ann"), place.caller("ott")
+    refused = ann.post("/jobs", json={**JOB, "priority": 1001})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == (
+        "priority: users may give at most 1000 (the setting max_priority); got 1001. Ask an operator of "
+        "lab/ann for more."
+    )
+    mine = ann.post("/jobs", json={**JOB, "priority": 1000}).json()
+    assert ann.post("/jobs", json={**JOB, "priority": -1_000_000}).status_code == 201
+    path = f"/jobs/{mine['job_id']}"
+    assert ann.patch(path, json={"priority": 1001}).status_code == 422
+    assert ott.patch(path, json={"priority": 5000}).status_code == 200
+    assert ann.patch(path, json={"name": "other"}).status_code == 200, "what an operator gave it, it keeps"
+    assert ann.patch(path, json={"priority": 5001}).status_code == 422
+    assert ann.post(f"{path}/rerun", json={}).status_code == 422, "a new job has no more than others"
+    assert ann.post(f"{path}/rerun", json={"priority": 7}).status_code == 201
+    assert ott.post("/jobs", json={**JOB, "tenant_id": "lab", "priority": 1_000_000}).status_code == 201

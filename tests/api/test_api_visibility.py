@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from tests.api.people import House, house
-from tests.api.stories import submit
+from tests.api.stories import assign, end, start, submit
 from tgpu.domain.access import Role
+from tgpu.domain.lifecycle import Cause, Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.views import Alert, DeviceView, Holder, QueueView, Reason, Why
 
@@ -203,6 +204,51 @@ def test_tenants_are_shown_to_those_who_belong_to_them_or_below(place: House) ->
     assert place.caller("bob").get("/tenants/lab/quota").status_code == 404
     assert place.caller("bob").post("/jobs", json={"command": "x", "tenant_id": "lab"}).status_code == 403
     assert place.caller("bob").post("/jobs", json={"command": "x", "tenant_id": "none"}).status_code == 403
+
+
+def test_tokens_do_not_tell_which_hidden_tenants_there_are(place: House) -> None:
+    bob = place.caller("bob")
+    hidden, missing = (bob.post("/tokens", json={"tenant_id": name}) for name in ("lab", "nil"))
+    assert hidden.status_code == missing.status_code == 422
+    assert hidden.json()["detail"].replace("lab", "nil") == missing.json()["detail"]
+    assert bob.post("/tokens", json={"tenant_id": "org"}).status_code == 201
+
+
+@pytest.fixture
+def outlined() -> Iterator[House]:
+    """Others' jobs are shown in outline, without their exit codes."""
+    with house(tenant_rules=("user:bob=org",)) as found:
+        found.tenants("lab", "org")
+        for name in ("ann", "eve"):
+            found.person(name, Role.USER, "lab")
+        found.person("bob")
+        for user, tenant_id in (("ann", "lab"), ("ann", "lab"), ("bob", "org"), ("bob", "default")):
+            job_id = submit(found.server, user, "x", tenant_id=tenant_id)
+            assign(found.server, job_id)
+            start(found.server, job_id)
+            end(found.server, job_id, Happening.FAILED, Cause.EXITED, exit_code=7)
+        yield found
+
+
+def test_neither_lists_nor_cursors_tell_the_exit_codes_of_others(outlined: House) -> None:
+    def found(caller: httpx.Client, **query: int | str) -> list[int]:
+        jobs, cursor = [], None
+        while True:
+            asked = {"exit_code": 7, "limit": 1, **query, **({} if cursor is None else {"cursor": cursor})}
+            page = caller.get("/jobs", params=asked).json()
+            jobs += [job["job_id"] for job in page["jobs"]]
+            cursor = page["next_cursor"]
+            assert cursor is None or cursor in jobs, "it goes on after a job that the caller may not know"
+            if cursor is None:
+                return jobs
+
+    assert found(outlined.caller("bob")) == [4, 3]
+    assert found(outlined.caller("eve")) == [2, 1], "a member of the same tenant"
+    assert found(outlined.caller("bob", tenant_id="org")) == [3]
+    assert found(outlined.caller("bob"), user="ann") == []
+    with outlined.server.unix() as root:
+        assert found(root) == [4, 3, 2, 1]
+        assert found(root, order="oldest") == [1, 2, 3, 4]
 
 
 def test_a_token_that_is_good_in_one_tenant_sees_that_one(place: House) -> None:

@@ -114,6 +114,14 @@ def test_doctor_checks_the_address_to_listen_on(server: FakeTgpu, tgpu: Tgpu) ->
     assert done.returncode == 1
 
 
+def test_doctor_names_nodes_that_wait_for_approval(server: FakeTgpu, tgpu: Tgpu) -> None:
+    new = {"node_id": "n2", "status": "offline", "approval": {"since": "", "token_id": 1, "address": None}}
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}, new]}
+    said = tgpu("doctor").stdout
+    assert "waiting for approval: n2 → `tgpu nodes approve NODE`" in said
+    assert "offline: n2" not in said
+
+
 def test_doctor_fails_a_password_that_others_can_read(server: FakeTgpu, tgpu: Tgpu, tmp_path: Path) -> None:
     server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready"}]}
     file = tmp_path / "settings.toml"
@@ -126,7 +134,9 @@ def test_doctor_fails_a_password_that_others_can_read(server: FakeTgpu, tgpu: Tg
         file.write_text(text)
         file.chmod(mode)
         done = tgpu("doctor", TGPU_CONFIG=str(file))
-        said = f"FAIL  settings  {file} holds the database's password and can be read by others → chmod 600"
+        said = (
+            f"FAIL  settings  {file} holds the database's password and can be read by other users → chmod 600"
+        )
         assert (said in done.stdout, done.returncode) == (fails, int(fails)), done.stdout
 
 

@@ -103,6 +103,45 @@ def test_wait_is_for_nodes_that_drain_already_too(server: FakeTgpu, tgpu: Tgpu) 
     assert tgpu("nodes", "drain", "n1", "--wait").returncode == 5
 
 
+def test_nodes_that_wait_for_approval_are_shown_and_approved(server: FakeTgpu, tgpu: Tgpu) -> None:
+    waiting = {"since": "2026-01-31T12:00:00.000Z", "token_id": 1, "address": "10.0.0.7"}
+    plain = {"node_id": "n1", "status": "ready", "drain": None}
+    server.fixed["/nodes"] = {
+        "nodes": [plain, plain | {"node_id": "n2", "status": "offline", "approval": waiting}]
+    }
+    lines = [re.split(r"\s{2,}", line) for line in tgpu("nodes").stdout.splitlines()]
+    assert [line[:2] for line in lines[1:3]] == [["n1", "ready"], ["n2", "waits for approval"]]
+    server.fixed |= {f"/nodes/{name}/approve": {"nodes": [name]} for name in ("n2", "n3")}
+    done = tgpu("nodes", "approve", "n2", "n3")
+    assert (done.returncode, done.stdout) == (0, "Approved; it gets work within seconds: n2, n3\n")
+    assert len(server.asked("POST", "/nodes/n2/approve")) == 1
+    server.fixed["/nodes/n4/approve"] = Refusal(404, "no node 'n4' has joined by a token", "not-found")
+    assert tgpu("nodes", "approve", "n4").returncode == 4
+
+
+def test_join_token_is_made_with_limits_and_listed_with_them(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["/join-tokens"] = {"token": "tgpujoin_secret", "token_id": 4}
+    flags = (
+        "--name",
+        "n1",
+        "--address",
+        "10.0.0.0/24",
+        "--label",
+        "zone=a",
+        "--label",
+        "ssd",
+        "--serves",
+        "ann",
+    )
+    assert tgpu("nodes", "join-token", *flags).returncode == 0
+    limits = {"node_name": "n1", "address": "10.0.0.0/24", "labels": ["zone=a", "ssd"], "serves": "ann"}
+    (asked,) = server.asked("POST", "/join-tokens")
+    assert {name: asked["body"][name] for name in limits} == limits
+    server.fixed["/join-tokens"] = {"join_tokens": [{"token_id": 4, "created_by": "ann", **limits}]}
+    said = tgpu("nodes", "join-tokens").stdout
+    assert "node n1, from 10.0.0.0/24, labels zone=a ssd, jobs of ann" in said
+
+
 def test_nodes_show_why_they_are_drained(server: FakeTgpu, tgpu: Tgpu) -> None:
     plain = {"node_id": "n1", "status": "ready", "drain": None}
     drained = {"node_id": "n2", "status": "offline", "drain": {"reason": "new fans", "by": "ann"}}
@@ -226,17 +265,17 @@ def test_a_service_is_installed_with_its_flags(
     tgpu: Tgpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_unit, "path", lambda service: tmp_path / f"{service.unit}.service")
-    store = "postgresql://u:secret@h/d"
+    store = "postgresql://u:hunter2@h/d"
     done = tgpu("server", "--install-service", "--store", store, "--listen", "127.0.0.1:7480")
     assert done.returncode == 0, done.stderr
     assert "enable --now tgpu-server" in done.stdout
-    assert "secret" not in done.stdout + (tmp_path / "tgpu-server.service").read_text()
+    assert "hunter2" not in done.stdout + (tmp_path / "tgpu-server.service").read_text()
     kept = (tmp_path / "home" / "tgpu-server.env").read_text()
     assert kept == f'TGPU_STORE="{store}"\nTGPU_LISTEN="127.0.0.1:7480"\n'
     servers = "https://a:1,https://b:1"
     assert tgpu("agent", "--install-service", "--server", servers, "--join", "@/t").returncode == 0
     kept = (tmp_path / "home" / "tgpu-agent.env").read_text()
-    assert kept == f'TGPU_NODE_SERVERS="{servers}"\nTGPU_JOIN="@/t"\n'
+    assert kept == f'TGPU_NODE_SERVERS="{servers}"\nTGPU_JOIN_TOKEN="@/t"\n'
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The Dockerfile and the compose file belong together, and to the program: checked without an engine."""
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,12 @@ def test_services_wait_only_for_those_there_are() -> None:
         assert set(service.get("depends_on", {})) <= set(SERVICES)
     for name in NODES:
         assert SERVICES[name]["depends_on"] == {"join-token": {"condition": "service_completed_successfully"}}
+
+
+def test_join_token_of_the_containers_is_for_their_user_alone() -> None:
+    (script,) = SERVICES["join-token"]["command"]
+    assert script.startswith("umask 077;")
+    assert subprocess.run(["sh", "-n", "-c", script], check=False).returncode == 0
 
 
 def test_what_containers_run_is_what_the_program_understands() -> None:

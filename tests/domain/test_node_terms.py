@@ -10,6 +10,15 @@ def test_a_taint_is_a_key_or_a_key_with_a_value() -> None:
     assert taints("node_taints", ["spot", "team=vision"]) == ("spot", "team=vision")
 
 
+def test_taint_may_be_written_with_the_one_effect_that_there_is() -> None:
+    written = ["spot:NoSchedule", "team=vision:NoSchedule", "path=a:b"]
+    assert taints("node_taints", written) == ("spot", "team=vision", "path=a:b")
+    assert tolerations("tolerations", written[:1]) == ("spot",)
+    for effect in ("NoExecute", "PreferNoSchedule"):
+        with pytest.raises(BadQuantityError, match=f"{effect} is not supported"):
+            taints("node_taints", [f"team=vision:{effect}"])
+
+
 def test_tolerations_that_mean_the_same_are_the_same() -> None:
     assert tolerations("tolerations", ["spot", "*", "a=b", "spot"]) == ("*", "a=b", "spot")
 

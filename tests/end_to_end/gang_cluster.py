@@ -42,7 +42,8 @@ class GangCluster:
 
     def start_agent(self, name: str, cpus: int = 4) -> None:
         flags = ("--name", name, "--cpus", str(cpus), "--memory", "8G", "--simulate-gpus", "4")
-        self._run(name, self.nodes[name], "agent", "--server", self.url, "--join", self.token, *flags)
+        self.nodes[name].environ["TGPU_JOIN_TOKEN"] = self.token
+        self._run(name, self.nodes[name], "agent", "--server", self.url, *flags)
 
     def kill_agent(self, name: str) -> None:
         process = self.processes.pop(name)

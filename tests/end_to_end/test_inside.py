@@ -12,6 +12,7 @@ import pytest
 from tests.end_to_end.at_terminal import DETACH, at_terminal
 from tests.end_to_end.unix_users import USERS, accounts, as_user
 from tests.end_to_end.whole_tgpu import TGPU, Installation
+from tgpu.client import Client
 from tgpu.client.terminal import Over, Terminal
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
@@ -168,7 +169,7 @@ def test_a_revoked_token_ends_it_within_seconds(shared: Installation, job: int) 
     assert person.stdout is not None
     assert person.stdout.readline() == "up\n"
     shared.tgpu("token", "revoke", str(token["token_id"]))
-    said = person.communicate(timeout=15)[1]
+    said = person.communicate(timeout=60)[1]
     assert (person.returncode, "you may not be here any more" in said) == (1, True)
     narrow = shared.json("token", "create", "--actions", "read,logs")["token"]
     done = subprocess.run(
@@ -261,3 +262,14 @@ def test_what_comes_by_a_pipe_is_typed_and_its_end_too(shared: Installation) -> 
     assert done.returncode == 5
     ended = shared.tgpu("run", "--pty", "--", "sh", "-c", "cat; echo its end", input="one\n")
     assert "its end" in ended.stdout
+
+
+def test_job_of_a_narrow_token_makes_no_wider_one_over_the_socket(shared: Installation) -> None:
+    token = shared.tgpu("token", "create", "-q", "--actions", "read,submit").stdout.strip()
+    script = f"export TGPU_HOME={shared.home}; setsid {TGPU} token create -q; {TGPU} list -q; true"
+    with Client(f"unix://{shared.home}/run/tgpu.sock", token=token) as narrow:
+        job_id = narrow.submit(["sh", "-c", script], cwd=str(shared.files))["job_id"]
+    shared.wait_status(job_id, "completed", within_s=60)
+    said = shared.tgpu("logs", str(job_id))
+    assert f"the key of job {job_id} is good only for read, submit" in said.stdout + said.stderr
+    assert str(job_id) in said.stdout.split(), "it may still read"

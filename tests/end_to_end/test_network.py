@@ -91,7 +91,8 @@ def cluster() -> Iterator[Cluster]:
         token = made.server.tgpu("nodes", "join-token", "--uses", "2", "--pool", "rack7").stdout.strip()
         flags = ("--simulate-gpus", "2", "--cpus", "4", "--memory", "8G")
         for name in ("n1", "n2"):
-            made.run(made.home(name), "agent", "--server", made.url, "--join", token, "--name", name, *flags)
+            node = made.home(name, TGPU_JOIN_TOKEN=token)
+            made.run(node, "agent", "--server", made.url, "--name", name, *flags)
         made.wait_ready("n1", "n2")
         yield made
 
@@ -118,7 +119,7 @@ def test_nodes_work_and_come_back_to_a_server_that_was_killed(cluster: Cluster) 
     cluster.wait_ready("n1", "n2")
     gate.touch()
     for job_id in jobs:
-        cluster.server.wait_status(job_id, "completed", within_s=30)
+        cluster.server.wait_status(job_id, "completed")
         assert client.json("show", str(job_id))["attempt_count"] == 1
         assert client.tgpu("logs", str(job_id)).stdout == f"on {job_id}\n"
 
@@ -167,14 +168,18 @@ def test_a_used_token_and_an_open_door_are_refused_in_one_line(alone: Cluster) -
     assert alone.answers("nodes", "join-tokens", "revoke", "1")
     node = alone.home("n1")
     refused = node.tgpu("agent", "--server", alone.url, "--join", token, check=False)
+    assert (refused.returncode, "say --join @FILE" in refused.stderr) == (2, True)
+    (node.files / "token").touch(0o600)
+    (node.files / "token").write_text(token)
+    refused = node.tgpu("agent", "--server", alone.url, "--join", f"@{node.files}/token", check=False)
     assert refused.returncode == 1
     assert refused.stderr.startswith("tgpu: this join token is not known here, or was revoked")
     assert len(refused.stderr.splitlines()) == 1
     refused = node.tgpu("agent", "--server", alone.url, check=False)
-    assert (refused.returncode, "--join TOKEN" in refused.stderr) == (1, True)
+    assert (refused.returncode, "--join @FILE" in refused.stderr) == (1, True)
     assert list((node.home / "agent").iterdir()) == []
     (server,) = alone.processes
     server.terminate()
-    server.wait(30)
+    server.wait(60)
     output = (alone.server.files.parent / "output").read_text()
     assert ("leads from now on" in output, "Traceback" in output) == (True, False), output

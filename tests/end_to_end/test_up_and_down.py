@@ -69,7 +69,7 @@ def test_in_the_foreground_it_introduces_itself_and_ctrl_c_leaves_jobs_running(
     job_id = installation.submit("--", "sh", "-c", "sleep 2; exit 5")
     installation.wait_status(job_id, "running")
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "run on" in rest
     assert installation.pid("server") is None
@@ -86,7 +86,7 @@ def test_in_the_foreground_a_killed_part_comes_back(installation: Installation) 
         lambda: installation.tgpu("run", "--", "true", check=False).returncode == 0, "works again"
     )
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -98,15 +98,15 @@ def test_a_socket_path_that_is_too_long_is_refused_with_advice(installation: Ins
     assert "shorter" in done.stderr
 
 
-def test_a_password_that_others_can_read_is_warned_of(installation: Installation) -> None:
+def test_a_password_that_others_can_read_is_refused(installation: Installation) -> None:
     file = installation.home.parent / "settings.toml"
     file.write_text('store = "postgresql://tgpu:secret@127.0.0.1:1/tgpu"\n')
     installation.environ |= {"TGPU_CONFIG": str(file), "TGPU_LISTEN": "0.0.0.0:0"}
     for mode, beware in ((0o644, True), (0o600, False)):
         file.chmod(mode)
         done = installation.tgpu("up", "--detach", check=False)
-        assert "needs TLS" in done.stderr, "it need not start for that"
-        assert (f"can be read by others: chmod 600 {file}" in done.stderr) == beware
+        assert (f"can be read by other users: chmod 600 {file}" in done.stderr) == beware
+        assert ("needs TLS" in done.stderr) != beware, "it need not start for that"
         assert "secret" not in done.stderr
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ TGPU = str(Path(sys.executable).with_name("tgpu"))
 class Installation:
     """One TGPU_HOME and the commands a person would type."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, program: Sequence[str] = (TGPU,)) -> None:
+        self.home, self._program = home, program
         self.files = home.parent / "files"
         self.files.mkdir(exist_ok=True)
         self.environ = {
@@ -37,7 +37,7 @@ class Installation:
 
     def tgpu(self, *arguments: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [TGPU, *arguments],
+            [*self._program, *arguments],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -79,12 +79,12 @@ class Installation:
         assert isinstance(status, str)
         return status
 
-    def wait_status(self, job_id: int, *wanted: str, within_s: float = 20) -> Any:
+    def wait_status(self, job_id: int, *wanted: str, within_s: float = 60) -> Any:
         self.wait_until(lambda: self.status(job_id) in wanted, f"job {job_id} {wanted}", within_s)
         return self.show(job_id)
 
     @staticmethod
-    def wait_until(is_so: Callable[[], bool], what: str, within_s: float = 20) -> None:
+    def wait_until(is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not is_so():
             if time.monotonic() > deadline:
@@ -129,11 +129,11 @@ class Installation:
 
 
 @contextmanager
-def an_installation() -> Iterator[Installation]:
-    """In a folder of its own, which every user may enter."""
+def an_installation(program: Sequence[str] = (TGPU,)) -> Iterator[Installation]:
+    """In a folder of its own, which every user may enter. `program`: the command `tgpu`."""
     base = Path(tempfile.mkdtemp(prefix="tgpu-", dir="/tmp"))
     base.chmod(0o755)
-    one = Installation(base / "home")
+    one = Installation(base / "home", program)
     try:
         yield one
     finally:

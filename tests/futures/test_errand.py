@@ -11,6 +11,7 @@ from tgpu.futures.errand import Errand
 from tgpu.futures.errors import TaskDied
 from tgpu.futures.future import Future
 
+KEY = bytes(32)
 COMPLETED = {"status": "completed", "attempt_count": 1}
 FAILED = {"status": "failed", "attempt_count": 1, "reason": "killed by signal 9", "cause": "signalled"}
 
@@ -23,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def returned(folder: Path, index: int, value: object) -> None:
-    parcels.write_outcome(folder, index, parcels.Outcome(1, returned=True, value=pickle.dumps([value])))
+    parcels.write_outcome(folder, KEY, index, parcels.Outcome(1, returned=True, value=pickle.dumps([value])))
 
 
 def silent(_: Future[Any]) -> str:
@@ -35,7 +36,7 @@ def test_whoever_hears_of_the_last_result_finds_the_folder_gone(folder: Path) ->
     there: list[bool] = []
     for future in futures:
         future.add_done_callback(lambda _: there.append(folder.exists()))
-    errand = Errand(folder, futures, in_chunks=False)
+    errand = Errand(folder, KEY, futures, in_chunks=False)
     returned(folder, 0, 7)
     errand.hear(0, COMPLETED, silent)
     errand.hear(1, FAILED, silent)
@@ -49,7 +50,7 @@ def test_whoever_hears_of_the_last_result_finds_the_folder_gone(folder: Path) ->
 
 def test_a_result_that_another_machine_has_written_may_come_later(folder: Path) -> None:
     future: Future[int] = Future(42, None, lambda _: True)
-    errand = Errand(folder, [future], in_chunks=False)
+    errand = Errand(folder, KEY, [future], in_chunks=False)
     errand.hear(0, COMPLETED, silent)
     assert (future.done(), folder.exists(), errand.waits_for_files) == (False, True, True)
     returned(folder, 0, 7)

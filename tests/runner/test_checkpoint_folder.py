@@ -33,7 +33,7 @@ def _cleared(root: Path) -> object:
 
 
 def folder(root: Path, task: str = "7.0") -> str:
-    return str(root / "c1" / task)
+    return str(root / "c1" / "someone" / task)
 
 
 def run(machine: Machine, root: Path, script: str, **changes: object) -> str:
@@ -83,16 +83,37 @@ def test_another_user_cannot_look_into_it(machine: Machine, root: Path) -> None:
     assert b"Permission denied" in machine.output(peek, "stderr")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root serves several users")
+def test_another_user_cannot_learn_whose_it_is(machine: Machine, root: Path) -> None:
+    own = run(machine, root, f"{SAVES}; stat -c %U $TGPU_CHECKPOINT_DIR", user="nobody")
+    assert machine.end_of(own).exit_code == 0
+    assert machine.output(own) == b"nobody\n"
+    peek = machine.shell(f"stat {folder(root)}; stat -c %U {Path(folder(root)).parent}", user="daemon")
+    assert machine.end_of(peek).exit_code == 0
+    assert machine.output(peek) == b"root\n"
+
+
+def test_folder_of_an_older_version_is_moved_to_its_users(machine: Machine, root: Path) -> None:
+    old = root / "c1" / "7.0"
+    checkpoint_folder.make(str(old), os.getuid(), os.getgid())
+    (old / "state").write_text("kept\n")
+    attempt = run(machine, root, "cat $TGPU_CHECKPOINT_DIR/state")
+    assert machine.end_of(attempt).exit_code == 0
+    assert machine.output(attempt) == b"kept\n"
+    assert not old.exists()
+
+
 @pytest.mark.parametrize("put", ["a link", "somebody's folder"])
 def test_what_somebody_put_in_its_place_is_not_used(
     machine: Machine, root: Path, tmp_path: Path, put: str
 ) -> None:
-    (root / "c1").mkdir(parents=True)
+    place = Path(folder(root))
+    place.parent.mkdir(parents=True)
     if put == "a link":
-        (root / "c1" / "7.0").symlink_to(tmp_path)
+        place.symlink_to(tmp_path)
     else:
-        (root / "c1" / "7.0").mkdir()
-        os.chown(root / "c1" / "7.0", pwd.getpwnam("daemon").pw_uid, -1)
+        place.mkdir()
+        os.chown(place, pwd.getpwnam("daemon").pw_uid, -1)
     script = "echo ${TGPU_CHECKPOINT_DIR-none} ${TGPU_CHECKPOINT_FILE-none}"
     attempt = run(machine, root, script, user="nobody")
     assert machine.end_of(attempt).exit_code == 0
@@ -104,7 +125,7 @@ def test_a_folder_between_that_is_somebody_elses_is_not_passed_through(root: Pat
     (root / "c1").mkdir(parents=True)
     os.chown(root / "c1", pwd.getpwnam("daemon").pw_uid, -1)
     with pytest.raises(PermissionError):
-        checkpoint_folder.make(folder(root), 0, 0)
+        checkpoint_folder.make(str(root / "c1" / "7.0"), 0, 0)
     assert list((root / "c1").iterdir()) == []
 
 
@@ -120,7 +141,7 @@ def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -
     old = tmp_path / "old"
     old.touch()
     os.utime(old, (1, 1))
-    checkpoint_folder.make(folder(root), os.getuid(), os.getgid())
+    Path(folder(root)).mkdir(parents=True)
     assert checkpoint_folder.saved_ms(folder(root)) is None
     (Path(folder(root)) / checkpoint_folder.SIGN).symlink_to(old)
     saved_ms = checkpoint_folder.saved_ms(folder(root))

@@ -1,5 +1,6 @@
 """Private /tmp of a failed attempt: kept for its user alone, and swept by age and size."""
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import Machine
+from tgpu.agent.failed_tmp import FailedTmp
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner import failed_tmp, private_tmp
+from tgpu.runner.output import Stream
 
 needs_root = pytest.mark.skipif(bool(private_tmp.why_not()), reason="this machine does not let us mount")
 USER, OTHER = "nobody", "daemon"
@@ -158,6 +161,22 @@ def test_sweep_follows_no_link_and_counts_one_that_is_too_deep_as_too_large(tmp_
     assert failed_tmp.sweep(str(tmp_path / "root"), before_s=0.0, budget_bytes=1 << 19) == 1
     assert (linked.exists(), deep.exists()) == (True, False)
     assert (outside / "big").exists()
+
+
+def test_nothing_is_kept_while_the_disk_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    kept = tmp_path / "root" / "cluster" / "1.0.1" / "tmp"
+    monkeypatch.setattr(Stream, "reserve_bytes", 1 << 60)
+    with pytest.raises(OSError, match="the disk is full"):
+        failed_tmp.keep(str(tmp_path / "folder"), str(kept.parents[1]), "1.0.1", os.getuid(), os.getgid())
+    filled(tmp_path / "root", "1.0.1", 1, time.time())
+    shortage: list[str | None] = [None]
+    sweeper = FailedTmp(tmp_path / "root", 3600, 1 << 20, lambda: shortage[0])
+    assert asyncio.run(sweeper.sweep()) == 0
+    assert kept.exists()
+    shortage[0] = "the disk is short"
+    assert asyncio.run(sweeper.sweep()) == 1
+    assert not kept.exists()
 
 
 def test_sweep_of_a_root_that_is_not_there_removes_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def test_a_variable_gets_what_its_file_says_without_the_line_end(machine: Machin
         ("file:{}", "cannot read {} for A: Is a directory"),
         ("file:{}/large", "{}/large for A is no secret: at most 64 KiB without NUL"),
         ("file:{}/nul", "{}/nul for A is no secret: at most 64 KiB without NUL"),
+        ("file:/proc/self/maps", "/proc/self/maps for A is in /proc, where no secrets are kept"),
+        ("file:{}/link", "{}/link for A is in /proc, where no secrets are kept"),
         ("store:hf", "there is no secret 'hf' any more; set it again: tgpu secret set hf"),
     ],
 )
@@ -34,6 +36,7 @@ def test_what_cannot_be_read_is_why_it_cannot_start(
 ) -> None:
     (tmp_path / "large").write_bytes(b"x" * (64 * 1024 + 1))
     (tmp_path / "nul").write_bytes(b"hidden\0")
+    (tmp_path / "link").symlink_to("/proc/self/environ")
     end = machine.run("true", secret_env={"A": reference.format(tmp_path)})
     assert (end.cause, end.detail) == (Cause.COULD_NOT_START, sentence.format(tmp_path))
 

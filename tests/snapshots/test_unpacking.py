@@ -1,15 +1,22 @@
-"""Archives that somebody made with malice: nothing of them lands outside, and the reason is told."""
+"""Hostile archives: nothing of them lands outside, memory stays bounded, and the reason is reported."""
 
+import gzip
 import io
+import resource
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.debian_python import DEBIAN_PYTHON, needs_debian_python
 from tests.runner.conftest import ME
 from tgpu.agent import snapshot_unpack
+
+SRC = str(Path(snapshot_unpack.__file__).parents[2])
+MODULE = snapshot_unpack.__name__
 
 
 def member(name: str, data: bytes = b"", **changes: object) -> tuple[tarfile.TarInfo, bytes]:
@@ -21,21 +28,29 @@ def member(name: str, data: bytes = b"", **changes: object) -> tuple[tarfile.Tar
 
 
 def unpack(
-    folder: Path, *members: tuple[tarfile.TarInfo, bytes], most_bytes: int = 1 << 20, most_files: int = 100
+    folder: Path,
+    *members: tuple[tarfile.TarInfo, bytes],
+    most_bytes: int = 1 << 20,
+    most_files: int = 100,
+    python: str = sys.executable,
+    form: int = tarfile.GNU_FORMAT,
 ) -> subprocess.CompletedProcess[str]:
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+    with tarfile.open(fileobj=packed, mode="w:gz", format=form) as tar:
         for info, data in members:
             tar.addfile(info, io.BytesIO(data))
-    return run(folder, packed.getvalue(), most_bytes, most_files)
+    return run(folder, packed.getvalue(), most_bytes, most_files, python)
 
 
-def run(folder: Path, data: bytes, most_bytes: int, most_files: int) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, data: bytes, most_bytes: int, most_files: int, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
     program = [
-        sys.executable,
+        python,
         "-I",
-        snapshot_unpack.__file__,
+        "-c",
+        f"import runpy, sys; sys.path.append({SRC!r}); runpy.run_module({MODULE!r}, run_name='__main__')",
         ME,
         "deep/er",
         str(most_bytes),
@@ -47,11 +62,32 @@ def run(folder: Path, data: bytes, most_bytes: int, most_files: int) -> subproce
         return subprocess.run(program, stdin=archive, capture_output=True, text=True, check=False, cwd=folder)
 
 
-def test_files_links_and_the_place_to_stand_are_there(tmp_path: Path) -> None:
-    link = member("sub/link", type=tarfile.SYMTYPE, linkname="../a.sh")
-    done = unpack(tmp_path / "copy", member("a.sh", b"hi", mode=0o755), member("sub/b", b"b"), link)
+@pytest.mark.parametrize("python", [sys.executable, DEBIAN_PYTHON], ids=["own", "debian"])
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_files_links_and_the_place_to_stand_are_there(tmp_path: Path, python: str, form: int) -> None:
+    needs_debian_python(python)
+    deep = "/".join(["d" * 60] * 3) + "/file"
+    done = unpack(
+        tmp_path / "copy",
+        member("a.sh", b"hi", mode=0o755, mtime=77),
+        member("sub", type=tarfile.DIRTYPE),
+        member("sub/b", b"b" * 1000),
+        member("sub/link", type=tarfile.SYMTYPE, linkname="../a.sh"),
+        member("hard", type=tarfile.LNKTYPE, linkname="sub/b"),
+        member(deep, b"deep"),
+        member("sub/b", b"again"),
+        member("sub/gr\u00fc\u00df", b"x"),
+        python=python,
+        form=form,
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "copy" / "a.sh").stat().st_mode & 0o777 == 0o755
+    found = (tmp_path / "copy" / "a.sh").stat()
+    assert (found.st_mode & 0o777, found.st_mtime) == (0o755, 77)
+    assert (tmp_path / "copy" / "sub" / "b").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "copy" / deep).read_text() == "deep"
+    assert (tmp_path / "copy" / "hard").read_bytes() == b"b" * 1000
+    assert (tmp_path / "copy" / "sub" / "b").read_text() == "again"
+    assert (tmp_path / "copy" / "sub" / "gr\u00fc\u00df").exists()
     assert (tmp_path / "copy" / "sub" / "link").read_text() == "hi"
     assert (tmp_path / "copy" / "deep" / "er").is_dir()
 
@@ -94,6 +130,59 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
     assert "more than 1 MiB of files (snapshot_max_mb)" in large.stderr
     many = unpack(tmp_path / "copy", *(member(f"f{number}") for number in range(101)))
     assert "more than 100 files" in many.stderr
+
+
+def long_name(size: int) -> Iterator[bytes]:
+    """A header that announces a name of that size, and the name."""
+    head = tarfile.TarInfo("././@LongLink")
+    head.type, head.size = tarfile.GNUTYPE_LONGNAME, size
+    yield head.tobuf(tarfile.GNU_FORMAT)
+    for _ in range(size >> 20):
+        yield b"a" * (1 << 20)
+
+
+def pax_header(size: int) -> Iterator[bytes]:
+    head = tarfile.TarInfo("./PaxHeaders")
+    head.type, head.size = tarfile.XHDTYPE, size
+    yield head.tobuf(tarfile.USTAR_FORMAT)
+    yield f"{size} comment=".encode()
+    for _ in range(size >> 20):
+        yield b"a" * (1 << 20)
+
+
+@pytest.mark.parametrize("header", [long_name, pax_header])
+def test_large_header_is_refused_without_taking_memory(
+    tmp_path: Path, header: Callable[[int], Iterator[bytes]]
+) -> None:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as file:
+        file.writelines(header(64 << 20))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = run(tmp_path / "copy", packed.getvalue(), 1 << 20, 10)
+    assert done.returncode == 3
+    assert "it has a header of 67,108,864 bytes; at most 16,384 are read" in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 48 << 10)  # KiB
+
+
+def test_sparse_files_names_without_end_and_towers_of_folders_are_refused(tmp_path: Path) -> None:
+    sparse = unpack(tmp_path / "copy", member("s", type=tarfile.GNUTYPE_SPARSE))
+    assert "a sparse file" in sparse.stderr
+    of_pax = member("s", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.name": "s"})
+    assert "a sparse file" in unpack(tmp_path / "copy", of_pax, form=tarfile.PAX_FORMAT).stderr
+    assert "a name of more than 4096 bytes" in unpack(tmp_path / "copy", member("n/" * 3000)).stderr
+    assert "more than 100 files" in unpack(tmp_path / "copy", member("t/" * 200)).stderr
+
+
+def test_limits_hold_for_the_process_itself() -> None:
+    """Whatever the reader overlooks, the kernel does not."""
+    code = (
+        "import resource, runpy; found = runpy.run_path(__import__('sys').argv[1]); found['_limit'](1000);"
+        "print(*(resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, snapshot_unpack.__file__], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(256 << 20), "1000"]
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive", b"\x1f\x8b\x08\x00"])

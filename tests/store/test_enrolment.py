@@ -5,10 +5,13 @@ import pytest
 
 from tests.store.store_story import a_node, end, running
 from tgpu.domain.lifecycle import Happening
+from tgpu.domain.node_limits import Admission, NodeLimits
 from tgpu.store.cluster_port import (
+    Applicant,
     Enrolled,
     JoinToken,
     JoinTokenExpiredError,
+    JoinTokenLimitError,
     JoinTokenUsedError,
     NodeInUseError,
     UnknownJoinTokenError,
@@ -109,3 +112,45 @@ async def test_a_node_that_nobody_let_in_keeps_the_key_that_it_shows_first(store
     assert await store.node_key_digest("n1") == "k1"
     await store.remove_nodes(await store.claim(), ["n1"])
     assert await store.keep_key("n1", "k2", 8)
+
+
+LIMITED = replace(
+    TOKEN, uses_left=None, node_name="n1", labels=("ssd", "zone=a"), serves="ann", address="10.0.0.0/24"
+)
+
+
+async def test_token_with_limits_is_kept_whole_and_lets_in_only_its_node_and_network(store: Store) -> None:
+    assert await store.create_join_token(LIMITED) == replace(LIMITED, token_id=1)
+    assert await store.join_tokens() == [replace(LIMITED, token_id=1)]
+    with pytest.raises(JoinTokenLimitError, match="is for node n1: start the agent with --name n1"):
+        await store.enrol("d1", "n2", "k", 50, address="10.0.0.7")
+    with pytest.raises(JoinTokenLimitError, match=r"in 10.0.0.0/24, and this one connects from 10.0.1.7"):
+        await store.enrol("d1", "n1", "k", 50, address="10.0.1.7")
+    assert await store.admissions(["n1"]) == [None]
+    await store.enrol("d1", "n1", "k", 50, address="10.0.0.7")
+    assert await store.admissions(["n9", "n1"]) == [None, Admission(True, LIMITED.limits)]
+
+
+async def test_node_waits_for_approval_once(store: Store) -> None:
+    await store.create_join_token(replace(TOKEN, uses_left=None))
+    await store.keep_key("home", "k", 1)
+    await store.enrol("d1", "n2", "k", 50, address="10.0.0.7", approved=False)
+    await store.enrol("d1", "n1", "k", 51, approved=False)
+    await store.enrol("d1", "n3", "k", 52)
+    assert await store.applicants() == [Applicant("n1", 1, 51, ""), Applicant("n2", 1, 50, "10.0.0.7")]
+    limits = NodeLimits(pool="fast")
+    assert await store.admissions(["n1", "n3", "home"]) == [
+        Admission(False, limits), Admission(True, limits), Admission(True, NodeLimits()),
+    ]  # fmt: skip
+    assert await store.approve_nodes(["n1", "n3", "n9"]) == ["n1"]
+    assert await store.approve_nodes(["n1"]) == []
+    assert await store.admissions(["n1"]) == [Admission(True, limits)]
+    await store.remove_nodes(await store.claim(), ["n2"])
+    assert await store.applicants() == []
+
+
+async def test_node_that_joins_again_waits_for_approval_again(store: Store) -> None:
+    await store.create_join_token(replace(TOKEN, uses_left=None))
+    await store.enrol("d1", "n1", "old", 50)
+    await store.enrol("d1", "n1", "new", 51, approved=False)
+    assert [applicant.node_id for applicant in await store.applicants()] == ["n1"]

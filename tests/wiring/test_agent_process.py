@@ -15,7 +15,7 @@ from tgpu.wiring.membership import membership
 def test_a_node_says_its_pool_its_labels_and_its_taints(tmp_path: Path) -> None:
     (tmp_path / "tgpu.toml").write_text(
         'node_name = "n7"\nnode_pool = "training"\nnode_labels = ["zone=a", "ssd=yes"]\n'
-        'node_taints = ["spot", "team=vision"]\n'
+        'node_taints = ["spot", "team=vision:NoSchedule"]\n'
     )
     settings = load({"TGPU_HOME": str(tmp_path)})
     home.prepare(settings)

@@ -96,11 +96,19 @@ def test_a_new_token_makes_a_new_key(server: ClusterServer, node: Path) -> None:
     assert (first.node_id, first.key != second.key) == (second.node_id, True)
 
 
-def test_the_token_may_stand_in_a_file(server: ClusterServer, node: Path) -> None:
-    (node / "token").write_text(server.join_token() + "\n")
-    assert member(node, f"@{node}/token", node_servers=(server.url,)).joined is not None
-    with pytest.raises(EnrolmentError, match="cannot read the join token in /nowhere"):
+def test_join_token_is_read_from_a_file_that_others_cannot_read(server: ClusterServer, node: Path) -> None:
+    file = node / "token"
+    file.write_text(server.join_token() + "\n")
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match=f"open to other users; run: chmod 600 {file}"):
+        member(node, f"@{file}", node_servers=(server.url,))
+    file.chmod(0o600)
+    joined = member(node, f"@{file}", node_servers=(server.url,)).joined
+    assert joined is not None
+    with pytest.raises(SettingsError, match="cannot read the join token in /nowhere"):
         member(node, "@/nowhere")
+    file.chmod(0o644)
+    assert member(node, f"@{file}").joined == joined, "a node that has joined needs no token"
 
 
 def test_the_first_server_that_answers_is_asked(server: ClusterServer) -> None:
@@ -204,10 +212,11 @@ def test_an_identity_that_cannot_be_used_is_told_apart_from_none(server: Cluster
 
 
 @contextmanager
-def agent(node: Path, *flags: str) -> Iterator["subprocess.Popen[str]"]:
+def agent(node: Path, *flags: str, token: str = "") -> Iterator["subprocess.Popen[str]"]:
+    more = {"TGPU_JOIN_TOKEN": token} if token else {}
     process = subprocess.Popen(
         [sys.executable, "-m", "tgpu.cli", "agent", "--simulate-gpus", "2", *flags],
-        env={"PATH": os.environ["PATH"], "TGPU_HOME": str(node), "TGPU_HEARTBEAT_S": "0.2"},
+        env={"PATH": os.environ["PATH"], "TGPU_HOME": str(node), "TGPU_HEARTBEAT_S": "0.2", **more},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -227,7 +236,7 @@ def last_words(process: "subprocess.Popen[str]") -> str:
 def test_a_real_agent_joins_is_known_again_and_is_refused_once_its_key_is_worthless(
     server: ClusterServer, node: Path
 ) -> None:
-    with agent(node, "--server", server.url, "--join", server.join_token(), "--name", "real"):
+    with agent(node, "--server", server.url, "--name", "real", token=server.join_token()):
         server.wait_until(lambda: server.hub.session_of("real") is not None, "real is connected", 30)
     server.wait_until(lambda: server.hub.session_of("real") is None, "real is gone")
     with agent(node):
@@ -239,7 +248,7 @@ def test_a_real_agent_joins_is_known_again_and_is_refused_once_its_key_is_worthl
 
 
 def test_a_real_agent_says_in_one_line_why_it_may_not_join(server: ClusterServer, node: Path) -> None:
-    with agent(node, "--server", server.url, "--join", server.join_token(uses_left=0)) as process:
+    with agent(node, "--server", server.url, token=server.join_token(uses_left=0)) as process:
         (line,) = last_words(process).splitlines()
     assert line == (
         "tgpu: this join token has been used: it has let in as many nodes as it may; an administrator makes "

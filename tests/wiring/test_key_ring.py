@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tgpu.domain.node_limits import Admission
 from tgpu.protocol.node_keys import digest_of
 from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.crowd import Crowd, CrowdedError
@@ -26,6 +27,9 @@ class Kept:
         if self.away:
             raise StoreUnavailableError("away")
         return [digest_of(self.keys[name]) if name in self.keys else None for name in node_ids]
+
+    async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]:
+        return [Admission() if name in self.keys else None for name in node_ids]
 
 
 def test_a_key_is_good_until_another_was_given_or_the_node_was_removed() -> None:
@@ -101,3 +105,14 @@ def test_a_crowd_takes_so_many_and_no_more() -> None:
     second.leave()
     third.said(5)
     assert (crowd.strangers, crowd.bytes) == (1, 5)
+
+
+def test_one_address_does_not_take_the_room_of_the_others() -> None:
+    crowd = Crowd(most_bytes=100, most_bytes_per_source=10)
+    greedy, other = crowd.enter("192.0.2.1"), crowd.enter("192.0.2.2")
+    greedy.said(10)
+    with pytest.raises(CrowdedError, match="10 of them of this address"):
+        crowd.enter("192.0.2.1").said(1)
+    other.said(10)
+    greedy.leave()
+    crowd.enter("192.0.2.1").said(10)

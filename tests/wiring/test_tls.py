@@ -127,6 +127,16 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(tmp_path: Path) -> N
         asyncio.run(server_tls(chosen, MemoryStore(), "https://localhost"))
 
 
+def test_private_key_that_every_user_can_read_is_refused(tmp_path: Path) -> None:
+    certificate, key = openssl_pair(tmp_path)
+    chosen = Settings(home=tmp_path, tls_cert=str(certificate), tls_key=str(key))
+    key.chmod(0o644)
+    with pytest.raises(SettingsError, match=f"is open to every user; run: chmod o= {key}"):
+        asyncio.run(server_tls(chosen, MemoryStore(), "https://localhost"))
+    key.chmod(0o640)  # a group may be meant to read it
+    asyncio.run(server_tls(chosen, MemoryStore(), "https://localhost"))
+
+
 def test_old_versions_of_tls_are_not_spoken(tmp_path: Path) -> None:
     assert own_tls(tmp_path).context.minimum_version is ssl.TLSVersion.TLSv1_2
 

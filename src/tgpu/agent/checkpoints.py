@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from tgpu.agent.user_folder import user_folder
 from tgpu.observe.logs import logger
 from tgpu.runner import beneath, checkpoint_folder, removing
 
@@ -20,7 +21,7 @@ _TASK = re.compile(r"\d+\.\d+")
 
 
 class Checkpoints(Protocol):
-    def folder_of(self, attempt: str) -> str:
+    def folder_of(self, attempt: str, user: str) -> str:
         """Empty: there is none."""
         ...
 
@@ -30,7 +31,7 @@ class Checkpoints(Protocol):
 
 
 class NoCheckpoints:
-    def folder_of(self, attempt: str) -> str:  # noqa: ARG002  named by the port
+    def folder_of(self, attempt: str, user: str) -> str:  # noqa: ARG002  named by the port
         return ""
 
     async def look(self, running: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  named by the port
@@ -44,6 +45,8 @@ class NodeCheckpoints:
         self._root, self._keep_s, self._now_s = root, keep_s, now_s
         self._folder: Path | None = None
         self._looking: asyncio.Future[dict[str, int]] | None = None
+        self._known: dict[str, str] = {}
+        """Where tasks have their folders, as far as this agent has started or found them."""
         self._running: set[str] | None = None
         """Tasks; None: nobody has said yet."""
 
@@ -51,16 +54,20 @@ class NodeCheckpoints:
         """Jobs of two clusters may have one number."""
         self._folder = self._root / cluster_id
 
-    def folder_of(self, attempt: str) -> str:
-        return "" if self._folder is None else str(self._folder / _task_of(attempt))
+    def folder_of(self, attempt: str, user: str) -> str:
+        if self._folder is None:
+            return ""
+        folder = self._known[_task_of(attempt)] = str(self._folder / user_folder(user) / _task_of(attempt))
+        return folder
 
     async def look(self, running: Iterable[str]) -> Mapping[str, int]:
         """One look at a time: while a drive hangs there is no news, and nobody waits for it."""
         attempts = list(running)
         self._running = {_task_of(attempt) for attempt in attempts}
-        if self._looking is None and attempts:
-            folders = {attempt: self.folder_of(attempt) for attempt in attempts}
-            self._looking = asyncio.ensure_future(asyncio.to_thread(_saved, folders))
+        self._known = {task: folder for task, folder in self._known.items() if task in self._running}
+        if self._looking is None and attempts and self._folder is not None:
+            look = asyncio.to_thread(_saved, self._folder, attempts, self._known)
+            self._looking = asyncio.ensure_future(look)
         if self._looking is None:
             return {}
         done, _ = await asyncio.wait([self._looking], timeout=PATIENCE_S)
@@ -93,16 +100,41 @@ def _task_of(attempt: str) -> str:
     return attempt.rpartition(".")[0]
 
 
-def _saved(folders: Mapping[str, str]) -> dict[str, int]:
-    found = ((attempt, checkpoint_folder.saved_ms(folder)) for attempt, folder in folders.items())
-    return {attempt: at_ms for attempt, at_ms in found if at_ms is not None}
+def _saved(cluster: Path, attempts: Iterable[str], known: dict[str, str]) -> dict[str, int]:
+    """Of a task from before this agent, `known` gets to know where its folder is."""
+    users: list[str] | None = None
+    found: dict[str, int] = {}
+    for attempt in attempts:
+        task = _task_of(attempt)
+        if task not in known:
+            users = _users(cluster) if users is None else users
+            known[task] = _found(cluster, users, task)
+        at_ms = checkpoint_folder.saved_ms(known[task])
+        if at_ms is not None:
+            found[attempt] = at_ms
+    return found
+
+
+def _users(cluster: Path) -> list[str]:
+    """The names of users' folders."""
+    try:
+        return [path.name for path in cluster.iterdir() if not _TASK.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _found(cluster: Path, users: Iterable[str], task: str) -> str:
+    """Older versions had them beside the users' folders."""
+    places = (cluster / user / task for user in users)
+    return next((str(place) for place in places if place.is_dir()), str(cluster / task))
 
 
 def _sweep(folder: Path, running: set[str], before_s: float) -> int:
     removed = 0
     if not folder.is_dir():
         return removed
-    for path in list(folder.iterdir()):
+    of_users = [path for user in _users(folder) for path in _inside(folder / user)]
+    for path in [*folder.iterdir(), *of_users]:
         if not _TASK.fullmatch(path.name) or path.is_symlink():
             continue
         with contextlib.suppress(FileNotFoundError):  # another node was faster
@@ -111,6 +143,10 @@ def _sweep(folder: Path, running: set[str], before_s: float) -> int:
             elif not _changed_since(path, before_s):
                 removed += removing.remove(str(path))
     return removed
+
+
+def _inside(of_user: Path) -> list[Path]:
+    return list(of_user.iterdir()) if of_user.is_dir() and not of_user.is_symlink() else []
 
 
 def _changed_since(path: Path, at_s: float) -> bool:

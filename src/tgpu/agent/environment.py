@@ -67,7 +67,7 @@ def limits_of(launch: Launch) -> Limits:
         memory_mib=launch.memory_mib,
         memory_limit_mib=launch.memory_limit_mib,
         devices=launch.devices,
-        oom_score_adj=oom_score(launch.priority_class, burst=launch.burst),
+        oom_score_adj=oom_score(launch.priority_class, burst=launch.burst, reserves=launch.memory_mib > 0),
     )
 
 

@@ -15,9 +15,16 @@ class FailedTmp:
     """All that it knows is on disk: an agent that is started again goes on sweeping what is there."""
 
     def __init__(
-        self, root: Path, keep_s: int, budget_bytes: int, now_s: Callable[[], float] = time.time
+        self,
+        root: Path,
+        keep_s: int,
+        budget_bytes: int,
+        shortage: Callable[[], str | None] = lambda: None,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._root, self._keep_s, self._budget_bytes, self._now_s = root, keep_s, budget_bytes, now_s
+        """`shortage`: of disk space, in words; then nothing is kept."""
+        self._root, self._keep_s, self._budget_bytes = root, keep_s, budget_bytes
+        self._shortage, self._now_s = shortage, now_s
 
     def folder_of(self, cluster_id: str) -> Path | None:
         """None: nothing is kept."""
@@ -37,4 +44,5 @@ class FailedTmp:
 
     async def sweep(self) -> int:
         before_s = self._now_s() - self._keep_s
-        return await asyncio.to_thread(failed_tmp.sweep, str(self._root), before_s, self._budget_bytes)
+        budget_bytes = self._budget_bytes if self._shortage() is None else 0
+        return await asyncio.to_thread(failed_tmp.sweep, str(self._root), before_s, budget_bytes)

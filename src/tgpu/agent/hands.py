@@ -69,7 +69,7 @@ class Hands:
         return event
 
     def _spec(self, launch: Launch, go: Go | None) -> LaunchSpec:
-        folder = self._checkpoints.folder_of(launch.attempt)
+        folder = self._checkpoints.folder_of(launch.attempt, launch.user)
         spec = launch_spec(launch, self._log_cap_bytes, self._everybodys_env, folder)
         spec = self._gangs.joined(spec, launch, go)
         capacity = self._capacity()

@@ -42,7 +42,8 @@ def reserve_of(total_mib: int) -> int:
 def who_gives_way(
     burdens: Sequence[Burden], left_mib: int, reserve_mib: int, stopping: Iterable[str] = ()
 ) -> GiveWay | None:
-    """The lowest class first, in it who runs on the burst, then who is furthest above what it reserved.
+    """A task that holds more than it reserved, or reserved nothing, before any other. Of these the lowest
+    class, in it a task that runs on the burst, then the one furthest above what it reserved.
 
     Nobody, as long as one who was told to go is still there, unless there is no time left.
     """
@@ -53,11 +54,16 @@ def who_gives_way(
     if going and not at_once:
         return None
     candidates = [burden for burden in burdens if burden.attempt in going] or burdens
-    chosen = max(candidates, key=lambda burden: (burden.score, burden.excess_mib, burden.attempt))
+    chosen = max(candidates, key=_rank)
     detail = (
         f"{left_mib} MiB were left of the {reserve_mib} MiB that are kept free; it held {chosen.used_mib} MiB"
     )
     return GiveWay(chosen.attempt, detail, at_once)
+
+
+def _rank(burden: Burden) -> tuple[bool, int, int, str]:
+    is_above = burden.excess_mib > 0 or not burden.reserved_mib
+    return is_above, burden.score, burden.excess_mib, burden.attempt
 
 
 async def watch_for_ever(runners: Sequence[Pressed], left: Callable[[], int], reserve_mib: int) -> None:

@@ -9,12 +9,14 @@ from tgpu.domain.node import Device
 from tgpu.domain.priority import TERMS, PriorityClass
 from tgpu.runner.limits import Limits
 
-FIRST_SCORE, SCORE_STEP, BURST_SCORE = 100, 200, 90
+FIRST_SCORE, SCORE_STEP, BURST_SCORE, UNRESERVED_SCORE = 50, 100, 45, 500
 
 
-def oom_score(priority_class: PriorityClass, *, burst: bool) -> int:
-    """The higher, the sooner it gives way when memory is used up: to the kernel, and to `pressure`."""
-    return FIRST_SCORE + SCORE_STEP * TERMS[priority_class].rank + (BURST_SCORE if burst else 0)
+def oom_score(priority_class: PriorityClass, *, burst: bool, reserves: bool = True) -> int:
+    """The higher, the sooner it gives way when memory is used up: to the kernel, and to `pressure`. A task
+    that reserves no memory comes before every task that does, whatever their classes."""
+    score = FIRST_SCORE + SCORE_STEP * TERMS[priority_class].rank
+    return score + (BURST_SCORE if burst else 0) + (0 if reserves else UNRESERVED_SCORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Restraint:
     """`devices`: what the node has now."""
 
     pids: int
+    user_pids: int
     pin_cpus: bool
     devices: Callable[[], Sequence[Device]]
     numa: dict[int, frozenset[int]] = field(
@@ -33,6 +36,7 @@ class Restraint:
         return replace(
             limits,
             pids=self.pids,
+            user_pids=self.user_pids,
             minors=None if given is None else _minors(given, devices),
             cpus=cpus_next_to(given, devices, self.numa, limits.cpu_milli) if given and self.pin_cpus else (),
         )

@@ -7,9 +7,12 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
+from tgpu.agent.user_folder import user_folder
+from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.port import CouldNotPrepareError
 
 ANSWER_S = 10.0
@@ -42,11 +45,7 @@ class SnapshotFetch:
 
     async def archive(self, user: str, digest: str) -> Path:
         """Where it is on this node. Raises CouldNotPrepareError."""
-        path = (
-            self._folder
-            / quote(user, safe="").replace(".", "%2E")
-            / f"{digest.removeprefix('sha256:')}.tar.gz"
-        )
+        path = self._folder / user_folder(user) / f"{digest.removeprefix('sha256:')}.tar.gz"
         lock = self._fetching.setdefault(path, asyncio.Lock())
         try:
             async with lock:
@@ -55,6 +54,8 @@ class SnapshotFetch:
                     await asyncio.to_thread(_sweep, self._folder)
                 return path
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(
                 f"its snapshot cannot be kept on this node: {error.strerror}"
             ) from error

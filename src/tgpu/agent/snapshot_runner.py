@@ -6,7 +6,9 @@ there yet: whoever stops it stops the preparation.
 
 import asyncio
 import os
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,10 +16,13 @@ from pathlib import Path
 
 from tgpu.agent import snapshot_unpack
 from tgpu.agent.snapshot_fetch import SnapshotFetch
+from tgpu.agent.user_folder import user_folder
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
+from tgpu.observe.disk_space import is_full
 from tgpu.runner import checkpoint_folder, removing, task
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
     AttemptEnded,
@@ -30,6 +35,11 @@ from tgpu.runner.port import (
 )
 from tgpu.runner.shell_port import Shell, ShellOrder
 
+UNPACK_S = 600.0
+"""After which time an archive is given up; the unpacking process has limits of its own on memory and CPU."""
+_UNPACKED_AT_ONCE = 4
+"""By user: archives of one user do not fill the node's memory, nor delay those of another."""
+_ATTEMPT = re.compile(r"\d+\.\d+\.\d+")
 SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
 """What such a task finds in its environment: which copy it runs in, and the directory that it stands for."""
 
@@ -45,6 +55,9 @@ class SnapshotRunner:
         self._most_bytes, self._now_ms = most_bytes, now_ms
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._removing: set[asyncio.Task[None]] = set()
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_UNPACKED_AT_ONCE)
+        )
 
     async def open(self, on_event: Callable[[RunnerEvent], None]) -> list[RunnerEvent]:
         self._loop, self._on_event = asyncio.get_running_loop(), on_event
@@ -77,7 +90,7 @@ class SnapshotRunner:
 
     async def _launch(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
         try:
-            if not self._place(spec.attempt).is_dir():  # of a gang it was prepared
+            if not self._place(spec).is_dir():  # of a gang it was prepared
                 self._on_event(AttemptNoted(spec.attempt, "fetching its snapshot"))
                 await self._unpack(spec, snapshot)
             self._inner.launch(self._moved(spec, snapshot))
@@ -118,18 +131,19 @@ class SnapshotRunner:
         self._remove(attempt)
         self._on_event(AttemptEnded(attempt, Exit(cause, detail=detail, ended_ms=self._now_ms())))
 
-    def _place(self, attempt: str) -> Path:
-        return self._folder / attempt
+    def _place(self, spec: LaunchSpec) -> Path:
+        """Below a folder of its user, as for checkpoints: others cannot learn whose attempt it is."""
+        return self._folder / user_folder(spec.user) / spec.attempt
 
     def _moved(self, spec: LaunchSpec, snapshot: Snapshot) -> LaunchSpec:
-        cwd = str(self._place(spec.attempt) / (snapshot.place_of(spec.cwd) or "."))
+        cwd = str(self._place(spec) / (snapshot.place_of(spec.cwd) or "."))
         env = {**spec.env, SNAPSHOT: snapshot.digest, SUBMIT_DIR: spec.cwd}
         return replace(spec, cwd=cwd, env=env)
 
     async def _unpack(self, spec: LaunchSpec, snapshot: Snapshot) -> None:
         """Raises CouldNotPrepareError."""
         archive = await self._fetch.archive(spec.user, snapshot.digest)
-        folder = self._place(spec.attempt)
+        folder = self._place(spec)
         is_whole = False
         try:
             account = task.Account(spec.user)
@@ -138,11 +152,14 @@ class SnapshotRunner:
                     f"this agent is not root, so it cannot run a job of user {spec.user!r}"
                 )
             await asyncio.to_thread(_made_anew, folder, account)
-            await self._run_unpacking(spec, snapshot, archive, folder)
+            async with self._turns[spec.user]:
+                await self._run_unpacking(spec, snapshot, archive, folder)
             is_whole = True
         except task.Refusal as refusal:
             raise CouldNotPrepareError(str(refusal)) from None
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {error.strerror}") from error
         finally:
             if not is_whole:
@@ -164,21 +181,32 @@ class SnapshotRunner:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
+                env={},
             )
         try:
-            _, said = await process.communicate()
-        except asyncio.CancelledError:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            raise
+            async with asyncio.timeout(UNPACK_S):
+                _, said = await process.communicate()
+        except TimeoutError:
+            raise CouldNotPrepareError(
+                f"its snapshot cannot be unpacked: it took more than {UNPACK_S:.0f} s"
+            ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode == snapshot_unpack.DISK_FULL:
+            raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST)
         if process.returncode:
-            words = said.decode(errors="replace").strip().splitlines() or ["no reason was given"]
-            raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {words[-1][:500]}")
+            words = said.decode(errors="replace").strip().splitlines()
+            if process.returncode < 0:
+                words = [f"signal {-process.returncode} ended it: it takes too much CPU time"]
+            raise CouldNotPrepareError(
+                f"its snapshot cannot be unpacked: {(words or ['no reason was given'])[-1][:500]}"
+            )
 
     def _remove(self, attempt: str) -> None:
-        folder = self._place(attempt)
-        if folder.is_dir():
+        for folder in (path for path in _copies(self._folder) if path.name == attempt):
             work = self._loop.create_task(asyncio.to_thread(_removed, folder))
             self._removing.add(work)
             work.add_done_callback(self._removing.discard)
@@ -186,13 +214,23 @@ class SnapshotRunner:
 
 def _made_anew(folder: Path, account: task.Account) -> None:
     _removed(folder)
-    checkpoint_folder.make(str(folder), account.uid, account.gid)
+    checkpoint_folder.make_hidden(str(folder), account.uid, account.gid)
 
 
 def _remove_others(folder: Path, live: Collection[str]) -> None:
-    for path in folder.iterdir() if folder.is_dir() else ():
+    for path in _copies(folder):
         if path.name not in live:
             _removed(path)
+
+
+def _copies(folder: Path) -> list[Path]:
+    """Those of older versions are beside the users' folders."""
+    beside = list(folder.iterdir()) if folder.is_dir() else []
+    of_users = [path for path in beside if not _ATTEMPT.fullmatch(path.name) and path.is_dir()]
+    return [
+        *(path for path in beside if path not in of_users),
+        *(path for user in of_users for path in user.iterdir()),
+    ]
 
 
 def _removed(folder: Path) -> None:

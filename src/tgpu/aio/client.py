@@ -123,6 +123,7 @@ class AsyncClient:
     drain_nodes = _awaited(Client.drain_nodes)
     undrain_nodes = _awaited(Client.undrain_nodes)
     remove_nodes = _awaited(Client.remove_nodes)
+    approve_node = _awaited(Client.approve_node)
     windows = _awaited(Client.windows)
     create_window = _awaited(Client.create_window)
     cancel_window = _awaited(Client.cancel_window)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from enum import Enum
 
 from tgpu.api.access_book import Pages
@@ -79,6 +80,22 @@ async def seen_by(call: Call) -> Seen | None:
         return None
     tenants = _seen_tenants(call, await call.book.pages())
     return Seen(None if _is_narrowed(call.caller) else call.caller.user, tenants)
+
+
+async def known_in_detail(call: Call, where: JobFilter) -> list[JobFilter]:
+    """The same filter, for jobs of which the caller sees more than an outline: what is hidden of the others
+    can then not be found out by which of them a list has, nor by where it goes on."""
+    caller = call.caller
+    if "details" in call.services.settings.others_may or caller.rights.role_everywhere is not None:
+        return [where]
+    tenants = (await call.book.pages()).tenants
+    members = frozenset(name for name in tenants if caller.rights.member_role_in(name) is not None)
+    if not _is_narrowed(caller):
+        return [replace(where, seen=Seen(caller.user, members))]
+    in_reach = frozenset(filter(caller.rights.reaches, tenants))
+    own = where.users & {caller.user} if where.users else frozenset({caller.user})
+    of_members = replace(where, seen=Seen(None, members))
+    return [replace(where, users=own, seen=Seen(None, in_reach)), of_members] if own else [of_members]
 
 
 async def shown_tenants(call: Call) -> Collection[str] | None:

@@ -1,4 +1,4 @@
-"""How often somebody may be wrong: guesses cost time, and fill neither the log nor the database."""
+"""Limit of wrong guesses by address: they cost time, and fill neither the log nor the database."""
 
 import time
 from collections.abc import Callable
@@ -11,29 +11,30 @@ _MOST_KEPT = 10_000
 
 
 class FailureLimit:
-    """By address; who has failed too often waits until the oldest failure is a minute old."""
+    """An address is over the limit until the oldest of its last ten failures is a minute old."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: dict[str, list[float]] = {}
 
-    def check(self, who: str) -> None:
-        """Raises ProblemError 429."""
+    def is_over(self, who: str) -> bool:
+        return len(self._recent(who)) >= _MOST_FAILURES
+
+    def refusal(self, who: str) -> ProblemError:
+        """Of a guess by an address that is over the limit."""
         recent = self._recent(who)
-        if len(recent) < _MOST_FAILURES:
-            return
-        wait_s = max(1, round(recent[0] + _WITHIN_S - self._clock()))
-        raise ProblemError(
+        wait_s = max(1, round(recent[0] + _WITHIN_S - self._clock())) if recent else 1
+        return ProblemError(
             429,
             "too-many-failures",
-            f"too many failures from {who}; try again in {wait_s} s",
+            f"this join token is wrong, as were too many others from {who}; try again in {wait_s} s",
             headers={"Retry-After": str(wait_s)},
         )
 
     def failed(self, who: str) -> None:
         if len(self._failures) >= _MOST_KEPT:
             self._failures.clear()
-        self._failures[who] = [*self._recent(who), self._clock()]
+        self._failures[who] = [*self._recent(who), self._clock()][-_MOST_FAILURES:]
 
     def _recent(self, who: str) -> list[float]:
         since = self._clock() - _WITHIN_S

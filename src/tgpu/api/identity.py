@@ -9,7 +9,7 @@ from litestar.types import Scope as HttpScope
 from tgpu.api.access_book import Book
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.authenticators import Authenticator, BearerToken, SocketPeer, unauthorized
-from tgpu.api.job_key import JobKey
+from tgpu.api.job_key import JobKey, JobOnSocket
 from tgpu.api.roles import Rights, Scope
 from tgpu.config.settings import Settings
 from tgpu.domain.access import Actor, Role
@@ -62,9 +62,11 @@ class Identity:
         self._own_uid = os.geteuid()
         self._tokens = BearerToken(store, accounts, now_ms, shared=bool(settings.store))
         # Who brings a token means to be judged by it, also on the socket, where it may narrow them down.
+        job_key = JobKey(store, accounts, keys, self._tokens)
         self._authenticators: Sequence[Authenticator] = (
-            JobKey(store, accounts, keys, self._tokens),
+            job_key,
             self._tokens,
+            JobOnSocket(store, accounts, job_key),
             SocketPeer(accounts),
         )
 

@@ -229,7 +229,7 @@ class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
     priority: Annotated[
         int,
         Meta(
-            description="Higher first, inside a class.",
+            description="Higher first, inside a class. Users may go up to the setting max_priority.",
             extra_json_schema={"minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY},
         ),
     ] = 0

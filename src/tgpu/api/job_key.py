@@ -1,4 +1,4 @@
-"""A job speaks: while it lives its key vouches for its user, narrowed by the token it was submitted with."""
+"""Jobs as callers: by key or on the unix socket, narrowed by the token that they were submitted with."""
 
 from http import HTTPStatus
 
@@ -6,6 +6,7 @@ from litestar.types import Scope as HttpScope
 
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.authenticators import BearerToken, Claims, address_of, bearer_of, unauthorized
+from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden
 from tgpu.api.roles import Scope
 from tgpu.domain.access import Action, Role
@@ -38,6 +39,9 @@ class JobKey:
         holder = await self._store.attempt_holder(attempt_id)
         if holder is None:
             raise _worthless(f"the key of {attempt_id} is worthless: that attempt is over, or its node lost")
+        return await self.claims(scope, attempt_id, holder)
+
+    async def claims(self, scope: HttpScope, attempt_id: AttemptId, holder: AttemptHolder) -> Claims:
         account, job_id = await self._account(attempt_id, holder), attempt_id.job_id
         left = scope_of(holder.token)
         if not left.actions:  # which would mean all of them
@@ -56,6 +60,34 @@ class JobKey:
                 f"job {attempt_id.job_id} is of {holder.user}, who has no account on this machine any more"
             )
         return account
+
+
+class JobOnSocket:
+    """A process of a job that was submitted with a token has no more on the socket than that token leaves it,
+    as by its key. Other jobs are their users there, as is every process that is of no job."""
+
+    def __init__(self, store: Store, accounts: Accounts, keys: JobKey) -> None:
+        self._store, self._accounts, self._keys = store, accounts, keys
+
+    async def caller(self, scope: HttpScope) -> Claims | None:
+        peer = peer_of(scope)
+        if peer is None:
+            return None
+        if peer.is_gone:
+            raise forbidden(
+                f"process {peer.pid}, which opened this connection, ended before it was known whether it "
+                "belongs to a job: keep it running until the answer has come"
+            )
+        attempt_id = peer.attempt_in(self._store.cluster_id)
+        if attempt_id is None:
+            return None
+        holder = await self._store.attempt_holder(attempt_id)
+        if holder is None:
+            raise _worthless(f"this process is of {attempt_id}, and that attempt is over, or its node lost")
+        account = await self._accounts.by_uid(peer.uid)
+        if holder.token is None or account is None or account.name != holder.user:
+            return None  # whoever became another user in a job has what that user has
+        return await self._keys.claims(scope, attempt_id, holder)
 
 
 def scope_of(token: Token | None) -> Scope:

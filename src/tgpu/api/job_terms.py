@@ -102,6 +102,17 @@ def default_class(terms: Effective, token: Token | None) -> PriorityClass:
     return highest
 
 
+def check_priority(call: Call, spec: JobSpec, before: int = 0) -> None:
+    """`before`: what it has already, by whoever gave it that. Raises ProblemError."""
+    most = max(call.services.settings.max_priority, before)
+    if spec.priority > most and not at_least(call.caller.rights.role_in(spec.tenant_id), Role.OPERATOR):
+        raise unprocessable(
+            "priority",
+            f"priority: users may give at most {most} (the setting max_priority); got {spec.priority}. Ask "
+            f"an operator of {spec.tenant_id} for more.",
+        )
+
+
 def under_terms(spec: JobSpec, terms: Effective, token: Token | None) -> JobSpec:
     """Raises ProblemError."""
     _check_class(spec, terms, token)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tgpu.api.accounts import Accounts
+from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
+from tgpu.api.turns import Turns
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.job_keys import JobKeys
@@ -26,6 +28,7 @@ class Services:
     now_ms: Callable[[], int]
     version: str
     accounts: Accounts = field(default_factory=Accounts)
+    bodies: BodyBudget = field(default_factory=BodyBudget)
     names: frozenset[str] = frozenset()
     """Under which this server may be called, besides loopback and the address it is reached at."""
     ca_pem: str | None = None
@@ -37,5 +40,9 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    turns: Turns = field(default_factory=Turns)
+    """For requests that read a lot."""
+    disk_shortage: Callable[[], str | None] = lambda: None
+    """Why no new data of users' may be stored here now; None: it may."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

@@ -2,6 +2,7 @@
 
 from tgpu.api.endpoint import Endpoint
 from tgpu.api.routes import (
+    approval,
     audit,
     cancel,
     cluster,
@@ -55,6 +56,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
         *nodes.ENDPOINTS,
         *queues.ENDPOINTS,
         *node_orders.ENDPOINTS,
+        *approval.ENDPOINTS,
         *windows.ENDPOINTS,
         *stats.ENDPOINTS,
         *report.ENDPOINTS,

@@ -25,6 +25,7 @@ ACTIONS = (
     "join-token.revoke",
     "member.remove",
     "member.set",
+    "node.approve",
     "node.drain",
     "node.join",
     "node.remove",

@@ -76,7 +76,7 @@ ELSEWHERE = {
     "undrain": "nodes undrain",
     "cordon": "nodes drain",
     "uncordon": "nodes undrain",
-    "join": "agent --server https://HOST:7480 --join TOKEN",
+    "join": "agent --server https://HOST:7480 --join @FILE",
     "join-token": "nodes join-token",
     "nodes cordon": "nodes drain",
     "nodes uncordon": "nodes undrain",

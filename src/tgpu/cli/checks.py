@@ -210,6 +210,8 @@ def _clock(client: Client) -> Finding:
 def _nodes(client: Client) -> Iterator[Finding]:
     nodes = client.nodes()
     ready = [node for node in nodes if node["status"] == "ready"]
+    waiting = [str(node["node_id"]) for node in nodes if node.get("approval")]
+    nodes = [node for node in nodes if not node.get("approval")]
     gone = [str(node["node_id"]) for node in nodes if node["status"] == "offline"]
     silent = {str(node["node_id"]): node["silent_s"] for node in nodes if node.get("silent_s") is not None}
     away = [name for name in silent if name not in gone]
@@ -224,6 +226,9 @@ def _nodes(client: Client) -> Iterator[Finding]:
     if not ready:
         advice = "start the agent there: `tgpu agent`, or `tgpu up` on a single machine"
         yield Finding("nodes", FAIL, f"none of {len(nodes)} is ready", advice)
+    if waiting:
+        advice = "`tgpu nodes approve NODE` lets one in, `tgpu nodes remove NODE` rejects it"
+        yield Finding("nodes", WARN, f"waiting for approval: {_named(waiting)}", advice)
     if gone:
         advice = "look at the machine and its agent there; `tgpu nodes remove` forgets one for good"
         yield Finding("nodes", WARN, f"offline: {_named(gone)}", advice)

@@ -28,9 +28,11 @@ _COLUMNS = (
     Column("EXPIRES"),
     Column("NODES LEFT", right=True),
     Column("POOL", floor=5, rank=1),
+    Column("ONLY FOR", floor=8, rank=2),
     Column("NOTE", floor=8),
 )
 ACTIONS = ("join-token", "join-tokens")
+_LIMIT_FLAGS = {"node_name": "--name", "address": "--address", "labels": "--label", "serves": "--serves"}
 _ANY_NUMBER = "any"
 _GOOD = "good"
 
@@ -41,7 +43,17 @@ def add_actions(actions: Actions) -> None:
     make.add_argument(
         "--uses", metavar="N", default="1", help="how many nodes it lets in, or `any` (default: 1)"
     )
-    make.add_argument("--pool", metavar="POOL", help="where those nodes belong")
+    make.add_argument("--name", metavar="NODE", help="only the node of this name may join by it")
+    make.add_argument("--pool", metavar="POOL", help="where those nodes belong, whatever they say")
+    make.add_argument("--address", metavar="CIDR", help="only from this network, such as 10.0.0.0/24")
+    make.add_argument(
+        "--label",
+        dest="labels",
+        action="append",
+        metavar="KEY[=VALUE]",
+        help="a label that those nodes may have; repeatable (default: any)",
+    )
+    make.add_argument("--serves", metavar="USER", help="they run only jobs of this user (default: any)")
     make.add_argument("--note", help="what it is for")
     add_output(make, quiet="print only the token", again=True)
     listed = actions.add_parser("join-tokens", help="list them, or revoke one: join-tokens revoke ID")
@@ -68,19 +80,28 @@ def _create(client: Client, args: Namespace) -> Answer:
     if args.uses != _ANY_NUMBER and not (args.uses.isascii() and args.uses.isdigit()):
         raise UsageError(f"--uses must be a whole number, or `any`; got {args.uses!r}")
     expires_in_s = lifetime_s("--expires", args.expires)
-    with in_flags({"uses": "--uses", "pool": "--pool", "note": "--note"}):
+    limits = {
+        "node_name": args.name,
+        "address": args.address,
+        "labels": args.labels,
+        "serves": args.serves,
+    }
+    with in_flags({"uses": "--uses", "pool": "--pool", "note": "--note", **_LIMIT_FLAGS}):
         made = client.create_join_token(
             expires_in_s=expires_in_s,
             uses=None if args.uses == _ANY_NUMBER else int(args.uses),
             pool=args.pool,
             note=args.note or "",
+            **{name: limit for name, limit in limits.items() if limit is not None},
         )
 
     def people(screen: Screen) -> Iterator[str]:
         yield made["token"]
         if screen.is_terminal:
             yield screen.paint(
-                "shown this once; on the new node: tgpu agent --server https://HOST:7480 --join TOKEN", "dim"
+                "shown this once; on the new node, in a file of mode 600: "
+                "tgpu agent --server https://HOST:7480 --join @FILE",
+                "dim",
             )
 
     return Answer(made, people, [made["token"]])
@@ -104,8 +125,21 @@ def _row(token: dict[str, Any]) -> list[Any]:
         words.local_time(token["expires_at"]) if token.get("expires_at") else "never",
         _ANY_NUMBER if left is None else str(left),
         str(token.get("pool") or ""),
+        _only_for(token),
         str(token.get("note") or ""),
     ]
+
+
+def _only_for(token: dict[str, Any]) -> str:
+    """`node n1, from 10.0.0.0/24, labels zone=a ssd, jobs of ann`: what it limits its nodes to."""
+    name, address, labels, serves = (token.get(limit) for limit in _LIMIT_FLAGS)
+    said = [
+        f"node {name}" if name else "",
+        f"from {address}" if address else "",
+        f"labels {' '.join(labels)}" if labels else "",
+        f"jobs of {serves}" if serves else "",
+    ]
+    return ", ".join(filter(None, said))
 
 
 def _state(token: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tgpu.cli.exits import UsageError
+from tgpu.cli.secret_flags import StoreFlag
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -20,6 +21,8 @@ _NODE = (
     "node_memory",
     "node_name",
     "node_pool",
+    "node_labels",
+    "node_taints",
     "node_servers",
 )
 _SERVER = ("store", "listen", "tls", "advertise", "policy")
@@ -57,6 +60,20 @@ def add_node_flags(parser: ArgumentParser) -> None:
         "--name", dest="node_name", metavar="NAME", help="this node's name (default: the host's)"
     )
     parser.add_argument("--pool", dest="node_pool", metavar="POOL", help="the pool this node belongs to")
+    parser.add_argument(
+        "--label",
+        dest="node_labels",
+        action="append",
+        metavar="KEY=VALUE",
+        help="a label of this node; repeatable",
+    )
+    parser.add_argument(
+        "--taint",
+        dest="node_taints",
+        action="append",
+        metavar="KEY[=VALUE][:NoSchedule]",
+        help="only jobs that tolerate it start on this node; repeatable",
+    )
 
 
 def add_joining_flags(parser: ArgumentParser) -> None:
@@ -69,8 +86,9 @@ def add_joining_flags(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--join",
-        metavar="TOKEN",
-        help="join it: a token from `tgpu nodes join-token`, or @FILE that holds one (or TGPU_JOIN)",
+        metavar="@FILE|-",
+        help="join it with the token from `tgpu nodes join-token` in this file (mode 600), or on stdin; "
+        "or set TGPU_JOIN_TOKEN",
     )
 
 
@@ -95,7 +113,11 @@ def _urls(text: str) -> tuple[str, ...]:
 
 def add_server_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--store", metavar="URL", help="postgresql://…: for several servers (default: a file in the home)"
+        "--store",
+        type=StoreFlag("--store", ", or set TGPU_STORE"),
+        metavar="URL|@FILE",
+        help="PostgreSQL, for several servers: postgresql://USER@HOST/NAME, or a file (mode 600) with the "
+        "URL and its password (default: a file in the home)",
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="address of the HTTP API; `off`: only the socket"
@@ -117,7 +139,11 @@ def add_server_flags(parser: ArgumentParser) -> None:
 def overrides(args: Namespace) -> dict[str, Any]:
     """The settings that flags have named."""
     said = {name: getattr(args, name, None) for name in (*_NODE, *_SERVER)}
-    return {name: value for name, value in said.items() if value is not None}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in said.items()
+        if value is not None
+    }
 
 
 def settings(args: Namespace) -> Settings:

@@ -1,4 +1,4 @@
-"""`tgpu nodes drain`, `undrain` and `remove`: what administrators order of nodes."""
+"""`tgpu nodes drain`, `undrain`, `remove` and `approve`: what administrators order of nodes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
     Actions = Any  # argparse has no public name for what add_subparsers returns
 
-VERBS = ("drain", "undrain", "remove")
+VERBS = ("drain", "undrain", "remove", "approve")
+_BY_NAME = frozenset({"remove", "approve"})
 _LOOK_EVERY_S = 1.0
 _CONFLICT = 409
 _DONE = {
     "drain": "Draining: nothing new starts on",
     "undrain": "Takes tasks again:",
     "remove": "Removed; to come back it must join anew:",
+    "approve": "Approved; it gets work within seconds:",
 }
 
 
@@ -39,8 +41,10 @@ def add_actions(actions: Actions) -> None:
     undrain = actions.add_parser("undrain", help="let nodes take tasks again")
     _add_choice(undrain)
     remove = actions.add_parser("remove", help="forget nodes that are away; they would have to join anew")
-    remove.add_argument("nodes", nargs="+", metavar="NODE")
-    for parser in (drain, undrain, remove):
+    approve = actions.add_parser("approve", help="let nodes in that have joined and wait for approval")
+    for parser in (remove, approve):
+        parser.add_argument("nodes", nargs="+", metavar="NODE")
+    for parser in (drain, undrain, remove, approve):
         add_output(parser, quiet="print only names", again=True)
 
 
@@ -56,7 +60,7 @@ def _add_choice(parser: Any) -> None:  # noqa: ANN401  as argparse has it
 
 
 def answer(client: Client, args: Namespace) -> Answer:
-    if args.action != "remove" and bool(args.nodes) == bool(args.where):
+    if args.action not in _BY_NAME and bool(args.nodes) == bool(args.where):
         raise UsageError(f"which nodes? `tgpu nodes {args.action} NODE…`, or --where RULE; not both")
     from tgpu.cli.refusals import in_flags  # noqa: PLC0415  `tgpu nodes` does without
 
@@ -77,6 +81,10 @@ def _carried_out(client: Client, args: Namespace) -> Answer:
         nodes = client.undrain_nodes(args.nodes, where=args.where)
         if not drained.intersection(nodes):
             said = "Nothing was changed; not drained:"
+    elif args.action == "approve":
+        nodes = list(dict.fromkeys(args.nodes))
+        for node in nodes:
+            client.approve_node(node)
     else:
         nodes = client.remove_nodes(args.nodes)
     return Answer({"nodes": nodes}, lambda _: [f"{said} {', '.join(nodes)}"], nodes)

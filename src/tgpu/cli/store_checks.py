@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tgpu.cli import cluster_checks
 from tgpu.cli.findings import FAIL, OK, Finding
 from tgpu.config import settings as config
+from tgpu.config.secret_file import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +25,22 @@ def of_facts() -> Iterator[Finding]:
         settings = config.load(os.environ)
     except config.SettingsError:
         return  # said before
-    if settings.store.startswith(("postgresql:", "postgres:")):
-        yield cluster_checks.of_store(settings.store)
+    try:
+        url = store_url(settings)
+    except config.SettingsError as error:
+        yield Finding("store", FAIL, *_text_and_advice(str(error)))
+        return
+    if url.startswith(("postgresql:", "postgres:")):
+        yield cluster_checks.of_store(url)
         return
     moved = list(of_moved_file(FAIL))
     yield from moved or _database(settings.database)
+
+
+def _text_and_advice(complaint: str) -> tuple[str, str]:
+    """A complaint that ends with the command that removes its cause, in two."""
+    text, _, advice = complaint.rpartition("; run: ")
+    return (text, advice) if text else (complaint, "run it as the user that runs the server")
 
 
 def of_moved_file(level: str) -> Iterator[Finding]:
@@ -41,9 +53,11 @@ def of_moved_file(level: str) -> Iterator[Finding]:
     moved_to = None if settings.store else _moved_to(settings.database)
     if moved_to is not None:
         text = f"{settings.database} was promoted to {moved_to}, but the settings do not name that database"
-        line = f'store = "{moved_to}"'
         where = settings.home / "tgpu.toml"
-        advice = f"put {line}, with its password if it needs one, into {where}, and chmod 600 that file"
+        advice = (
+            f'put store = "{moved_to}" into {where}; if it needs a password, put the URL with it into a file '
+            'of its own (chmod 600), and store = "@FILE"'
+        )
         yield Finding("database", level, text, advice)
 
 

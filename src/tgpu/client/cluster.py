@@ -33,6 +33,10 @@ class ClusterCalls(Calls):
         """Forgets nodes that are away and hold nothing; they would have to join anew."""
         return list(self._dict("POST", "/nodes/remove", body={"nodes": list(nodes)}, once=True)["nodes"])
 
+    def approve_node(self, node_id: str) -> None:
+        """Lets a node in that has joined and waits for approval."""
+        self._dict("POST", f"/nodes/{node_id}/approve")
+
     def windows(self) -> list[dict[str, Any]]:
         return self._list("/windows", "windows")
 

@@ -14,6 +14,16 @@ class AccessSettings:
         "`on`: a job on a node that is no server's own machine finds a key in TGPU_TOKEN, by which it does "
         "what its user may, while it runs. `off`: it finds none, and keys are refused.",
     )
+    max_priority: int = setting(
+        1000,
+        "The highest priority that users may give their jobs, inside a class; they may lower it as far as "
+        "they like. Operators and administrators may go up to 1000000.",
+    )
+    join_approval: str = setting(
+        "off",
+        "`on`: a node that joins gets no work until an administrator approves it with `tgpu nodes approve`. "
+        "`off`: a join token is enough.",
+    )
 
 
-ACCESS_CHOICES = {"job_keys": ("on", "off")}
+ACCESS_CHOICES = {"job_keys": ("on", "off"), "join_approval": ("on", "off")}

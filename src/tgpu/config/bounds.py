@@ -7,7 +7,7 @@ from tgpu.domain import node_terms
 from tgpu.domain.container import network
 from tgpu.domain.label_rules import label
 from tgpu.domain.priority import MAX_GRACE_S
-from tgpu.domain.quantities import MILLI, BadQuantityError, bounded, mib, milli, seconds
+from tgpu.domain.quantities import MAX_PRIORITY, MILLI, BadQuantityError, bounded, mib, milli, seconds
 from tgpu.domain.tenant_rules import tenant_rules
 
 _MOST_RESERVED = 1000
@@ -17,7 +17,9 @@ _MOST_CELSIUS = 1000
 _MOST_ECC_ERRORS = 1_000_000_000
 _MOST_SAMPLE_S = 3600
 _MOST_SNAPSHOT_MB = 4096
+_MOST_LOG_FILES = 100
 _MOST_PIDS = 4_194_304  # no kernel has more
+_CONNECTIONS = (16, 100_000)
 _OTHERS_MAY = ("details", "logs", "cancel")
 
 
@@ -64,6 +66,12 @@ def _megabytes(name: str, number: int) -> None:
         raise BadQuantityError(f"{name} must be from 1 to {_MOST_SNAPSHOT_MB}; got {number}")
 
 
+def _connections(name: str, number: int) -> None:
+    low, high = _CONNECTIONS
+    if not low <= number <= high:
+        raise BadQuantityError(f"{name} must be from {low} to {high}; got {number}")
+
+
 def _some_time_or_none(name: str, text: str) -> None:
     if text:
         _some_time(name, text)
@@ -72,6 +80,10 @@ def _some_time_or_none(name: str, text: str) -> None:
 def _reserve(name: str, text: str) -> None:
     if text != "auto":
         mib(name, text)
+
+
+def _log_file_size(name: str, text: str) -> None:
+    _at_least(name, mib(name, text), 1, text, "1M")
 
 
 def _factor(name: str, value: float) -> None:
@@ -94,6 +106,11 @@ def _deeds(name: str, words: tuple[str, ...]) -> None:
     for word in words:
         if word not in _OTHERS_MAY:
             raise BadQuantityError(f"{name} takes {', '.join(_OTHERS_MAY)}; got {word!r}")
+
+
+def _pids_or_auto(name: str, text: str) -> None:
+    if text != "auto" and not (text.isascii() and text.isdigit() and int(text) <= _MOST_PIDS):
+        raise BadQuantityError(f"{name} must be auto, or a whole number up to {_MOST_PIDS}; got {text!r}")
 
 
 BOUNDS: dict[str, Callable[[str, Any], object]] = {
@@ -127,9 +144,16 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "gpu_ecc_errors": _up_to(_MOST_ECC_ERRORS),
     "foreign_gpu_floor": mib,
     "task_pids": _up_to(_MOST_PIDS),
+    "user_pids": _pids_or_auto,
+    "max_priority": _up_to(MAX_PRIORITY),
     "sample_s": _sample,
     "snapshot_max_mb": _megabytes,
     "snapshot_keep": _an_hour,
     "memory_reserve": _reserve,
+    "disk_reserve": _reserve,
+    "log_file_size": _log_file_size,
+    "log_file_count": _up_to(_MOST_LOG_FILES),
+    "connections_per_user": _connections,
+    "connections_per_address": _connections,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

@@ -8,14 +8,11 @@ from tgpu.config.pools import POOL_KEYS, PoolSettings
 from tgpu.config.prices import MILLION, Prices
 from tgpu.config.settings import KEYS, Settings
 from tgpu.config.tiers import TIER_FIELDS, TierSettings
+from tgpu.config.url_password import MASK, masked
 
 BY_FLAG = "TGPU_SAID_BY_FLAG"
 """The variable in which a server is told which of its settings were flags, with commas."""
-MASK = "***"
 _SECRET = re.compile(r"token|secret|passw", re.IGNORECASE)
-_PASSWORD_IN_URL = re.compile(r"(?<=://)([^:@\s]*):\S*@")
-"""To the last @: a password that was not escaped may have some, too."""
-_PASSWORD_IN_QUERY = re.compile(r"(passw[a-z]*=)[^&\s]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +76,4 @@ def _shown(name: str, value: object) -> object:
         return value
     if _SECRET.search(name):
         return MASK
-    return _PASSWORD_IN_QUERY.sub(rf"\1{MASK}", _PASSWORD_IN_URL.sub(rf"\1:{MASK}@", value))
+    return masked(value)

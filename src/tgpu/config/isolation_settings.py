@@ -12,6 +12,12 @@ class IsolationSettings:
     task_pids: int = setting(
         8192, "How many processes and threads a task of this node may have at once; 0: as many as it likes."
     )
+    user_pids: str = setting(
+        "auto",
+        "How many processes and threads a user may have at once on this node, with those of their login "
+        "sessions, for a task to start another one; root and the agent's own user are not counted. `auto`: a "
+        "quarter of what the kernel allows in all (pid_max, threads-max). 0: as many as there are.",
+    )
     systemd_scope: str = setting(
         "auto",
         "`auto`: an agent that systemd has given no part of the cgroup tree (version 2), because it was "
@@ -45,9 +51,9 @@ class IsolationSettings:
     )
     memory_reserve: str = setting(
         "auto",
-        "When less memory than this is left on a node, such as `2G`, one of several tasks gives way: that of "
-        "the lowest class, then that furthest above its request. `auto`: a fiftieth of the node's memory, at "
-        "least 64M and at most 2G. 0: nobody does.",
+        "When less memory than this is left on a node, such as `2G`, one of several tasks gives way: of "
+        "those above their request that of the lowest class, then that furthest above. `auto`: a fiftieth of "
+        "the node's memory, at least 64M and at most 2G. 0: nobody does.",
     )
 
 

@@ -44,7 +44,8 @@ class Settings(Parts):
     store: str = _setting(
         "",
         "Where facts are kept. Empty: the file tgpu.db in the home, for one server. "
-        "`postgresql://USER:PASSWORD@HOST/DATABASE`: there, for any number of servers.",
+        "`postgresql://USER@HOST/DATABASE`: there, for any number of servers. `@FILE`: the URL, with its "
+        "password, in this file (whole path, mode 600).",
     )
     advertise: str = _setting(
         "",

@@ -1,12 +1,13 @@
 """Which file settings are read from, and whether a password in it can be read by others."""
 
-import re
 import stat
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from tgpu.config.url_password import has_password
+
 SYSTEM_CONFIG = Path("/etc/tgpu/tgpu.toml")
-_PASSWORD = re.compile(r"""^\s*store\s*=\s*["'][^"']*(://[^/@"']*:[^@"']+@|[?&]password=)""", re.MULTILINE)
 
 
 def settings_file(environ: Mapping[str, str], home: Path) -> Path | None:
@@ -18,13 +19,14 @@ def settings_file(environ: Mapping[str, str], home: Path) -> Path | None:
 
 
 def exposed_password(environ: Mapping[str, str], home: Path) -> str | None:
-    """What to say of a file that shows the database's password to more than its owner; None: nothing."""
+    """The complaint about a settings file that shows the database's password to other users; None: none."""
     path = settings_file(environ, home)
     try:
         if path is None or not path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             return None
-        if _PASSWORD.search(path.read_text(encoding="utf-8")) is None:
-            return None
-    except (OSError, UnicodeDecodeError):
-        return None  # whoever reads it as settings says so
-    return f"{path} holds the database's password and can be read by others: chmod 600 {path}"
+        store = tomllib.loads(path.read_text(encoding="utf-8")).get("store")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return None  # reported when it is read as settings
+    if not isinstance(store, str) or not has_password(store):
+        return None
+    return f"{path} holds the database's password and can be read by other users: chmod 600 {path}"

@@ -85,7 +85,7 @@ class OrderBook:
             due = now - held.said >= REPEAT_AFTER_S
             placed, holding = picture.live(attempt_id), picture.table.holdings.get(attempt_id)
             if holding is not None:
-                if due:
+                if due and not holding.stays:
                     self.stop_left_behind(holding, now)
             elif placed is None or placed.state is AttemptState.RUNNING:
                 del self._out[attempt_id]
@@ -134,7 +134,7 @@ class OrderBook:
         missing = self._hub.missing_for(launch, node_id)
         if missing:
             text = f"the agent of {node_id} is too old for {missing}: update tgpu on that node"
-            self._hub.notes.withheld(launch.attempt, text)
+            self._hub.notes.withheld(node_id, launch.attempt, text)
         return not missing
 
     def _for(self, node_id: str) -> _ForNode:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from tgpu.domain.lifecycle import NodeState
 
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
-NOT_NODE_NAMES = frozenset({"drain", "undrain", "remove", "join-token", "join-tokens", "list", "show"})
+NOT_NODE_NAMES = frozenset(
+    {"drain", "undrain", "remove", "approve", "join-token", "join-tokens", "list", "show"}
+)
 """Words that stand where a node's name does, in commands and in the API's paths."""
 
 

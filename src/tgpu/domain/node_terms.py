@@ -16,6 +16,8 @@ CONTAINERS_LABEL = "tgpu.dev/containers"
 """A node has it while its agent reaches a container engine: which one, `docker` or `podman`."""
 
 _TAINT = re.compile(r"[^\s,=*]{1,253}(=[^\s,=*]{1,253})?")
+_EFFECT = "NoSchedule"
+_OTHER_EFFECTS = frozenset({"NoExecute", "PreferNoSchedule"})
 _GENERIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 _NOT_GENERIC = frozenset({"cpu", "cpus", "memory", "disk", "gpu", "gpus"})
 
@@ -69,11 +71,23 @@ def _check_few(name: str, entries: Sized) -> None:
 
 
 def _taint(name: str, text: str, more: str = "") -> str:
+    text = _without_effect(name, text)
     if not _TAINT.fullmatch(text) or not text.isprintable():
         raise BadQuantityError(
             f"{name} must be given as key or key=value{more}, such as spot or team=vision; got {text[:80]!r}"
         )
     return text
+
+
+def _without_effect(name: str, text: str) -> str:
+    """`key=value:NoSchedule`, as Kubernetes writes it, is `key=value`: taints have no other effect here."""
+    taint, _, effect = text.rpartition(":")
+    if effect in _OTHER_EFFECTS:
+        raise BadQuantityError(
+            f"{name} must have the effect {_EFFECT}, which need not be written: {effect} is not supported; "
+            f"got {text[:80]!r}"
+        )
+    return taint if taint and effect == _EFFECT else text
 
 
 def _generic_name(name: str, key: str) -> str:

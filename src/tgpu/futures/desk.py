@@ -24,16 +24,16 @@ class Desk:
         self._closed = False
 
     def submit(
-        self, folder: Path, fields: Mapping[str, Any], count: int, *, array: bool, in_chunks: bool
+        self, folder: Path, key: bytes, fields: Mapping[str, Any], count: int, *, array: bool, in_chunks: bool
     ) -> list[Future[Any]]:
-        """The Futures of a job whose calls lie in that folder."""
+        """The Futures of a job whose calls lie in that folder, authenticated with that key."""
         with self._speaking:
             if self._closed:
                 raise RuntimeError("the executor was shut down: nothing more can be submitted to it")
             job_id = self._client.submit(**fields)["job_id"]
             indices = range(count) if array else [None]
             futures: list[Future[Any]] = [Future(job_id, index, self.stop) for index in indices]
-            self._watch.add(Errand(folder, futures, in_chunks=in_chunks))
+            self._watch.add(Errand(folder, key, futures, in_chunks=in_chunks))
             return futures
 
     def stop(self, future: Future[Any]) -> bool:

@@ -21,8 +21,9 @@ _LATE_S = 10.0
 class Errand:
     """`in_chunks`: its Futures get lists, of what all calls of their task returned; else a task is a call."""
 
-    def __init__(self, folder: Path, futures: Iterable[Future[Any]], *, in_chunks: bool) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, key: bytes, futures: Iterable[Future[Any]], *, in_chunks: bool) -> None:
+        """`key`: what its results are authenticated with."""
+        self.folder, self._key = folder, key
         self._in_chunks = in_chunks
         self.live = {future.index or 0: future for future in futures}
         first = next(iter(self.live.values()))
@@ -75,13 +76,13 @@ class Errand:
         self, future: Future[Any], index: int, said: Mapping[str, Any]
     ) -> Callable[[], object] | None:
         """What is to be told, by what its last attempt has written, if it has."""
-        outcome = parcels.read_outcome(self.folder, index)
+        outcome = parcels.read_outcome(self.folder, self._key, index)
         if outcome is None or outcome.returned is not (said["status"] == "completed"):
             return None
         if not outcome.returned and outcome.attempt != said["attempt_count"]:
             return None
         try:
-            value: Any = pickle.loads(outcome.value) if outcome.value else None  # noqa: S301  its owner's folder
+            value: Any = pickle.loads(outcome.value) if outcome.value else None  # noqa: S301  authenticated
         except Exception as error:  # noqa: BLE001  a class that is not here, or anything
             value = _unreadable(outcome, future, error)
         if outcome.returned and not isinstance(value, BaseException):

@@ -1,14 +1,14 @@
 """`tgpu.Executor`: functions that run as jobs, in the shape of `concurrent.futures`.
 
 A function and its arguments travel by cloudpickle in a file below a folder that the job's node sees, and what
-it returns or raises comes back the same way.
+it returns or raises comes back the same way. Both are authenticated with a key that only the caller and the
+job have, before they are unpickled.
 """
 
 import concurrent.futures
 import copy
 import os
 import pickle
-import shutil
 import sys
 import sysconfig
 import time
@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import cloudpickle
 
-from tgpu.client import Client
+from tgpu.client import Client, private_folder
 from tgpu.client.surroundings import exported, here, host
 from tgpu.futures import parcels
 from tgpu.futures.desk import Desk
@@ -30,17 +30,18 @@ T = TypeVar("T")
 
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
 _OURS = frozenset({"command", "array", "completions", "parallelism", "nodes", "tasks", "groups"})
-_PROGRAM = "run.py"
 _MOST_TASKS = 1_000_000
+_KEY_BYTES = 32
 
 
 class Executor(concurrent.futures.Executor):
     """Runs each call as a job, or many as an array.
 
     `fields` are those of a job, as `Client.submit` takes them: `gpu_request=1, mem_request_mb=16384,
-    time_limit_s=3600`. `folder` must be seen by the nodes on which jobs may run; by default it is `.tgpu` in
-    the current directory, and a job runs only where that is. `at_once`: of many calls, so many run at a time.
-    `python`: what runs them, by default the same interpreter, or `python3` of an image.
+    time_limit_s=3600`. `folder` must be visible on the nodes where jobs may run, and no other user may be
+    able to change it; the default is `.tgpu/calls` in the caller's home. `at_once`: the most tasks of
+    an array that run at a time. `python`: what runs them, by default this interpreter, or the
+    image's `python3`.
 
     Functions may be of any kind that cloudpickle takes, lambdas too. What a job needs beyond that (modules,
     data) it finds as on this machine: its directory, environment and module path are those of the caller.
@@ -56,7 +57,7 @@ class Executor(concurrent.futures.Executor):
         at_once: int | None = None,
         **fields: object,
     ) -> None:
-        self._folder = Path(here(os.environ), folder or ".tgpu")
+        self._folder = Path(here(os.environ), folder or Path.home() / ".tgpu" / "calls")
         self._python = python or ("python3" if fields.get("image") else sys.executable)
         self._at_once = at_once
         self._fields = _checked(fields)
@@ -121,28 +122,29 @@ class Executor(concurrent.futures.Executor):
         if len(chunks) > _MOST_TASKS:
             raise ValueError(f"at most {_MOST_TASKS:,} tasks at once; got {len(chunks):,}: use chunksize")
         parts = [pickle.dumps(_module_path()), cloudpickle.dumps(fn), *map(cloudpickle.dumps, chunks)]
-        folder = self._folder / f"{time.time_ns():x}-{os.urandom(4).hex()}"
-        folder.mkdir(mode=0o700, parents=True)
+        folder, key = self._folder / f"{time.time_ns():x}-{os.urandom(4).hex()}", os.urandom(_KEY_BYTES)
+        private_folder.make(folder)
         try:
-            shutil.copyfile(parcels.__file__, folder / _PROGRAM)
-            parcels.write_calls(folder, parts)
-            fields = self._job(fn, folder)
+            digest = parcels.write_program(folder)
+            parcels.write_calls(folder, key, parts)
+            fields = self._job(fn, folder, digest)
+            fields["env"] = {**fields.get("env", {}), parcels.KEY_VARIABLE: key.hex()}
             if array:
                 cap = f"%{self._at_once}" if self._at_once is not None else ""
                 fields["array"] = f"0-{len(chunks) - 1}{cap}"
-            return self._desk.submit(folder, fields, len(chunks), array=array, in_chunks=in_chunks)
+            return self._desk.submit(folder, key, fields, len(chunks), array=array, in_chunks=in_chunks)
         except BaseException:
             remove(folder)
             raise
 
-    def _job(self, fn: Callable[..., Any], folder: Path) -> dict[str, Any]:
+    def _job(self, fn: Callable[..., Any], folder: Path, digest: str) -> dict[str, Any]:
         name = getattr(fn, "__name__", type(fn).__name__)
         fields: dict[str, Any] = {
             "name": name if name.isidentifier() else "call",
             "cwd": here(os.environ),
             "submit_host": host(),
             **self._fields,
-            "command": [self._python, str(folder / _PROGRAM), str(folder)],
+            "command": [self._python, "-c", parcels.BOOTSTRAP, str(folder), digest],
         }
         if fields.get("image"):  # which has an environment of its own
             fields["mounts"] = [*fields.get("mounts", ()), f"{folder}:{folder}"]

@@ -32,6 +32,8 @@ from tgpu.protocol.shells import (
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
 
 PROTOCOL = 2
+LONGEST_SHORTAGE = 500
+"""So many characters of what an agent says of its disk are taken."""
 
 
 class Phase(StrEnum):
@@ -102,6 +104,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it can start tasks with the node's own /tmp: an older agent would give them a private one."""
     keys: bool = False
     """Whether its tasks need keys to speak to the servers: no server's socket is beside them."""
+    disk_shortage: str = ""
+    """Why its disk lets it start nothing new, in words; empty: it does."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
@@ -122,11 +126,16 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
     """Said only when it changed (a device fell ill, say)."""
     labels: Mapping[str, str] | None = None
     """Said only when they changed (its container engine is back, say)."""
+    disk_shortage: str = ""
+    """As in Hello; said in every heartbeat while it lasts."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     seq: int
     attempts: tuple[AttemptReport, ...]
+    disk_shortage: str | None = None
+    """As in Hello, so that a task whose node has just run out of space is not sent there again; None: not
+    said, by an older agent."""
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True, tag="log-chunk"):
@@ -173,6 +182,8 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True, tag="elsewhere"):
 
     leader: str | None
     servers: tuple[str, ...] = ()
+    why: str = ""
+    """For the agent's log, if the reason is another: the node waits for approval."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):

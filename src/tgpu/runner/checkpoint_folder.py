@@ -1,14 +1,18 @@
 # ruff: noqa: PTH102, PTH106, PTH116  pathlib is too heavy for a supervisor
 """A task's folder for checkpoints: it outlives the task's attempts, and belongs to the task's user alone.
 
-It is made as `ROOT/CLUSTER/JOB.TASK` by whoever starts the task, as root where that serves others. Nothing
-on the way there is followed that somebody else could have put in its place. When work was last saved is the
-time of one file in it, which a program touches: whatever else is in there is the task's own business.
+It is made as `ROOT/CLUSTER/USER/JOB.TASK` by whoever starts the task, as root where that serves others.
+Nothing on the way there is followed that another user could have put in its place. The folder of a user is
+root's, and only that user may pass it: others cannot learn whose tasks have which numbers. When work was last
+saved is the time of one file in it, which a program touches: whatever else is in there is the task's own
+business.
 """
 
 import errno
 import os
 import stat
+
+from tgpu.runner import records
 
 DIR, FILE = "TGPU_CHECKPOINT_DIR", "TGPU_CHECKPOINT_FILE"
 """What a task finds in its environment: its folder, and the file to touch."""
@@ -17,6 +21,9 @@ FINAL = frozenset({"cancelled", "could-not-start", "time-limit"})
 """Causes after which no other attempt is about to use it."""
 _PASSABLE, _OWN = 0o711, 0o700
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ACL_VERSION = 2
+_USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
+"""Of the kernel's access lists, with rights as in a mode."""
 _NS_PER_MS = 1_000_000
 _tops: dict[str, int] = {}
 """Each cluster's folder, once it was opened by this process: whoever starts many tasks does so once."""
@@ -38,9 +45,9 @@ def prepare(folder: str, account: "Account", env: dict[str, str], *, is_hidden: 
     try:
         if is_hidden:
             raise FileNotFoundError(errno.ENOENT, "the job has a /tmp and a /dev/shm of its own")
-        make(folder, account.uid, account.gid)
+        make_hidden(folder, account.uid, account.gid)
     except OSError as error:
-        os.write(2, f"tgpu: no checkpoint folder {folder}: {error.strerror}\n".encode())
+        records.note(f"tgpu: no checkpoint folder {folder}: {error.strerror}")
         env.pop(DIR, None)
         env.pop(FILE, None)
 
@@ -57,6 +64,50 @@ def make(folder: str, uid: int, gid: int) -> None:
             return
     top = _tops[above] = _opened(above)
     _give(name, top, uid, gid)
+
+
+def make_hidden(folder: str, uid: int, gid: int) -> None:
+    """In its user's folder. One that an older version has put beside that is moved there. Raises OSError."""
+    above, name = os.path.split(folder)
+    cluster, user = os.path.split(above)
+    outer = _opened(cluster)
+    try:
+        is_new = _is_made(user, outer)
+        top = os.open(user, _OPEN | os.O_NOFOLLOW, dir_fd=outer)
+        try:
+            if os.fstat(top).st_uid != os.geteuid():
+                raise PermissionError(errno.EPERM, "it is another user's", above)
+            if is_new and uid != os.geteuid():
+                _let_in(top, uid, gid)
+            _move_in(name, outer, top, uid)
+            _give(name, top, uid, gid)
+        finally:
+            os.close(top)
+    finally:
+        os.close(outer)
+
+
+def _let_in(top: int, uid: int, gid: int) -> None:
+    """That user may pass; where file systems have no access lists, so may the user's group."""
+    entries = ((_USER_OBJ, 7, -1), (_USER, 1, uid), (_GROUP_OBJ, 0, -1), (_MASK, 1, -1), (_OTHER, 0, -1))
+    rules = b"".join(
+        tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who % 2**32).to_bytes(4, "little")
+        for tag, rights, who in entries
+    )
+    try:
+        os.setxattr(top, "system.posix_acl_access", _ACL_VERSION.to_bytes(4, "little") + rules)
+    except OSError:
+        os.fchown(top, -1, gid)
+        os.fchmod(top, 0o710)
+
+
+def _move_in(name: str, outer: int, top: int, uid: int) -> None:
+    try:
+        found = os.stat(name, dir_fd=outer, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == uid:
+        os.rename(name, name, src_dir_fd=outer, dst_dir_fd=top)
 
 
 def _opened(above: str) -> int:

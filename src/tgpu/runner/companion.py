@@ -172,7 +172,8 @@ class Companions:
             account = self._place.account(order.user)
             account.complete(env)
             become = (account, self._pid, order.secret_env)
-            task.become(argv, env, order.cwd, *become, terminal=tty, view=self._view)
+            most = order.bounds.user_pids
+            task.become(argv, env, order.cwd, *become, terminal=tty, view=self._view, most_pids=most)
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             code = NO_SUCH_COMMAND if reason.endswith(task.NOT_FOUND) else CANNOT_EXECUTE

@@ -9,9 +9,11 @@ no user can change.
 
 import os
 import select
+from errno import ENOSPC
 
 from tgpu.runner import beneath, removing
 from tgpu.runner.light import signal
+from tgpu.runner.output import Stream
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
@@ -59,7 +61,10 @@ def owner(look_up: "Callable[[], Account]") -> tuple[int, int]:
 
 def keep(folder: str, above: str, attempt: str, uid: int, gid: int) -> str:
     """Moves a private /tmp below `above`; returns its new path. `folder` must be in a place that only this
-    process's user can change. Raises OSError."""
+    process's user can change. Raises OSError, also if the disk is so full that it has to go."""
+    space = os.statvfs(folder)
+    if space.f_bavail * space.f_frsize <= Stream.reserve_bytes:
+        raise OSError(ENOSPC, "the disk is full")
     around = f"{above}/{attempt}"
     _make_way(above)
     removing.remove(around)
@@ -72,6 +77,11 @@ def keep(folder: str, above: str, attempt: str, uid: int, gid: int) -> str:
     finally:
         os.close(private)
     return f"{around}/{NAME}"
+
+
+def discard(kept: str) -> None:
+    """One that has no place on a full disk; `kept`: as `keep` returned it."""
+    removing.remove(os.path.dirname(kept))
 
 
 def sweep(root: str, before_s: float, budget_bytes: int) -> int:

@@ -15,6 +15,7 @@ from tgpu.runner.cgroups.scope import Scope
 from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
 from tgpu.runner.place import Packed
+from tgpu.runner.process_numbers import kernel_pids
 
 CLOSE_TRIES, CLOSE_AGAIN_S = 20, 0.05
 OFF = "the setting cgroups is off"
@@ -25,6 +26,10 @@ from tgpu.runner import private_tmp
 print(private_tmp.why_not())
 """
 _ROOT = Path(__file__).parents[2]
+
+
+TASKS_PART, OF_PARTS = 7, 8
+"""How much of the kernel's process numbers all tasks together may take: the rest is for everything else."""
 
 
 class Isolation:
@@ -62,6 +67,7 @@ class Isolation:
             logger("runner").warning("limits-not-enforced", why=self._found.why)
         if self.cgroups is not None:
             self.cgroups.tidy()
+            self.cgroups.cap_pids(kernel_pids() * TASKS_PART // OF_PARTS)
         self._no_tmp = why_no_tmp(wanted=self._wants_tmp) or _tried_tmp()
         if self._wants_tmp and os.geteuid() == 0 and self._no_tmp:
             logger("runner").warning("no-private-tmp", why=self._no_tmp)
@@ -104,6 +110,7 @@ class Isolation:
             barred(self._device_files, limits.minors),
             ",".join(map(str, limits.cpus)),
             limits.oom_score_adj,
+            limits.user_pids,
         )
 
 

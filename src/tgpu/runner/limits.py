@@ -15,6 +15,8 @@ class Limits:
     memory_limit_mib: int = 0
     pids: int = 0
     """Processes and threads together."""
+    user_pids: int = 0
+    """Of all that its user has on this node."""
     devices: tuple[int, ...] | None = None
     """Indices of the GPUs that it was given; None: it is not kept from any."""
     minors: tuple[int, ...] | None = None

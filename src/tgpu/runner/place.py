@@ -12,6 +12,7 @@ from tgpu.runner.cgroups.enclosure import Enclosure, Scores
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.cgroups.legacy import Legacy
 from tgpu.runner.cgroups.unified import Unified
+from tgpu.runner.output import Stream
 
 PLACE, JOURNAL, LAUNCH = b"P", b"J", b"L"
 _HEAD = 5  # length and kind, in front of each message
@@ -81,9 +82,11 @@ class Place:
         cgroup_bases: dict[str, str],
         cgroup_homes: dict[str, str],
         private_tmp: int,
+        log_reserve_bytes: int = 0,
         failed_tmp: str = "",
     ) -> None:
         os.chdir(folder)
+        Stream.reserve_bytes = log_reserve_bytes
         self.folder = os.open(".", os.O_PATH)
         self.logs = logs
         self.cluster_id = cluster_id
@@ -139,7 +142,7 @@ class Place:
             self.cgroups.close_if_last(records.LOCK)
 
 
-Packed = tuple[int, int, int, int, list[str] | None, str, int | None]
+Packed = tuple[int, int, int, int, list[str] | None, str, int | None, int]
 """A task's limits, in the order of `Bounds`."""
 WarnAt = tuple[int, int, int] | None
 """A signal, how many seconds before the time limit, and whether it is for the main process alone."""

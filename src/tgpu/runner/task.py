@@ -1,4 +1,4 @@
-# ruff: noqa: PTH110  pathlib is too heavy for a supervisor
+# ruff: noqa: PTH110, PTH116  pathlib is too heavy for a supervisor
 """From an order to a running program: who it is, where it stands, what it runs.
 
 A task of the agent's own user is started with `posix_spawn`, which copies nothing. Another user's is
@@ -125,11 +125,12 @@ def become(  # noqa: PLR0917  as an order has it
     files: "UserFiles | None" = None,
     *,
     terminal: bool = False,
+    most_pids: int = 0,
     view: "PrivateTmp | None" = None,
 ) -> None:
     """Turns this freshly forked process into the other user's program; returns only by a Refusal. `files`: to
     be opened as that user. `terminal`: its stdin is one, and is to be its own. `view`: the mounts that the
-    program is to see."""
+    program is to see. `most_pids`: of all that this user has here; 0: no limit."""
     os.setsid()
     if terminal:
         _own_terminal(account)
@@ -137,6 +138,7 @@ def become(  # noqa: PLR0917  as an order has it
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if account.uid != os.getuid():
+        _limit_processes(most_pids)
         account.assume(view)
     else:
         keyring.renew()
@@ -153,9 +155,24 @@ def become(  # noqa: PLR0917  as an order has it
     for path in candidates(argv, env):
         try:
             os.execve(path, argv, env)  # noqa: S606  a shell would be the job's own business
+        except BlockingIOError:
+            raise Refusal(
+                f"{account.name} has {most_pids} processes and threads on this node already, the most that "
+                "one user may have (user_pids)"
+            ) from None
         except (OSError, ValueError) as error:
             reason = why(error, path) or reason
     raise Refusal(f"{argv[0]}: {reason or not_found(argv)}")
+
+
+def _limit_processes(most: int) -> None:
+    if not most:
+        return
+    import resource  # noqa: PLC0415  the spawner has loaded it
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _own_terminal(account: Account) -> None:
@@ -184,6 +201,7 @@ def _secret(variable: str, path: str) -> bytes:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise Refusal(f"cannot read {path} for {variable}: {reason}") from None
     try:
+        _check_is_kept(file, variable, path)
         data = os.read(file, _SECRET_MAX + 1)
     except OSError as error:
         raise Refusal(f"cannot read {path} for {variable}: {error.strerror}") from None
@@ -192,6 +210,14 @@ def _secret(variable: str, path: str) -> bytes:
     if len(data) > _SECRET_MAX or b"\0" in data:
         raise Refusal(f"{path} for {variable} is no secret: at most 64 KiB without NUL")
     return data.removesuffix(b"\n")
+
+
+def _check_is_kept(file: int, variable: str, path: str) -> None:
+    """What the kernel makes up for each reader would tell of this process, which is not the task yet."""
+    device = os.fstat(file).st_dev
+    for place in ("/proc", "/sys"):
+        if os.path.exists(place) and os.stat(place).st_dev == device:
+            raise Refusal(f"{path} for {variable} is in {place}, where no secrets are kept")
 
 
 def enter(cwd: str) -> None:

@@ -79,7 +79,10 @@ class TaskStart:
             os.dup2(err_end, 2)
             account.complete(order.env)
             become = (account, supervisor, order.secret_env, self._files)
-            task.become(order.argv, order.env, order.cwd, *become, terminal=order.pty, view=self._tmp)
+            most = order.bounds.user_pids
+            task.become(
+                order.argv, order.env, order.cwd, *become, terminal=order.pty, view=self._tmp, most_pids=most
+            )
         except BaseException as error:  # noqa: BLE001  whatever it is, the user is told
             reason = str(error) if isinstance(error, task.Refusal) else f"{type(error).__name__}: {error}"
             os.write(refuse, reason.encode(errors="replace")[:REASON_MAX])

@@ -77,6 +77,7 @@ class Spawner(asyncio.Protocol):
         too_long = log.exists() and log.stat().st_size > LOG_MAX_BYTES
         code = _CODE.format(root=str(_ROOT), pipe=theirs.fileno(), lock=lock)
         with theirs, log.open("wb" if too_long else "ab") as errors:
+            os.fchmod(errors.fileno(), 0o600)
             said = errors.tell()
             process = subprocess.Popen(  # noqa: ASYNC220  it returns when the child has been executed
                 [sys.executable, "-I", "-S", "-E", "-X", "no_debug_ranges", "-c", code],

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tgpu.domain.job import LabelRule
+from tgpu.domain.node_limits import Admission, NodeLimits
 from tgpu.store.refusals import StoreError
 
 REPEATED_WITHIN_MS = 60_000
@@ -24,6 +25,10 @@ class JoinTokenExpiredError(StoreError):
 
 class JoinTokenUsedError(StoreError):
     """It was good for a number of nodes, and they have joined."""
+
+
+class JoinTokenLimitError(StoreError):
+    """It is for another node, or for another network; the text says which."""
 
 
 class NodeInUseError(StoreError):
@@ -76,6 +81,15 @@ class JoinToken:
     pool: str | None = None
     """Where nodes that join by it belong, whatever they say themselves."""
     revoked: bool = False
+    node_name: str | None = None
+    """The only node that may join by it."""
+    labels: tuple[str, ...] | None = None
+    serves: str | None = None
+    address: str | None = None
+
+    @property
+    def limits(self) -> NodeLimits:
+        return NodeLimits(self.pool, self.labels, self.serves, self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +101,17 @@ class Enrolled:
     pool: str | None
     replaced: bool
     """Whether the node had a key before, which is worthless now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """A node that has joined and waits for approval."""
+
+    node_id: str
+    token_id: int
+    joined_ms: int
+    address: str
+    """From which it joined."""
 
 
 class WindowKind(StrEnum):
@@ -191,10 +216,32 @@ class ClusterStore(Protocol):
 
     async def revoke_join_token(self, token_id: int) -> bool: ...
 
-    async def enrol(self, token_digest: str, node_id: str, key_digest: str, at_ms: int) -> Enrolled:
-        """Spends one use of the token and gives the node this key instead of any it had: whether somebody may
-        take a known node's name is the caller's to decide. Raises UnknownJoinTokenError,
-        JoinTokenExpiredError, JoinTokenUsedError."""
+    async def enrol(
+        self,
+        token_digest: str,
+        node_id: str,
+        key_digest: str,
+        at_ms: int,
+        *,
+        address: str = "",
+        approved: bool = True,
+    ) -> Enrolled:
+        """Spends one use of the token and gives the node this key instead of any it had: whether a known
+        node's name may be taken is the caller's decision. Without `approved` the node waits for
+        `approve_nodes`. Raises UnknownJoinTokenError, JoinTokenExpiredError, JoinTokenUsedError,
+        JoinTokenLimitError."""
+        ...
+
+    async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]:
+        """Of each, in this order; None for a node that has no key."""
+        ...
+
+    async def applicants(self) -> list[Applicant]:
+        """Nodes that wait for approval, by name."""
+        ...
+
+    async def approve_nodes(self, node_ids: Sequence[str]) -> list[str]:
+        """Approves those of these nodes that wait for it, and returns them."""
         ...
 
     async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:

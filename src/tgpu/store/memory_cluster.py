@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from tgpu.domain.node_limits import Admission, NodeLimits
 from tgpu.store.cluster_port import (
+    Applicant,
     Enrolled,
     JoinToken,
     Leader,
@@ -39,6 +41,9 @@ class ClusterState:
     """By id: what it said, and when."""
     join_tokens: dict[int, JoinToken] = field(default_factory=dict)
     node_keys: dict[str, str] = field(default_factory=dict)
+    joined: dict[str, Applicant] = field(default_factory=dict)
+    """Of nodes that joined by a token: how."""
+    unapproved: set[str] = field(default_factory=set)
     secrets: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -138,20 +143,54 @@ class MemoryCluster(ABC):
 
         return await self._once(revoke)
 
-    async def enrol(self, token_digest: str, node_id: str, key_digest: str, at_ms: int) -> Enrolled:
+    async def enrol(
+        self,
+        token_digest: str,
+        node_id: str,
+        key_digest: str,
+        at_ms: int,
+        *,
+        address: str = "",
+        approved: bool = True,
+    ) -> Enrolled:
         def enrol() -> Enrolled:
             tokens = self._cluster.join_tokens
             token = next((token for token in tokens.values() if token.digest == token_digest), None)
-            if (refused := refusal(token, at_ms)) is not None:
+            if (refused := refusal(token, at_ms, node_id, address)) is not None:
                 raise refused
             assert token is not None
             if token.uses_left is not None:
                 tokens[token.token_id] = replace(token, uses_left=token.uses_left - 1)
             had_key = node_id in self._cluster.node_keys
             self._cluster.node_keys[node_id] = key_digest
+            self._cluster.joined[node_id] = Applicant(node_id, token.token_id, at_ms, address)
+            (self._cluster.unapproved.discard if approved else self._cluster.unapproved.add)(node_id)
             return Enrolled(node_id, token.token_id, token.pool, replaced=had_key)
 
         return await self._once(enrol)
+
+    async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]:
+        return await self._once(lambda: [self._admission(node_id) for node_id in node_ids])
+
+    def _admission(self, node_id: str) -> Admission | None:
+        if node_id not in self._cluster.node_keys:
+            return None
+        joined = self._cluster.joined.get(node_id)
+        limits = NodeLimits() if joined is None else self._cluster.join_tokens[joined.token_id].limits
+        return Admission(node_id not in self._cluster.unapproved, limits)
+
+    async def applicants(self) -> list[Applicant]:
+        return await self._once(
+            lambda: [self._cluster.joined[node_id] for node_id in sorted(self._cluster.unapproved)]
+        )
+
+    async def approve_nodes(self, node_ids: Sequence[str]) -> list[str]:
+        def approve() -> list[str]:
+            due = [node_id for node_id in dict.fromkeys(node_ids) if node_id in self._cluster.unapproved]
+            self._cluster.unapproved.difference_update(due)
+            return due
+
+        return await self._once(approve)
 
     async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:  # noqa: ARG002  as the port
         return await self._once(lambda: self._cluster.node_keys.setdefault(node_id, key_digest) == key_digest)
@@ -180,6 +219,8 @@ class MemoryCluster(ABC):
     def _remove(self, node_id: str) -> bool:
         known = self._state.nodes.pop(node_id, None) is not None
         had_key = self._cluster.node_keys.pop(node_id, None) is not None
+        self._cluster.joined.pop(node_id, None)
+        self._cluster.unapproved.discard(node_id)
         return known or had_key
 
     async def settle_restore(self, epoch: int) -> None:

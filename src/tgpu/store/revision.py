@@ -7,11 +7,11 @@ other is replaced.
 
 from tgpu.store.port import StoreUnusableError
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest revision below `migrations/versions`: a database that is there is opened without Alembic."""
 
 
-OLDEST_BESIDE = "0012"
+OLDEST_BESIDE = "0013"
 """What migrations leave as `oldest_server`: a server of an older revision must not work beside this one."""
 
 

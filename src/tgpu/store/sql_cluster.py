@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tgpu.store.cluster_port import Enrolled, JoinToken, Leader, ServerRow, StoreFacts, WindowRow
+from tgpu.domain.node_limits import Admission
+from tgpu.store.cluster_port import Applicant, Enrolled, JoinToken, Leader, ServerRow, StoreFacts, WindowRow
 from tgpu.store.sql import enrolment, facts, lease, restoring, secrets, servers, windows
 from tgpu.store.sql.session import Session
 
@@ -55,10 +56,30 @@ class SqlCluster(ABC):
     async def revoke_join_token(self, token_id: int) -> bool:
         return await self._write(lambda session: enrolment.revoke(session, token_id))
 
-    async def enrol(self, token_digest: str, node_id: str, key_digest: str, at_ms: int) -> Enrolled:
+    async def enrol(
+        self,
+        token_digest: str,
+        node_id: str,
+        key_digest: str,
+        at_ms: int,
+        *,
+        address: str = "",
+        approved: bool = True,
+    ) -> Enrolled:
         return await self._write(
-            lambda session: enrolment.enrol(session, token_digest, node_id, key_digest, at_ms)
+            lambda session: enrolment.enrol(
+                session, token_digest, node_id, key_digest, at_ms, address=address, approved=approved
+            )
         )
+
+    async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]:
+        return await self._read(lambda session: enrolment.admissions(session, node_ids))
+
+    async def applicants(self) -> list[Applicant]:
+        return await self._read(enrolment.applicants)
+
+    async def approve_nodes(self, node_ids: Sequence[str]) -> list[str]:
+        return await self._write(lambda session: enrolment.approve(session, node_ids))
 
     async def keep_key(self, node_id: str, key_digest: str, at_ms: int) -> bool:
         return await self._write(lambda session: enrolment.keep_key(session, node_id, key_digest, at_ms))

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Text,
     false,
     text,
+    true,
 )
 
 from tgpu.domain.quota import Period
@@ -29,6 +30,7 @@ _ZERO = text("0")
 _EMPTY = text("''")
 _MONTH = text(f"'{Period.MONTH.value}'")
 _FALSE = false()
+_TRUE = true()
 
 meta = Table(
     "meta",
@@ -122,6 +124,10 @@ join_tokens = Table(
     Column("uses_left", BigInteger),
     Column("pool", Text),
     Column("revoked", Boolean, nullable=False),
+    Column("node_name", Text),
+    Column("labels", Text),  # a list, or NULL: any
+    Column("serves", Text),
+    Column("address", Text),
     sqlite_autoincrement=True,
 )
 
@@ -132,6 +138,8 @@ node_keys = Table(
     Column("key_digest", Text, nullable=False),
     Column("enrolled_ms", BigInteger, nullable=False),
     Column("token_id", Integer, nullable=False),
+    Column("approved", Boolean, nullable=False, server_default=_TRUE),
+    Column("joined_from", Text),
 )
 
 windows = Table(

@@ -11,7 +11,7 @@ from typing import Any
 from submitit.core import core
 from submitit.core.utils import DelayedSubmission, JobPaths
 
-from tgpu.client import Client, locate
+from tgpu.client import Client, locate, private_folder
 from tgpu.client.surroundings import exported, here, host
 from tgpu.submitit_plugin.environment import ONCE_MORE, TgpuJobEnvironment
 from tgpu.submitit_plugin.job import TgpuJob
@@ -89,9 +89,11 @@ class TgpuExecutor(core.Executor):
         return list(jobs)
 
     def _written(self, delayed: DelayedSubmission) -> Path:
+        """Raises UnsafeFolderError where another user could replace what the job will unpickle."""
         path = JobPaths.get_first_id_independent_folder(self.folder) / f"{uuid.uuid4().hex}.pkl"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder.make(path.parent)
         delayed.set_timeout(self._timeout_min, self.max_num_timeout)
+        path.touch(mode=0o600, exist_ok=False)
         delayed.dump(path)
         return path
 

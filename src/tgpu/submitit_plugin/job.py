@@ -5,9 +5,9 @@ from collections import defaultdict
 from typing import Any
 
 from submitit.core import core
-from submitit.core.utils import UncompletedJobError
+from submitit.core.utils import DelayedSubmission, UncompletedJobError
 
-from tgpu.client import Client, TgpuError
+from tgpu.client import Client, TgpuError, private_folder
 
 _STATES = {
     "scheduled": "PENDING",
@@ -51,8 +51,16 @@ class TgpuJob(core.Job[core.R]):
                 if check and error.status != _ALREADY_ENDED:
                     raise
 
+    def submission(self) -> DelayedSubmission:
+        private_folder.check_file(self.paths.submitted_pickle)
+        return super().submission()
+
     def _get_outcome_and_result(self) -> tuple[str, Any]:
-        """Of a task that left no result, also why: one that never began wrote nothing."""
+        """A task without a result also says why: one that never began wrote nothing. Raises UnsafeFolderError
+        for a result that another user could have written."""
+        private_folder.check(self.paths.result_pickle.parent)
+        if self.paths.result_pickle.exists():
+            private_folder.check_file(self.paths.result_pickle)
         try:
             return super()._get_outcome_and_result()
         except UncompletedJobError as error:

@@ -56,7 +56,7 @@ class HomeDial:
             self._waits = True
             _log.warning(
                 "waiting for the server of this home: start it with `tgpu server`, or join a cluster with "
-                "`tgpu agent --server URL --join TOKEN`",
+                "`tgpu agent --server URL --join @FILE`",
                 socket=str(self._near.path),
             )
 

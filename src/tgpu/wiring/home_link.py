@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tgpu.control.hub import Hub
+from tgpu.domain.node_limits import Admission
 from tgpu.observe.logs import logger
 from tgpu.protocol.node_keys import digest_of
 from tgpu.wiring.crowd import Crowd
@@ -37,6 +38,10 @@ class HomeRing:
             f"another machine of this cluster is called {node_id}: give this one another --name; if it is "
             f"this one, with a new home, make the name free with `tgpu nodes remove {node_id}`"
         )
+
+    async def admission(self, node_id: str) -> Admission:  # noqa: ARG002  as KeyRing
+        """The socket vouches for it: no token limits it."""
+        return Admission()
 
 
 class HomeLink(KeyedAgentLink):

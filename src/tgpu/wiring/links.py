@@ -4,13 +4,14 @@ import asyncio
 import os
 import socket
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 from tgpu.agent.channel import Listener
 from tgpu.control.hub import Hub, Session
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import from_agents, from_server
-from tgpu.protocol.messages import FromAgent, FromServer
+from tgpu.protocol.messages import Elsewhere, FromAgent, FromServer
 from tgpu.wiring.framed import Framed
 
 _UCRED = struct.Struct("3i")
@@ -46,6 +47,12 @@ class AgentLink(Framed[FromAgent]):
         if self._session is not None:
             self._session.received(message)
 
+    def refuse(self, why: str) -> None:
+        if self._session is not None:
+            self._session.refused(why)
+        else:
+            super().refuse(why)
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._session is not None:
@@ -60,7 +67,15 @@ class ServerLink(Framed[FromServer]):
         self._listener = listener
 
     def take(self, message: FromServer) -> None:
+        if isinstance(message, Elsewhere) and message.why:
+            _report_once(message.why)
         self._listener.received(message)
+
+
+@lru_cache(maxsize=16)
+def _report_once(why: str) -> None:
+    """An agent that waits for approval comes again every few seconds."""
+    _log.warning("the server does not take this node yet", why=why)
 
 
 class UnixDial:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from tgpu.config import secret_file
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.observe.logs import logger
 from tgpu.protocol import join_tokens
@@ -63,7 +64,7 @@ def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | 
     path, said = identity_path(settings), settings.node_servers
     enrolment.check_servers(said)
     known = joined_node.load(path)
-    token = None if join is None else _token(join)
+    token = None if join is None else _token(join, joined=known is not None)
     if token is not None and (known is None or _is_new(token, known)):
         servers = said or (known.servers if known is not None else ())
         if not servers:
@@ -77,7 +78,7 @@ def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | 
     elif said:
         raise EnrolmentError(
             "this machine has joined no cluster yet: make a token there with `tgpu nodes join-token`, and "
-            "start this agent with --join TOKEN (or TGPU_JOIN)"
+            "start this agent with --join @FILE, where FILE (mode 600) holds it"
         )
     if known is not None and settings.node_name not in ("", known.node_id):
         raise SettingsError(
@@ -87,14 +88,18 @@ def _joined(settings: Settings, join: str | None, node_id: str) -> JoinedNode | 
     return known
 
 
-def _token(join: str) -> str:
-    """As it is, or `@FILE`: command lines can be read by everybody on the machine."""
-    if not join.startswith("@"):
+def _token(join: str, *, joined: bool) -> str | None:
+    """The token itself, or the one in `@FILE`. A node that has `joined` needs none: it starts without one
+    that other users can read."""
+    if not secret_file.is_file(join):
         return join
     try:
-        return Path(join[1:]).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnrolmentError(f"cannot read the join token in {join[1:]}: {error}") from error
+        return secret_file.read_secret(Path(join[1:]), "the join token")
+    except secret_file.ExposedFileError as error:
+        if not joined:
+            raise
+        _log.warning("the join token was not read", why=str(error))
+        return None
 
 
 def _is_new(token: str, known: JoinedNode) -> bool:

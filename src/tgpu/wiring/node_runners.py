@@ -18,6 +18,8 @@ from tgpu.domain.quantities import mib, seconds
 from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
+from tgpu.runner.process_numbers import kernel_pids, user_pids
+from tgpu.wiring.disk_watch import disk_of
 from tgpu.wiring.membership import in_a_container
 from tgpu.wiring.node_containers import NodeContainers
 
@@ -33,7 +35,10 @@ class NodeRunners:
         """`devices`: what the agent offered last."""
         self._settings, self._inventory, self._devices = settings, inventory, devices
         self._restraint = Restraint(
-            pids=settings.task_pids, pin_cpus=settings.pin_cpus == "auto", devices=devices
+            pids=settings.task_pids,
+            user_pids=user_pids(settings.user_pids, kernel_pids()),
+            pin_cpus=settings.pin_cpus == "auto",
+            devices=devices,
         )
         self.containers = NodeContainers(settings, self._completed)
         self.checkpoints = checkpoints_of(settings)
@@ -41,6 +46,7 @@ class NodeRunners:
             settings.home / "failed-tmp",
             seconds("failed_tmp_keep", settings.failed_tmp_keep),
             mib("failed_tmp_max", settings.failed_tmp_max) * _MIB,
+            disk_of(settings).shortage,
         )
         self.uses = Uses(settings.sample_s, inventory.gpu_shares)
         self.processes: list[ProcessRunner] = []
@@ -60,6 +66,7 @@ class NodeRunners:
             failed_tmp=self.failed_tmp.folder_of(cluster_id),
             systemd_scope=settings.systemd_scope == "auto",
             complete=self._restraint.completed,
+            log_reserve_bytes=disk_of(settings).reserve_bytes,
         )
         self.processes.append(processes)
         self.both.append(self.containers.with_containers(processes, cluster_id))

@@ -13,11 +13,16 @@ from typing import IO
 
 from tgpu.client import Client, TgpuError
 from tgpu.config.settings import Settings
+from tgpu.domain.quantities import mib
+from tgpu.observe.log_output import Rotation
 from tgpu.wiring import pidfile
 
 PARTS = ("server", "agent")
 READY_S = 60.0
 LOG_TAIL = 16_384  # bytes
+_NOT_FOR_PARTS = frozenset({"TGPU_TOKEN", "TGPU_JOIN_TOKEN", "TGPU_JOIN"})
+"""Variables of clients, and of agents that join a cluster."""
+_NOT_FOR = {"server": frozenset[str](), "agent": frozenset({"TGPU_STORE"})}
 _PR_SET_PDEATHSIG = 1
 
 
@@ -39,28 +44,40 @@ def log_path(settings: Settings, part: str) -> Path:
     return settings.run_dir / f"{part}.log"
 
 
+def log_rotation(settings: Settings, part: str) -> Rotation:
+    size = mib("log_file_size", settings.log_file_size) << 20
+    return Rotation(log_path(settings, part), size, settings.log_file_count)
+
+
 def start(
     part: str, settings: Settings, environ: Mapping[str, str], *, with_parent: bool
 ) -> "subprocess.Popen[bytes]":
-    """`with_parent`: it ends with whoever started it, even if that one is killed."""
+    """`with_parent`: it ends with whoever started it, even if that one is killed. Secrets that are not for
+    this part are left out of its environment."""
     with _log(settings, part) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "tgpu.cli", part],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**environ, "TGPU_HOME": str(settings.home)},
+            env={**_without_secrets(part, environ), "TGPU_HOME": str(settings.home)},
             cwd="/",
             start_new_session=True,
             preexec_fn=_end_with_parent if with_parent else None,  # noqa: PLW1509  no threads live here
         )
 
 
+def _without_secrets(part: str, environ: Mapping[str, str]) -> dict[str, str]:
+    left_out = _NOT_FOR[part] | _NOT_FOR_PARTS
+    return {name: value for name, value in environ.items() if name not in left_out}
+
+
 def _log(settings: Settings, part: str) -> IO[bytes]:
+    """For its owner alone: it names users, their jobs and their directories. The part itself rotates it."""
     path = log_path(settings, part)
-    if path.exists() and path.stat().st_size > 10_000_000:  # noqa: PLR2004  bytes; one older file is kept
-        path.replace(path.with_suffix(".log.1"))
-    return path.open("ab")
+    log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
+    os.fchmod(log.fileno(), 0o600)
+    return log
 
 
 def _end_with_parent() -> None:
@@ -112,7 +129,8 @@ def last_words(settings: Settings, part: str, mark: int = 0) -> str:
     """What a part said before it ended: its own sentence if it had one, else its log's last line."""
     path = log_path(settings, part)
     with path.open("rb") as log:
-        log.seek(max(mark, path.stat().st_size - LOG_TAIL))
+        size = path.stat().st_size
+        log.seek(max(mark if mark <= size else 0, size - LOG_TAIL))  # it may have been rotated since the mark
         lines = log.read().decode(errors="replace").strip().splitlines()
     said = [line.removeprefix("tgpu: ") for line in lines if line.startswith("tgpu: ")]
     if said:

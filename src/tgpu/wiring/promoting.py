@@ -3,18 +3,23 @@
 import os
 from collections.abc import Callable
 
+from tgpu.config.secret_file import said_url, store_url
 from tgpu.config.settings import Settings
+from tgpu.config.url_password import is_masked
 from tgpu.store.promotion import AlreadyMovedError, Promoted, PromotionError, check, promote
 from tgpu.wiring import last_flags, pidfile, processes
 
 
 def promote_here(
-    settings: Settings, url: str, *, stop: bool, say: Callable[[str], None]
+    settings: Settings, to: str, *, stop: bool, say: Callable[[str], None]
 ) -> tuple[Promoted, bool]:
-    """What was moved, and whether a server runs on it now. With `stop` the server is stopped first and
-    started on the new store afterwards, or on the file again if nothing was moved; jobs run on all the while.
-    Raises what `promote` raises, and StartError or StopError."""
-    if settings.store and settings.store == url:
+    """What was moved, and whether a server runs on it now. `to` is a URL, or `@FILE` with one.
+
+    With `stop` the server is stopped first and started on the new store afterwards, or on the file again if
+    nothing was moved; jobs run on all the while. Raises what `promote` raises, SettingsError, StartError and
+    StopError."""
+    url = said_url(to, "--to")
+    if settings.store and store_url(settings) == url:
         raise AlreadyMovedError("this installation keeps its facts there already: nothing is left to do")
     if settings.store:
         raise PromotionError("this installation keeps its facts in a database already: `store` says which")
@@ -43,13 +48,14 @@ def promote_here(
         _start(settings, environ)
         raise
     say("starting the server on the new store")
-    _start(settings, {**environ, "TGPU_STORE": url})
+    _start(settings, {**environ, "TGPU_STORE": to})
     return promoted, True
 
 
 def _flags(settings: Settings) -> dict[str, str]:
     """Those of the `tgpu up --detach` that started the server."""
-    return {f"TGPU_{name.upper()}": str(value) for name, value in last_flags.recall(settings).items()}
+    flags = last_flags.recall(settings)
+    return last_flags.as_environ({name: said for name, said in flags.items() if not is_masked(str(said))})
 
 
 def _start(settings: Settings, environ: dict[str, str]) -> None:

@@ -7,13 +7,13 @@ import sys
 
 import uvloop
 
+from tgpu.config.secret_file import check_settings_file, store_url
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.config.settings_file import exposed_password
 from tgpu.core.policy import UnknownPolicyError
 from tgpu.observe.logs import configure, logger
 from tgpu.store.opening import open_store
 from tgpu.store.port import Store, StoreUnavailableError, StoreUnusableError
-from tgpu.wiring import home, pidfile
+from tgpu.wiring import home, pidfile, processes
 from tgpu.wiring.addresses import check_listen
 from tgpu.wiring.server import Server
 
@@ -24,14 +24,12 @@ SWITCH_S = 0.0005
 
 
 def main(settings: Settings) -> int:
-    configure(settings.log_level)
+    configure(settings.log_level, processes.log_rotation(settings, "server"))
     sys.setswitchinterval(SWITCH_S)
     try:
         check_listen(settings.listen, encrypted=settings.encrypted)
         home.prepare(settings)
-        exposed = exposed_password(os.environ, settings.home)
-        if exposed is not None:
-            logger("server").warning(exposed)
+        check_settings_file(os.environ, settings.home)
         lock = pidfile.claim(settings.run_dir / "server.pid", "server")
         try:
             uvloop.run(serve(settings))
@@ -63,10 +61,10 @@ async def serve(settings: Settings) -> None:
 
 async def _open(settings: Settings) -> Store:
     """A database that is away is waited for: after a power cut everything starts at the same time."""
-    said = ""
+    said, where = "", store_url(settings) or settings.database
     while True:
         try:
-            return await open_store(settings.store or settings.database)
+            return await open_store(where)
         except StoreUnavailableError as error:
             if str(error) != said:
                 logger("server").error("waits for its store, and tries again", why=str(error))

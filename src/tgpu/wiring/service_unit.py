@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from tgpu.wiring.private_file import write_private
+
 
 class Service(StrEnum):
     UP = "up"
@@ -108,9 +110,7 @@ def _flags_file(service: Service, home: Path) -> Path:
 
 def _write_flags(file: Path, flags: Mapping[str, str]) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123  a descriptor of mode 600
-        opened.writelines(f"{name}={_quoted(value)}\n" for name, value in flags.items())
+    write_private(file, "".join(f"{name}={_quoted(value)}\n" for name, value in flags.items()))
     return file
 
 

@@ -111,6 +111,8 @@ class FileTls:
 
     def _load(self, context: ssl.SSLContext) -> None:
         try:
+            if self._key.stat().st_mode & 0o007:
+                raise SettingsError(f"tls_key {self._key} is open to every user; run: chmod o= {self._key}")
             context.load_cert_chain(self._certificate, self._key)
         except OSError as error:  # what OpenSSL refuses is one, too
             raise SettingsError(

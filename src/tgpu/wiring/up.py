@@ -13,8 +13,10 @@ from typing import Any
 
 from tgpu.config import settings as configuration
 from tgpu.config.described import BY_FLAG
+from tgpu.config.secret_file import check_settings_file, store_url
 from tgpu.config.settings import Settings, SettingsError
-from tgpu.config.settings_file import exposed_password
+from tgpu.config.url_password import is_masked
+from tgpu.observe.log_output import guard_standard_streams
 from tgpu.wiring import for_all_users, home, home_in_tmp, last_flags, pidfile, processes, service_unit
 from tgpu.wiring.addresses import check_advertise, check_listen
 from tgpu.wiring.membership import identity_path
@@ -35,24 +37,26 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
         alive = _refuse_a_second(settings)
         _warn_of_the_machines_own(settings)
         _warn_if_closed_to_others(settings)
-        _warn_of_an_exposed_password(settings)
+        _refuse_an_exposed_password(settings)
         given = _with_last_flags(settings, given)
         settings = configuration.load(os.environ, given)
         check_listen(settings.listen, encrypted=settings.encrypted)
         check_advertise(settings)
-        environ = {**os.environ, **_as_environ(given), BY_FLAG: ",".join(given)}
+        environ = {**os.environ, **last_flags.as_environ(given), BY_FLAG: ",".join(given)}
         with last_flags.kept_if_it_starts(settings, given):
             if detach:
                 return _detached(settings, environ, alive)
             return _attached(settings, environ, alive, reload=reload)
     except (SettingsError, home.HomeError, processes.StartError, pidfile.AlreadyRunningError) as error:
         return _fail(str(error))
-    except PermissionError as error:
+    except OSError as error:
+        if error.filename is None:
+            raise
         return _fail(f"cannot write {error.filename}: {error.strerror}")
 
 
 def install_service_of(service: Service, settings: Settings, given: Mapping[str, Any]) -> int:
-    lines = service_unit.install(service, settings.home, flags=_as_environ(given))
+    lines = service_unit.install(service, settings.home, flags=last_flags.as_environ(given))
     print("\n".join(lines))
     return 0
 
@@ -61,11 +65,26 @@ def _with_last_flags(settings: Settings, given: dict[str, Any]) -> dict[str, Any
     """The same machine comes back: simulated GPUs do not vanish because a part was killed, nor while they are
     in use."""
     last = {name: value for name, value in last_flags.recall(settings).items() if name not in given}
+    last = _with_its_password(settings, last)
     if last:
         running = last_flags.running_on(settings)
         why = f"{_tasks(running)} on" if running else "It was killed last time"
         print(f"{why}: taking up {last_flags.in_words(last)} again.")
     return {**last, **given}
+
+
+def _with_its_password(settings: Settings, last: dict[str, Any]) -> dict[str, Any]:
+    """A password is not stored with the flags: it has to come from elsewhere, or the server would start on
+    another store."""
+    store = str(last.get("store", ""))
+    if not is_masked(store):
+        return last
+    if not settings.store:
+        raise SettingsError(
+            f"the last start had --store {store}, and its password is not kept: put the URL into a file "
+            "(chmod 600) and start with --store @FILE, or set TGPU_STORE"
+        )
+    return {name: value for name, value in last.items() if name != "store"}
 
 
 def _warn_of_the_machines_own(settings: Settings) -> None:
@@ -95,10 +114,10 @@ def _warn_if_closed_to_others(settings: Settings) -> None:
         )
 
 
-def _warn_of_an_exposed_password(settings: Settings) -> None:
-    exposed = exposed_password(os.environ, settings.home)
-    if exposed is not None:
-        print(f"tgpu: beware: {exposed}", file=sys.stderr)
+def _refuse_an_exposed_password(settings: Settings) -> None:
+    """Also in a file that `store` names."""
+    check_settings_file(os.environ, settings.home)
+    store_url(settings)
 
 
 def down(settings: Settings) -> int:
@@ -131,15 +150,6 @@ def _tasks(running: int) -> str:
 def _fail(why: str, code: int = 1) -> int:
     print(f"tgpu: {why}", file=sys.stderr)
     return code
-
-
-def _as_environ(overrides: Mapping[str, Any]) -> dict[str, str]:
-    """A list is written with commas, as variables have it."""
-    return {
-        f"TGPU_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in overrides.items()
-        if value is not None
-    }
 
 
 def _refuse_a_node_of_a_cluster(settings: Settings) -> None:
@@ -186,7 +196,9 @@ def _detached(settings: Settings, environ: Mapping[str, str], alive: Mapping[str
 def _attached(
     settings: Settings, environ: Mapping[str, str], alive: Mapping[str, int], *, reload: bool
 ) -> int:
-    """Stays in the foreground; Ctrl-C stops server and agent and leaves running jobs running."""
+    """Stays in the foreground; Ctrl-C stops server and agent and leaves running jobs running. Output that
+    cannot be written stops neither."""
+    guard_standard_streams()
     if alive:
         processes.stop(alive, settings)
     lock = pidfile.claim(settings.run_dir / "up.pid", "tgpu up")
@@ -235,7 +247,8 @@ def _watch(
                         f"The {part} ended ({child.returncode}): {words}. Starting it again.", file=sys.stderr
                     )
                     time.sleep(RESTART_S)
-                children[part] = processes.start(part, settings, environ, with_parent=True)
+                with contextlib.suppress(OSError):  # a full disk: the next round tries again
+                    children[part] = processes.start(part, settings, environ, with_parent=True)
 
 
 def _sources() -> dict[Path, float]:

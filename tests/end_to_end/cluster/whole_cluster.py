@@ -78,8 +78,8 @@ class Cluster:
             Part(
                 base,
                 f"server-{number}",
-                ["server", "--store", store_url, "--listen", f"127.0.0.1:{port}"],
-                {**self._timers, "TGPU_ADVERTISE": proxy.url},
+                ["server", "--listen", f"127.0.0.1:{port}"],
+                {**self._timers, "TGPU_STORE": store_url, "TGPU_ADVERTISE": proxy.url},
             )
             for number, (port, proxy) in enumerate(zip(ports, self.proxies, strict=True), 1)
         ]
@@ -118,8 +118,9 @@ class Cluster:
     def join(self, name: str, *, cpus: int = 4, gpus: int = 2, **settings: str) -> Part:
         token = self.tgpu("nodes", "join-token").stdout.split()[-1]
         urls = ",".join(proxy.url for proxy in self.proxies)
-        words = ["agent", "--server", urls, "--join", token, "--name", name, "--cpus", str(cpus)]
-        agent = Part(self.base, name, [*words, "--simulate-gpus", str(gpus)], {**self._timers, **settings})
+        words = ["agent", "--server", urls, "--name", name, "--cpus", str(cpus)]
+        environ = {**self._timers, "TGPU_JOIN_TOKEN": token, **settings}
+        agent = Part(self.base, name, [*words, "--simulate-gpus", str(gpus)], environ)
         self.agents.append(agent)
         agent.start()
         return agent
@@ -166,7 +167,7 @@ class Cluster:
         with self.client(at) as client:
             return client.job(job_id)
 
-    def wait_status(self, job_id: int, *wanted: str, within_s: float = 30, at: int = 0) -> Any:
+    def wait_status(self, job_id: int, *wanted: str, within_s: float = 60, at: int = 0) -> Any:
         self.wait_until(
             lambda: self.show(job_id, at)["status"] in wanted, f"job {job_id} is {wanted}", within_s
         )

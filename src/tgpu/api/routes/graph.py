@@ -17,6 +17,8 @@ from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.needs_port import NeedRow
 
 _MOST_JOBS = 2000
+_MOST_STEPS = 100
+"""From the given jobs: each step reads the store twice, and a chain may be as long as there are jobs."""
 _PAGE = 1000
 _LIVE = frozenset(Status) - FINAL
 
@@ -52,6 +54,11 @@ class Graph(msgspec.Struct, kw_only=True):
 
 async def graph(call: Call) -> Response[Any]:
     """From some jobs, or from all of the caller's that are live, along all needs in both directions."""
+    async with call.services.turns.turn(call.caller.user):
+        return await _graph(call)
+
+
+async def _graph(call: Call) -> Response[Any]:
     ids = call.query.ranges("ids")
     live = frozenset() if ids else _LIVE
     users = frozenset() if ids else frozenset({call.caller.user})
@@ -59,12 +66,15 @@ async def graph(call: Call) -> Response[Any]:
     found = {job.job_id: job for job in await call.services.store.jobs(where, Paging(limit=_MOST_JOBS))}
     given, rows, cut = set(found), set[NeedRow](), len(found) == _MOST_JOBS
     fresh = sorted(found)
-    while fresh:
+    for step in range(_MOST_STEPS + 1):
+        if not fresh:
+            break
         around = await call.services.store.needs_around(fresh)
         rows.update(around)
         others = {each for row in around for each in (row.job_id, row.on) if each} - found.keys()
-        cut = cut or len(found) + len(others) > _MOST_JOBS
-        new = await _jobs(call, sorted(others)[: max(0, _MOST_JOBS - len(found))])
+        room = max(0, _MOST_JOBS - len(found)) if step < _MOST_STEPS else 0
+        cut = cut or len(others) > room
+        new = await _jobs(call, sorted(others)[:room])
         found |= new
         fresh = sorted(new)
     shown = [row for row in sorted(rows, key=lambda row: row[:3]) if _is_shown(row, found)]
@@ -115,7 +125,8 @@ ENDPOINTS = (
         "jobs",
         "Show which jobs wait for which",
         "Those of your jobs that are live and have to do with others, or the given ones; and whatever these "
-        "wait for, or is waiting for them, in both directions as far as it goes, up to 2000 jobs.",
+        "wait for, or is waiting for them, in both directions, up to 2000 jobs and 100 steps away. One "
+        "request of a user is answered at a time.",
         {
             200: Answer(
                 "The jobs, and what they wait for.",

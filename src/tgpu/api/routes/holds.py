@@ -13,7 +13,7 @@ from tgpu.api.edit_form import EditAsked
 from tgpu.api.edit_rules import can_be_paced, changes_of, edited, is_only_paced
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_rules import Defaults
-from tgpu.api.job_terms import under_terms
+from tgpu.api.job_terms import check_priority, under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CHANGE_JOB
 from tgpu.api.never_words import for_tenant
@@ -61,6 +61,7 @@ async def edit(call: Call) -> Response[Any]:
     if has_begun and (not is_only_paced(said) or job.status.is_final):
         raise _does_not_wait(job, "changed")
     spec = edited(job.spec, said, Defaults.of(services.settings))
+    check_priority(call, spec, job.spec.priority)
     if not is_only_paced(said):
         spec = await _as_a_submission(call, spec)
     told = msgspec.to_builtins(said)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-from tgpu.api.access import Sight, known_jobs, seen_by, sight_of
+from tgpu.api.access import Sight, known_in_detail, known_jobs, seen_by, sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.job_filter import FILTERS, job_filter
 from tgpu.api.job_view import JobOut, attempts_out, job_out, whole_job_out
@@ -44,20 +44,30 @@ async def list_jobs(call: Call) -> Response[Any]:
         cursor=query.whole("cursor", 0, MAX_JOB_ID),
         oldest_first=query.choice("order", ("newest", "oldest"), "newest") == "oldest",
     )
-    found = await call.services.store.jobs(job_filter(call, await seen_by(call)), paging)
+    found = await _found(call, paging)
     page, more = found[:limit], len(found) > limit
     next_cursor = page[-1].job_id if more else None
-    if query.one("exit_code") is not None:  # to find it by that would be to learn it
-        page = [job for job in page if _sight(job, call) is not Sight.OUTLINE]
     shown = [job_out(job, _sight(job, call)) for job in page]
     if query.flag("attempts"):
-        for whole, out in zip(page, shown, strict=True):
-            await _add_attempts(call, whole, out)
+        async with call.services.turns.turn(call.caller.user):
+            for whole, out in zip(page, shown, strict=True):
+                await _add_attempts(call, whole, out)
     if any(job.status in _HOLDS for job in page):
         going = await _giving_way(call)
         for out in shown:
             out.giving_way = out.job_id in going
     return json_reply(JobPage(jobs=shown, next_cursor=next_cursor))
+
+
+async def _found(call: Call, paging: Paging) -> list[Job]:
+    where = job_filter(call, await seen_by(call))
+    if call.query.one("exit_code") is None:
+        return list(await call.services.store.jobs(where, paging))
+    found: dict[int, Job] = {}
+    for each in await known_in_detail(call, where):
+        found |= {job.job_id: job for job in await call.services.store.jobs(each, paging)}
+    ordered = sorted(found.values(), key=lambda job: job.job_id, reverse=not paging.oldest_first)
+    return ordered[: paging.limit]
 
 
 async def _add_attempts(call: Call, job: Job, out: JobOut) -> None:

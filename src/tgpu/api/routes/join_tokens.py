@@ -1,6 +1,7 @@
 """Tokens that let new nodes in: made by administrators, shown once, kept only as digests."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Response
@@ -14,6 +15,8 @@ from tgpu.api.needs import ADMINISTER, SEE_ALL
 from tgpu.api.problems import not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.domain.label_rules import label
+from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
+from tgpu.domain.node_limits import label_limits, network
 from tgpu.domain.quantities import BadQuantityError, whole
 from tgpu.protocol import join_tokens
 from tgpu.store.cluster_port import JoinToken
@@ -23,6 +26,8 @@ _MAX_S = 366 * 24 * 3600
 _MAX_USES = 1_000_000
 _MAX_NOTE = 200
 _MAX_DIGITS = 15
+Given = TypeVar("Given")
+Kept = TypeVar("Kept")
 
 
 class JoinTokenAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -42,6 +47,26 @@ class JoinTokenAsked(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         str | None, Meta(description="Where nodes that join by it belong, whatever they say.")
     ] = None
     note: Annotated[str, Meta(description="What it is for.", extra_json_schema={"maxLength": _MAX_NOTE})] = ""
+    node_name: Annotated[
+        str | None, Meta(description="The only node that may join by it.", examples=["n1"])
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        Meta(
+            description="The labels that its nodes may have: `key=value`, or `key` for any value; null: any.",
+            examples=[["zone=a", "ssd"]],
+        ),
+    ] = None
+    serves: Annotated[
+        str | None, Meta(description="The only user whose jobs its nodes run; null: any.", examples=["ann"])
+    ] = None
+    address: Annotated[
+        str | None,
+        Meta(
+            description="The network from which its nodes join and connect; null: any.",
+            examples=["10.0.0.0/24"],
+        ),
+    ] = None
 
 
 class JoinTokenOut(msgspec.Struct, kw_only=True):
@@ -55,6 +80,10 @@ class JoinTokenOut(msgspec.Struct, kw_only=True):
     expires_at: str | None
     uses_left: int | None
     revoked: bool
+    node_name: str | None
+    labels: list[str] | None
+    serves: str | None
+    address: str | None
 
 
 class NewJoinToken(JoinTokenOut, kw_only=True):
@@ -82,6 +111,10 @@ def _fields(token: JoinToken) -> dict[str, Any]:
         "expires_at": optional_rfc3339(token.expires_ms),
         "uses_left": token.uses_left,
         "revoked": token.revoked,
+        "node_name": token.node_name,
+        "labels": None if token.labels is None else list(token.labels),
+        "serves": token.serves,
+        "address": token.address,
     }
 
 
@@ -99,7 +132,11 @@ async def create(call: Call) -> Response[Any]:
             created_ms=now_ms,
             expires_ms=now_ms + 1000 * _at_least_one("expires_in_s", asked.expires_in_s, _MAX_S),
             uses_left=None if asked.uses is None else _at_least_one("uses", asked.uses, _MAX_USES),
-            pool=None if asked.pool is None else _pool(asked.pool),
+            pool=_checked("pool", label, asked.pool),
+            node_name=_checked("node_name", _node_name, asked.node_name),
+            labels=_checked("labels", label_limits, asked.labels),
+            serves=_checked("serves", label, asked.serves),
+            address=_checked("address", network, asked.address),
         )
     )
     await note(call, "join-token.create", str(made.token_id), after=JoinTokenOut(**_fields(made)))
@@ -117,11 +154,19 @@ def _at_least_one(name: str, value: float, most: int) -> int:
     return number
 
 
-def _pool(text: str) -> str:
+def _checked(name: str, check: Callable[[str, Given], Kept], given: Given | None) -> Kept | None:
     try:
-        return label("pool", text)
+        return None if given is None else check(name, given)
     except BadQuantityError as error:
-        raise unprocessable("pool", str(error)) from None
+        raise unprocessable(name, str(error)) from None
+
+
+def _node_name(name: str, text: str) -> str:
+    if not NODE_NAME.fullmatch(text) or text in NOT_NODE_NAMES:
+        raise BadQuantityError(
+            f"{name} must be 1 to 253 letters, digits, dots, dashes and underscores, and no order (drain)"
+        )
+    return text
 
 
 async def list_all(call: Call) -> Response[Any]:
@@ -148,6 +193,10 @@ _EXAMPLE: dict[str, object] = {
     "expires_at": "2030-01-31T13:00:00.000Z",
     "uses_left": 1,
     "revoked": False,
+    "node_name": None,
+    "labels": None,
+    "serves": None,
+    "address": None,
 }
 
 _TOKEN_ID = Param(
@@ -166,7 +215,13 @@ ENDPOINTS = (
         "fingerprint of the cluster's own authority, so that the node knows the servers.",
         {201: Answer("Made.", NewJoinToken, {**_EXAMPLE, "token": "tgpujoin_….0f1e2d3c…"})},
         errors=(413, 422),
-        body=Body((JoinTokenAsked,), {"for a rack": {"uses": 16, "note": "rack 7", "pool": "training"}}),
+        body=Body(
+            (JoinTokenAsked,),
+            {
+                "for a rack": {"uses": 16, "note": "rack 7", "pool": "training"},
+                "for one machine": {"node_name": "n1", "address": "10.0.0.7", "labels": ["zone=a"]},
+            },
+        ),
     ),
     Endpoint(
         "DELETE", "/join-tokens/{token_id}", revoke, ADMINISTER, "nodes",

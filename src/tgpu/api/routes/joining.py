@@ -8,9 +8,10 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
-from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.decode import KIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.failure_limit import FailureLimit
+from tgpu.api.known_join_tokens import KnownJoinTokens
 from tgpu.api.problems import ProblemError, bad_request, forbidden, not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.domain.access import Actor
@@ -19,11 +20,13 @@ from tgpu.protocol import join_tokens, node_keys
 from tgpu.store.cluster_port import (
     Enrolled,
     JoinTokenExpiredError,
+    JoinTokenLimitError,
     JoinTokenUsedError,
     UnknownJoinTokenError,
 )
 
 _BODY_S = 10.0
+_MOST_BYTES = 16 * KIB
 _CONNECTED_FOR_S = 2.0
 """How long it is believed who is connected: a rack that joins asks for every node."""
 
@@ -44,6 +47,8 @@ class Joined(msgspec.Struct, kw_only=True):
     ca_pem: str | None
     servers: list[str]
     pool: str | None
+    approved: bool
+    """False: the node gets no work until an administrator approves it."""
 
 
 _asked = msgspec.json.Decoder(JoinAsked)
@@ -52,13 +57,13 @@ _asked = msgspec.json.Decoder(JoinAsked)
 class Joining:
     def __init__(self) -> None:
         self._limit = FailureLimit()
+        self._known = KnownJoinTokens()
         self._connected: frozenset[str] = frozenset()
         self._looked = float("-inf")
 
     async def join(self, call: Call) -> Response[Any]:
         client = call.request.scope["client"]
         who = client[0] if client else "this machine"
-        self._limit.check(who)
         asked = await _body(call)
         if not NODE_NAME.fullmatch(asked.node_id):
             raise unprocessable(
@@ -72,9 +77,11 @@ class Joining:
         key = node_keys.new_key()
         try:
             secret, _ = join_tokens.parse(asked.token)
+            if await self._is_a_guess(call, secret, who):
+                raise self._limit.refusal(who)
             if await self._is_connected(call, asked.node_id):
                 raise await _name_taken(call, secret, asked.node_id)
-            enrolled = await _enrol(call, secret, asked.node_id, key)
+            enrolled = await _enrol(call, secret, asked.node_id, key, client[0] if client else "")
         except join_tokens.BadJoinTokenError as error:
             self._limit.failed(who)
             raise unprocessable("token", f"token: {error}") from None
@@ -87,8 +94,18 @@ class Joining:
         except JoinTokenUsedError:
             self._limit.failed(who)
             raise _refused("has been used: it has let in as many nodes as it may") from None
+        except JoinTokenLimitError as error:
+            raise forbidden(str(error)) from None
         await _note(call, enrolled, who)
         return _answer(call, enrolled, key)
+
+    async def _is_a_guess(self, call: Call, secret: str, who: str) -> bool:
+        """Wrong tokens from one address do not keep out a right one from the same address."""
+        if not self._limit.is_over(who):
+            return False
+        services = call.services
+        digest = join_tokens.digest_of(secret)
+        return not await self._known.has(digest, services.store, services.now_ms())
 
     async def _is_connected(self, call: Call, node_id: str) -> bool:
         """A machine that is connected keeps its name, whoever else claims it."""
@@ -117,15 +134,20 @@ async def _body(call: Call) -> JoinAsked:
     """Whoever asks has not shown who they are: their words are few, and quickly said."""
     try:
         async with asyncio.timeout(_BODY_S):
-            return decode(_asked, await read_body(call, MIB))
+            return decode(_asked, await read_body(call, _MOST_BYTES))
     except TimeoutError:
         raise bad_request(f"the request must be whole within {_BODY_S:.0f} s") from None
 
 
-async def _enrol(call: Call, secret: str, node_id: str, key: str) -> Enrolled:
+async def _enrol(call: Call, secret: str, node_id: str, key: str, address: str) -> Enrolled:
     services = call.services
     return await services.store.enrol(
-        join_tokens.digest_of(secret), node_id, node_keys.digest_of(key), services.now_ms()
+        join_tokens.digest_of(secret),
+        node_id,
+        node_keys.digest_of(key),
+        services.now_ms(),
+        address=address,
+        approved=services.settings.join_approval == "off",
     )
 
 
@@ -145,6 +167,7 @@ def _answer(call: Call, enrolled: Enrolled, key: str) -> Response[Any]:
         ca_pem=services.ca_pem,
         servers=list(services.servers()),
         pool=enrolled.pool,
+        approved=services.settings.join_approval == "off",
     )
     return json_reply(joined, 201, {"Cache-Control": "no-store"})
 
@@ -179,6 +202,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                         "ca_pem": None,
                         "servers": ["https://gpu1:7480"],
                         "pool": None,
+                        "approved": True,
                     },
                 )
             },

@@ -119,7 +119,7 @@ async def _order(
     return json_reply(OrderedOut(nodes=outcome.node_ids))
 
 
-_NODE_ID = Param("node_id", "The node's name.", {"type": "string"}, "ws1", where="path", required=True)
+NODE_ID = Param("node_id", "The node's name.", {"type": "string"}, "ws1", where="path", required=True)
 _EXAMPLE = {"nodes": ["ws1"]}
 _BY_NAME = {"nodes": ["ws1", "ws2"]}
 _DRAINS = (
@@ -139,7 +139,7 @@ def _one(verb: str, method: str, path: str, handler: Any, summary: str, text: st
     errors = (404, 409, 413, 422) if body else (404, 409)
     return Endpoint(
         method, path, handler, ADMINISTER, "nodes", summary, text,
-        {200: Answer("Done.", OrderedOut, _EXAMPLE)}, errors=errors, params=(_NODE_ID,), body=body,
+        {200: Answer("Done.", OrderedOut, _EXAMPLE)}, errors=errors, params=(NODE_ID,), body=body,
     )  # fmt: skip
 
 

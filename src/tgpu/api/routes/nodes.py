@@ -14,9 +14,10 @@ from tgpu.api.problems import not_found
 from tgpu.api.reply import json_reply
 from tgpu.api.window_nodes import OpenWindow, is_open, open_on
 from tgpu.domain.lifecycle import NodeState
-from tgpu.domain.node import Device, DeviceSigns, Drain
+from tgpu.domain.node import Capacity, Device, DeviceSigns, Drain, Node
+from tgpu.domain.quota import Amounts
 from tgpu.domain.views import DeviceView, NodeView
-from tgpu.store.cluster_port import WindowRow
+from tgpu.store.cluster_port import Applicant, WindowRow
 
 
 class HolderOut(msgspec.Struct, kw_only=True):
@@ -75,6 +76,16 @@ class DrainOut(msgspec.Struct, kw_only=True):
     since: str
 
 
+class ApprovalOut(msgspec.Struct, kw_only=True):
+    """A node that has joined and gets no work until an administrator approves it."""
+
+    since: str
+    token_id: int
+    """The join token by which it joined."""
+    address: str | None
+    """From where; only for administrators."""
+
+
 class NodeOut(msgspec.Struct, kw_only=True):
     """A machine that runs tasks."""
 
@@ -102,6 +113,12 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    fault: str = ""
+    """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
+    disk_shortage: str = ""
+    """Why the node takes no new tasks for want of disk space; empty: it does."""
+    approval: ApprovalOut | None = None
+    """What it waits for, if it was not approved yet: it is offline until then."""
 
 
 class NodeList(msgspec.Struct, kw_only=True):
@@ -173,6 +190,8 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        fault=view.fault,
+        disk_shortage=view.disk_shortage,
     )
 
 
@@ -183,10 +202,37 @@ def _drain_out(drain: Drain | None) -> DrainOut | None:
 
 
 async def list_nodes(call: Call) -> Response[Any]:
+    return json_reply(NodeList(nodes=await _nodes_out(call)))
+
+
+async def _nodes_out(call: Call, name: str | None = None) -> list[NodeOut]:
+    """All of them, or the one of this name; with those that wait for approval."""
     views = await call.services.live.nodes()
+    views = [view for view in views if name in (None, view.node.node_id)]
+    waiting = {row.node_id: row for row in await call.services.store.applicants()}
+    unheard = [row for row in waiting.values() if row.node_id not in {view.node.node_id for view in views}]
     known = await known_jobs(call, _holding(views))
     windows = await _open_windows(call)
-    return json_reply(NodeList(nodes=[node_out(view, known, windows) for view in views]))
+    out = [node_out(view, known, windows) for view in views]
+    out += [node_out(_unheard(row), known) for row in unheard if name in (None, row.node_id)]
+    for node in out:
+        if node.node_id in waiting:
+            node.approval = _approval_out(call, waiting[node.node_id])
+    return out
+
+
+def _unheard(applicant: Applicant) -> NodeView:
+    """Nothing is known of a node before it is approved but its name."""
+    node = Node(applicant.node_id, NodeState.OFFLINE, Capacity(0, 0, 0), joined_ms=applicant.joined_ms)
+    return NodeView(node, Amounts(), devices=(), running=(), silent_s=None)
+
+
+def _approval_out(call: Call, applicant: Applicant) -> ApprovalOut:
+    return ApprovalOut(
+        since=rfc3339(applicant.joined_ms),
+        token_id=applicant.token_id,
+        address=(applicant.address or None) if call.caller.is_admin else None,
+    )
 
 
 async def _open_windows(call: Call) -> list[WindowRow]:
@@ -202,10 +248,8 @@ def _holding(views: Sequence[NodeView]) -> set[int]:
 
 async def show_node(call: Call) -> Response[Any]:
     name = call.path("node_id")
-    for view in await call.services.live.nodes():
-        if view.node.node_id == name:
-            known = await known_jobs(call, _holding([view]))
-            return json_reply(node_out(view, known, await _open_windows(call)))
+    for node in await _nodes_out(call, name):
+        return json_reply(node)
     raise not_found(f"there is no node {name[:100]!r}; `tgpu nodes` lists them")
 
 
@@ -257,6 +301,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "running": ["42.0.1"],
     "silent_s": None,
     "drain": None,
+    "fault": "",
 }
 
 

@@ -12,7 +12,7 @@ from tgpu.api.edit_form import EditAsked
 from tgpu.api.edit_rules import edited
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_rules import Defaults
-from tgpu.api.job_terms import under_terms
+from tgpu.api.job_terms import check_priority, under_terms
 from tgpu.api.job_view import JobOut
 from tgpu.api.needs import RERUN_JOB
 from tgpu.api.needs_again import needs_said
@@ -51,6 +51,7 @@ class Rerunner:
         spec = replace(as_it_was(job), needs=needs)
         if said:
             spec = edited(spec, said, self._defaults)
+        check_priority(call, spec)
         spec = under_terms(spec, terms, call.caller.token)
         check_in_time(spec, self._services.now_ms())
         return await self._submitter.again(call, spec, raw + f" {job.job_id}".encode())
@@ -72,6 +73,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             {201: Answer("The new job.", JobOut, JOB_EXAMPLE, headers={"Location": "/jobs/43"})},
             errors=(404, 409, 413, 422),
             params=(JOB_ID,),
+            adds_data=True,
             body=Body(
                 (RerunAsked,),
                 {"as it was": {}, "for longer": {"time_limit_s": 7200}, "after another": {"after": ["57"]}},

@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar import Response
 
+from tgpu.api.access import shown_tenants
 from tgpu.api.authenticators import digest_of, new_token
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
@@ -88,14 +89,12 @@ async def _check_user(call: Call, token: Token) -> None:
     account = await call.services.accounts.by_name(token.user)
     if account is None:
         raise unprocessable("user_id", f"user_id: there is no account {token.user[:80]!r} on this machine")
-    pages = await call.book.pages()
-    if token.tenant_id is not None and token.tenant_id not in pages.tenants:
-        pages = await call.book.fresh_pages()
-        if token.tenant_id not in pages.tenants:
-            raise unprocessable(
-                "tenant_id",
-                f"tenant_id: there is no tenant {token.tenant_id[:100]!r}; `tgpu tenants` lists them",
-            )
+    if token.tenant_id is not None and not await _is_known(call, token.tenant_id):
+        raise unprocessable(
+            "tenant_id",
+            f"tenant_id: there is no tenant {token.tenant_id[:100]!r} that you may know of; `tgpu tenants` "
+            "lists them",
+        )
     scope = Scope.of(token)
     rights = await call.identity.rights_of(account, scope)
     if not at_least(rights.highest, scope.role):
@@ -103,6 +102,16 @@ async def _check_user(call: Call, token: Token) -> None:
         raise unprocessable(
             "role", f"role: {token.user} has not the role {scope.role.word} {where}; give it to them first"
         )
+
+
+async def _is_known(call: Call, tenant_id: str) -> bool:
+    """To the caller: one that is hidden from them is refused in the same words as one that is not there."""
+    if tenant_id not in (await call.book.pages()).tenants:
+        pages = await call.book.fresh_pages()
+        if tenant_id not in pages.tenants:
+            return False
+    shown = await shown_tenants(call)
+    return shown is None or tenant_id in shown
 
 
 def _within_parent(token: Token, caller: Caller) -> Token:
@@ -166,6 +175,7 @@ ENDPOINTS = (
         "less where it is narrowed down; one that was made with a token is no wider and lives no longer.",
         {201: Answer("Made.", NewToken, {**_EXAMPLE, "token": "tgpu_…", "ends_with_parent": False})},
         errors=(409, 413, 422),
+        adds_data=True,
         body=Body(
             (TokenAsked,),
             {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.node_flags import (
     add_joining_flags,
@@ -13,12 +11,14 @@ from tgpu.cli.node_flags import (
     overrides,
     settings,
 )
+from tgpu.cli.secret_flags import join_token, whole_path
 
 _MORE = """\
 Without --server it serves the server on this machine, or the cluster that it has joined before.
 To make this machine a node of a cluster, once:
-  tgpu agent --server https://HOST:7480 --join TOKEN
-where `tgpu nodes join-token` on a machine of the cluster prints TOKEN. What it is given is kept in TGPU_HOME.
+  tgpu agent --server https://HOST:7480 --join @FILE
+where FILE (mode 600) holds what `tgpu nodes join-token` on a machine of the cluster prints. The node's key is
+kept in TGPU_HOME.
 """
 
 
@@ -35,8 +35,9 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     chosen = settings(args)
+    join = join_token(args.join)
     if args.install_service:
-        return install_service("agent", chosen, {**overrides(args), "join": args.join})
+        return install_service("agent", chosen, {**overrides(args), "join_token": join and whole_path(join)})
     from tgpu.wiring import agent_process  # noqa: PLC0415  `--help` needs none of it
 
-    return agent_process.main(chosen, args.join or os.environ.get("TGPU_JOIN") or None)
+    return agent_process.main(chosen, join)

@@ -8,7 +8,7 @@ from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
-from tgpu.cli.screen import STATUS_STYLES
+from tgpu.cli.screen import STATUS_STYLES, clean
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
 
@@ -38,8 +38,10 @@ _LOOKING = (None, "list", "show")
 _ACTIONS = (*_LOOKING, *node_orders.VERBS, *join_tokens.ACTIONS)
 _MORE = """\
 A time behind the status, as in `ready (6s)`: so long was the node not heard; soon it counts as offline.
+`waits for approval`: it has joined and gets no work; `tgpu nodes approve NODE` lets it in, `remove` does not.
 NOTE says what is wrong with a GPU, and who uses it outside of tgpu: nothing new is put there meanwhile.
 """
+_UNAPPROVED = "waits for approval"
 _USUAL_POOL = "default"
 """Where all nodes are in it, nobody needs to read of pools."""
 _DEVICES = (
@@ -103,6 +105,9 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
         return
     pools = {node.get("pool") or _USUAL_POOL for node in nodes} != {_USUAL_POOL}
     yield from table(screen, _NODES, [_node(node, pool=pools) for node in nodes])
+    for node in nodes:
+        if node.get("fault"):
+            yield screen.paint(f"{node['node_id']}: {clean(node['fault'])}", "red")
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
     if devices:
         yield ""
@@ -113,10 +118,13 @@ def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
     serves = node.get("serves")
     silent = node.get("silent_s")
     status = node["status"] + (f" ({words.duration(silent)})" if silent else "")
+    status += " (disk full)" if node.get("disk_shortage") else ""
+    if node.get("approval"):
+        status = _UNAPPROVED
     labels = [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]
     return [
         node["node_id"],
-        Cell(status, STATUS_STYLES.get(node["status"], "")),
+        Cell(status, "yellow" if status == _UNAPPROVED else STATUS_STYLES.get(node["status"], "")),
         _drained_for(node),
         ", ".join(map(_kept_for, node.get("windows") or [])),
         str(node.get("pool") or _USUAL_POOL) if pool else "",

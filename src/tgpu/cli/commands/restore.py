@@ -60,13 +60,23 @@ def _database(chosen: Settings) -> Answer:
 
     if not chosen.store:
         raise CommandError("this installation keeps its facts in a file: `tgpu restore FILE`", REFUSED)
-    counts_from = mark_restored(chosen.store)
+    counts_from = mark_restored(_url(chosen))
     next_job_id = counts_from.last_job_id + 1
     lines = [
         "The database is ready: start the servers. What runs on the nodes is settled before new tasks start.",
         f"The next job is {next_job_id}: ids up to there may have been given out since the backup was made.",
     ]
     return Answer({"epoch": counts_from.epoch, "next_job_id": next_job_id}, lambda _: lines)
+
+
+def _url(chosen: Settings) -> str:
+    from tgpu.config.secret_file import store_url  # noqa: PLC0415  not for --help
+    from tgpu.config.settings import SettingsError  # noqa: PLC0415
+
+    try:
+        return store_url(chosen)
+    except SettingsError as error:
+        raise CommandError(str(error), REFUSED) from None
 
 
 def _file(chosen: Settings, args: Namespace) -> Answer:

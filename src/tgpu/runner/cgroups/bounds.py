@@ -19,6 +19,7 @@ class Bounds:
 
     __slots__ = (
         "barred", "cpu_limit_milli", "cpu_milli", "cpus", "memory_limit_mib", "oom_score_adj", "pids",
+        "user_pids",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -30,6 +31,7 @@ class Bounds:
         barred: list[str] | None = None,
         cpus: str = "",
         oom_score_adj: int | None = None,
+        user_pids: int = 0,
     ) -> None:
         self.cpu_milli = cpu_milli
         self.cpu_limit_milli = cpu_limit_milli
@@ -40,6 +42,7 @@ class Bounds:
         self.cpus = cpus
         """As the kernel lists them, `0-3,8`; empty: any."""
         self.oom_score_adj = oom_score_adj
+        self.user_pids = user_pids
 
     def cpu_set(self) -> set[int]:
         found: set[int] = set()

@@ -110,6 +110,12 @@ class Cgroups:
         for folder in self.folders(attempt):
             remove_group(folder)
 
+    def cap_pids(self, most: int) -> None:
+        """Of all tasks together."""
+        base = self.bases.get("pids")
+        if base:
+            files.write(f"{base}/pids.max", str(most))
+
     def tidy(self) -> None:
         """Removes the groups of tasks that are over; one that is not empty cannot be removed. Only for the
         holder of the lock: a group is empty, too, just before its task is started."""

@@ -55,6 +55,7 @@ def see(account: Account, paths: Sequence[str], secret_env: Mapping[str, str]) -
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                env={},  # the agent's own is not for a process of the user
             )
         except OSError as error:
             raise Refusal(f"cannot start a process: {error.strerror}") from error
