@@ -111,6 +111,7 @@ def hello(
     node_id: str = "n1",
     has: Capacity | None = None,
     gangs: bool = True,
+    shared_tmp: bool = True,
     keys: bool = False,
     **more: Any,
 ) -> Hello:
@@ -124,6 +125,7 @@ def hello(
         serves="*",
         attempts=attempts,
         gangs=gangs,
+        shared_tmp=shared_tmp,
         keys=keys,
         **{"labels": {}, "instance": "the same process", **more},
     )
@@ -136,7 +138,7 @@ class FakeNode:
         self.node_id = node_id
         self.heard: list[FromServer] = []
         self.closed = False
-        self.knows_gangs = True
+        self.knows_gangs = self.knows_shared_tmp = True
         self.wants_keys = False
         self._seq = 0
         self.session = hub.opened(self)
@@ -150,8 +152,8 @@ class FakeNode:
             asyncio.get_running_loop().call_soon(self.session.closed)
 
     def says_hello(self, *attempts: AttemptReport, **more: Any) -> None:
-        said = hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs, keys=self.wants_keys, **more)
-        self.session.received(said)
+        knows = {"gangs": self.knows_gangs, "shared_tmp": self.knows_shared_tmp, "keys": self.wants_keys}
+        self.session.received(hello(*attempts, node_id=self.node_id, **knows, **more))
 
     def reports(self, *attempts: AttemptReport) -> None:
         self._seq += 1

@@ -61,6 +61,7 @@ class NodeIdentity:
             shells=True,
             gangs=True,
             snapshots=True,
+            shared_tmp=True,
             keys=self.cluster_id is not None,
             instance=self.instance,
             last_sessions=last_sessions,

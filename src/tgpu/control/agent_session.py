@@ -39,6 +39,7 @@ class Session:
         self.unanswered: float | None = None
         """The newest heartbeat that came before that."""
         self.knows_shells = self.knows_gangs = self.knows_snapshots = self.wants_keys = False
+        self.knows_shared_tmp = False
         self.serves = self.instance = ""
         self.keeps_record = False
         self.labels: Mapping[str, str] = {}

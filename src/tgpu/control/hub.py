@@ -299,6 +299,7 @@ class Hub:
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
+        session.knows_shared_tmp = hello.shared_tmp
         self.notes.left(hello.node_id)
         self.notes.heard(hello.node_id, hello.attempts)
         self._note_disk(hello.node_id, hello.disk_shortage)
@@ -341,15 +342,16 @@ class Hub:
         if session is not None:
             session.link.send(message)
 
-    def knows_gangs(self, node_id: str) -> bool:
-        """Whether its agent waits with the tasks of a gang until all are ready."""
+    def missing_for(self, launch: Launch, node_id: str) -> str:
+        """What this launch needs that the node's agent does not know; empty: nothing."""
         session = self._sessions.get(node_id)
-        return session is not None and session.knows_gangs
-
-    def knows_snapshots(self, node_id: str) -> bool:
-        """Whether its agent starts a task in a copy of its code, and writes its output's files."""
-        session = self._sessions.get(node_id)
-        return session is not None and session.knows_snapshots
+        if session is None:
+            return ""
+        if launch.gang is not None and not session.knows_gangs:  # it would start them at once
+            return "gangs"
+        if (launch.snapshot is not None or launch.files is not None) and not session.knows_snapshots:
+            return "snapshots and output files"
+        return "shared_tmp" if launch.shared_tmp and not session.knows_shared_tmp else ""
 
     def keyed(self, node_id: str, launches: Sequence[Launch]) -> Sequence[Launch]:
         """With keys, if the node's tasks need any: made on their way out, and kept nowhere."""

@@ -241,7 +241,7 @@ def _exit(how: Exit) -> Exit:
     _perhaps("memory_limit_mib", how.memory_limit_mib, MAX_MIB)
     if how.use is not None:
         _use(how.use)
-    return replace(how, detail=legible(how.detail))
+    return replace(how, detail=legible(how.detail), kept_tmp=legible(how.kept_tmp))
 
 
 def _use(use: Use) -> None:

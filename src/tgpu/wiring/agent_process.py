@@ -127,6 +127,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
             runners.both, host.memory_left_mib, _memory_reserve(settings)
         ),
         "logs": lambda: sweep_for_ever(runners.both, settings.log_keep_days),
+        "failed-tmp": runners.failed_tmp.sweep_forever,
         "use": runners.uses.go_on,
         "status": lambda: agent_status.keep_written(
             settings, member.node_id, agent, lambda: member.dial.called, runners.abilities
