@@ -201,7 +201,8 @@ class Raw:
             if not data:
                 break
             self.protocol.receive_data(data)
-            self.flush()
+            with suppress(BrokenPipeError):  # a server that refuses hangs up without waiting for a reply
+                self.flush()
         return list(found)
 
     def told(self) -> dict[str, object]:
