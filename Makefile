@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := src tests bench examples scripts deploy
+TEST_PACKAGES := gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static python3 python3-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install up dev demo test test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
+.PHONY: help install up dev demo test test-repeat test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,8 +48,14 @@ demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after
 
 # Hundreds of processes are started: without bytecode each would compile the product anew.
 test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
-	@./scripts/install-debian gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static python3 python3-venv
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 25 $(ARGS)
+	@./scripts/install-debian $(TEST_PACKAGES)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.harness.once $(ARGS)
+
+# Ctrl-C stops it, and the same command resumes it. Results stay in .test-repeat.
+test-repeat: $(VENV)/.installed-dev $(VENV)/.kernel ## The suite N times (5) beside LOAD (2) busy processes; ONLY=processes
+	@./scripts/install-debian $(TEST_PACKAGES)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.harness.repeat --runs $(or $(N),5) --load $(or $(LOAD),2) \
+	  --only $(or $(ONLY),all) -- $(ARGS)
 
 # Starts a Docker engine of its own, which needs root and some minutes: not part of `make test`.
 test-deploy: $(VENV)/.installed-dev ## Build the images and run the cluster of deploy/compose.yaml

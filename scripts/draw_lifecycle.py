@@ -18,7 +18,8 @@ CAUSES = {
     Cause.TIME_LIMIT: "it ran into its time limit",
     Cause.NODE_LOST: "its node lost it: tried again unless the job says otherwise",
     Cause.REBOOTED: "its machine restarted: tried again unless the job says otherwise",
-    Cause.SUPERVISOR_LOST: "its supervisor was killed, so how it ended is not known",
+    Cause.SUPERVISOR_LOST: "its supervisor was killed, or its node restarted within one boot, as containers "
+    "do: tried again after a pause unless the job says otherwise",
     Cause.CANCELLED: "somebody cancelled it",
     Cause.COULD_NOT_START: "its program, directory or user could not be used",
     Cause.WAITED_TOO_LONG: "it could not be placed within `max_wait_s`",

@@ -22,8 +22,8 @@ import uvicorn
 import uvloop
 
 from tgpu.api.app import create_app
+from tgpu.api.bounded_http import BoundedProtocol
 from tgpu.api.feed import Feed
-from tgpu.api.peercred import PeerCredProtocol
 from tgpu.api.ports import LogUnavailableError, NoLeaderError, ShellRefusedError
 from tgpu.api.services import Services
 from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
@@ -270,7 +270,7 @@ class ServerUnderTest:
             listener.listen(1024)
         config = uvicorn.Config(
             create_app(self.services),
-            http=PeerCredProtocol,
+            http=BoundedProtocol,
             ws=PeerCredWebSocket,
             ws_max_size=LONGEST_MESSAGE,
             lifespan="off",
@@ -287,14 +287,14 @@ class ServerUnderTest:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
         assert self._server is not None, "the server could not start"
 
     def stop(self) -> None:
         assert self._server is not None
         self.loop.call_soon_threadsafe(self.feed.close)
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

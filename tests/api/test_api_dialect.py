@@ -29,7 +29,7 @@ def test_a_job_in_tgpus_own_words_has_none(client: httpx.Client) -> None:
             "annotations: a name has 1 to",
         ),
         ({"dialect": "slurm", "annotations": {"a": "x" * 5000}}, "annotations: a may have at most 4096"),
-        ({"dialect": "slurm", "annotations": {"a": "\0"}}, "and no NUL"),
+        ({"dialect": "slurm", "annotations": {"a": "\0"}}, "annotations.a must not contain a NUL"),
         (
             {"dialect": "slurm", "annotations": {str(at): "" for at in range(65)}},
             "annotations may have at most 64 entries; got 65",

@@ -49,7 +49,7 @@ class Follower:
                 fields = {}
 
     def wait_for(self, number: int) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while len(self.events) < number and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.05)
@@ -61,7 +61,7 @@ class Follower:
 def following(client: httpx.Client, path: str, headers: dict[str, str] | None = None) -> Iterator[Follower]:
     follower = Follower(client, path, headers)
     follower.thread.start()
-    assert follower.ready.wait(5)
+    assert follower.ready.wait(60)
     yield follower
 
 
@@ -127,7 +127,7 @@ def test_a_reader_that_leaves_is_forgotten(server: ServerUnderTest) -> None:
         lines = answer.iter_lines()
         next(lines)
         assert len(server.feed._flags) == 1
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while server.feed._flags and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not server.feed._flags

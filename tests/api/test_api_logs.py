@@ -103,6 +103,6 @@ def test_a_follower_sees_it_grow_through_a_new_attempt_until_the_job_ends(
         server.logs.broken = ""
         server.logs.ended.add(f"1.0.{number}")
         end(server, 1, happening, cause, number=number)
-    follower.join(10)
+    follower.join(60)
     assert not follower.is_alive()
     assert b"".join(seen) == b"a1 b1 a2 b2 "

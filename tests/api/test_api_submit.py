@@ -248,7 +248,7 @@ def test_a_shell_line_gets_defaults_and_a_name(client: httpx.Client) -> None:
         ({"command": "x", "name": "a" * 201}, "name must be at most 200 printable characters"),
         ({"command": "x", "env": {"": "a"}}, "env: '' must be a name"),
         ({"command": "x", "env": {"A=B": "a"}}, "env: 'A=B' must be a name"),
-        ({"command": "x", "env": {"A": "\0"}}, "its value without NUL"),
+        ({"command": "x", "env": {"A": "\0"}}, "env.A must not contain a NUL"),
         ({"command": "x", "env": {"A": 1}}, "env: each of its values must be a string; got a whole number"),
         ({"command": "x", "env": {"A": "x" * 140_000}}, "longer than the 128 KiB"),
         ({"command": "x", "env": {str(n): "x" * 100_000 for n in range(3)}}, "env may have at most 256 KiB"),

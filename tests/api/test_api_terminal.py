@@ -5,16 +5,17 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
 from websockets.client import ClientProtocol
-from websockets.frames import Frame, Opcode
+from websockets.frames import Close, Frame, Opcode
 from websockets.uri import parse_uri
 
 from tests.api.conftest import OTHER, ServerUnderTest
 from tests.api.stories import assign, end, start, submit
+from tgpu.api import websocket
 from tgpu.client import Client, TgpuError
 from tgpu.client.terminal import Output, Over, Terminal
 from tgpu.domain.lifecycle import Cause, Happening
@@ -85,7 +86,7 @@ def test_what_is_typed_and_printed_goes_through_until_it_is_over(server: ServerU
 def test_who_goes_away_closes_it(server: ServerUnderTest, job: int) -> None:
     with inside(server, job):
         pass
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while CloseShell(shell=1) not in server.shells.heard:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -217,6 +218,9 @@ class Raw:
         self.protocol.send_text(json.dumps(what).encode())
         self.flush()
 
+    def send(self, data: bytes) -> None:
+        self._wire.sendall(data)
+
     def close(self) -> None:
         self._wire.close()
 
@@ -285,3 +289,21 @@ def test_nobody_is_given_credit_for_what_was_never_printed(server: ServerUnderTe
     raw.say({"end": True})
     assert raw.told()["over"] == {"exit_code": 3, "detail": "", "lost": False}
     assert [said for said in server.shells.heard if isinstance(said, Taken)] == [Taken(shell=1, count=3)]
+
+
+def test_message_of_endless_empty_fragments_is_refused(raw: Raw) -> None:
+    fragments = [Frame(Opcode.TEXT, b"{", fin=False), *[Frame(Opcode.CONT, b"", fin=False)] * 2000]
+    with suppress(BrokenPipeError):
+        raw.send(b"".join(frame.serialize(mask=True) for frame in fragments))
+    (close,) = raw.events()
+    assert isinstance(close, Frame)
+    assert Close.parse(bytes(close.data)).code == 1009
+
+
+def test_pings_of_a_client_that_reads_no_answer_are_limited(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "MOST_UNSENT", 64 * 1024)
+    pings = Frame(Opcode.PING, b"x" * 125).serialize(mask=True) * 100
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        raw.send(pings * 400)

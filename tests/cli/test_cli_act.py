@@ -14,6 +14,7 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 
 from tests.cli.cli_process import TGPU, Tgpu
+from tgpu.cli.commands import wait
 
 STARTED = {"status": "running", "started_at": "2026-01-31T12:00:01.000Z", "attempts": [an_attempt()]}
 
@@ -174,9 +175,8 @@ def test_wait_gives_up_with_124(server: FakeTgpu, tgpu: Tgpu) -> None:
 @pytest.mark.parametrize("timeout", ["0.2s", "0.2", ".2"])
 def test_wait_takes_parts_of_a_second(server: FakeTgpu, tgpu: Tgpu, timeout: str) -> None:
     server.jobs = {1: a_job(1)}
-    begun = time.monotonic()
     assert tgpu("wait", "1", "--timeout", timeout).returncode == 124
-    assert time.monotonic() - begun < 0.9
+    assert wait._timeout(timeout) == 0.2
 
 
 @pytest.mark.parametrize("timeout", ["0.2x", "1.2.3", ".", "-0.5", "soon"])
@@ -272,18 +272,24 @@ def test_run_without_a_terminal_prints_job_id_and_reason(server: FakeTgpu, tgpu:
 
 
 def interrupted(server: FakeTgpu, environ: dict[str, str], times: int) -> tuple[int, str]:
-    """`tgpu run` that gets Ctrl-C so many times; its exit code and what it said."""
+    """`tgpu run` that gets Ctrl-C once or twice; its exit code and what it printed."""
     process = subprocess.Popen([*TGPU, "run", "--", "a"], env=environ, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 10
-    while not server.asked("GET", "/jobs/1") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for _ in range(times):
+    until_asked(server, "GET", "/jobs/1")
+    process.send_signal(signal.SIGINT)
+    until_asked(server, "DELETE", "/jobs/1")  # two signals at once could arrive as one
+    if times == 1:
+        server.change(1, "cancelled", status="cancelled", cause="cancelled", reason="cancelled by ann")
+    else:
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        if times == 1:
-            server.change(1, "cancelled", status="cancelled", cause="cancelled", reason="cancelled by ann")
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=60)
     return process.returncode, said
+
+
+def until_asked(server: FakeTgpu, method: str, path: str) -> None:
+    deadline = time.monotonic() + 60
+    while not server.asked(method, path):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_ctrl_c_cancels_the_job_and_waits_for_its_end(server: FakeTgpu, environ: dict[str, str]) -> None:
@@ -306,11 +312,9 @@ def test_a_second_ctrl_c_leaves_at_once(server: FakeTgpu, environ: dict[str, str
 
 def test_sigterm_leaves_the_job_running_and_says_so(server: FakeTgpu, environ: dict[str, str]) -> None:
     process = subprocess.Popen([*TGPU, "run", "--", "a"], env=environ, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 10
-    while not server.asked("GET", "/jobs/1") and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until_asked(server, "GET", "/jobs/1")
     process.terminate()
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=60)
     assert said.partition("\n")[2] == "tgpu: terminated; job 1 runs on: `tgpu logs -f 1` shows it\n"
     assert process.returncode == 143
     assert not server.asked("DELETE", "/jobs/1")
@@ -332,7 +336,7 @@ def on_a_terminal(args: list[str], environ: dict[str, str], cwd: Path) -> str:
         if not piece:
             break
         seen += piece
-    process.wait(timeout=10)
+    process.wait(timeout=60)
     os.close(ours)
     return seen.decode()
 

@@ -113,12 +113,12 @@ def test_the_next_server_is_asked_if_one_is_not_there(starting: Any, monkeypatch
 @pytest.mark.parametrize("how", ["deaf", "cuts"])
 def test_what_may_be_asked_twice_is_asked_of_the_next(starting: Any, how: str) -> None:
     bad, good = starting(**{how: True}), starting()
-    with Client(f"{bad.url},{good.url}", timeout=0.5) as client:
+    with Client(f"{bad.url},{good.url}", timeout=1.0) as client:
         assert client.whoami()["user_id"] == "ann"
         assert client.submit(["true"])["job_id"] == 1
     assert [method for method, _ in bad.asked] == ["GET"]
     assert [method for method, _ in good.asked] == ["GET", "POST"]
-    with Client(f"{bad.url},{good.url}", timeout=0.5) as client:
+    with Client(f"{bad.url},{good.url}", timeout=1.0) as client:
         client.submit(["true"])
     assert bad.asked[-1] == good.asked[-1], "by its key a server knows a job again"
 

@@ -3,10 +3,12 @@
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tgpu.client import transport
 from tgpu.client.errors import DroppedError, ReadTimeoutError, UnreachableError
 from tgpu.client.locate import Address
 from tgpu.client.means import Means
@@ -21,9 +23,9 @@ def answering(*pieces: bytes) -> Response:
     ours.settimeout(2)
 
     def send() -> None:
-        for piece in pieces:
-            theirs.sendall(piece)
-        theirs.close()
+        with theirs, suppress(BrokenPipeError):  # the client may have seen enough
+            for piece in pieces:
+                theirs.sendall(piece)
 
     threading.Thread(target=send, daemon=True).start()
     return Response(Wire(ours), "GET")
@@ -162,3 +164,46 @@ def test_a_silent_server_is_given_up_after_the_timeout(tmp_path: Path) -> None:
     connection._timeout = 0.1
     with pytest.raises(UnreachableError, match=r"did not answer within 0\.1 s"):
         connection.request("GET", "/", {})
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [b"HTTP/1.1 100 Continue\r\n\r\n"] * 20,
+        [OK, *[b"X: y\r\n"] * 300],
+        [OK, b"X: ", b"y" * 200_000],
+        [OK, b"Content-Length: ", b"9" * 5000, b"\r\n\r\n"],
+        [OK, b"Content-Length: -1\r\n\r\n"],
+        [OK, b"Transfer-Encoding: chunked\r\n\r\n-5\r\nabcde\r\n0\r\n\r\n"],
+        [OK, b"Transfer-Encoding: chunked\r\n\r\n", b"f" * 100, b"\r\n"],
+        [OK, b"Transfer-Encoding: chunked\r\n\r\n1_0\r\n", b"a" * 16, b"\r\n0\r\n\r\n"],
+        [OK, b"Transfer-Encoding: chunked\r\n\r\n0\r\n", *[b"X: y\r\n"] * 300],
+        [b"HTTP/1.1 " + b"2" * 5000 + b" OK\r\n\r\n"],
+    ],
+    ids=[
+        "interim answers",
+        "headers",
+        "line",
+        "length",
+        "negative length",
+        "negative chunk",
+        "huge chunk",
+        "underscore",
+        "trailers",
+        "status",
+    ],
+)
+def test_answer_without_end_is_given_up(hostile: list[bytes]) -> None:
+    response = b"".join(hostile)
+    with pytest.raises(DroppedError, match=r"not HTTP|headers|broken|never came"):
+        answering(response).read()
+
+
+def test_body_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_MAX_BODY", 100_000)
+    response = answering(OK + b"\r\n", b"x" * 300_000)
+    with pytest.raises(DroppedError, match="more than"):
+        response.read()

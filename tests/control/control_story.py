@@ -189,6 +189,7 @@ class Watch:
     def __init__(self) -> None:
         self.drift = 0
         self.ledger_differences = 0
+        self.faults = 0
         self.alerts: dict[str, bool] = {}
         self.placements = 0
         self.waits: list[tuple[str, float]] = []
@@ -215,6 +216,9 @@ class Watch:
 
     def count_drift(self, number: int) -> None:
         self.drift += number
+
+    def count_fault(self, why: str) -> None:  # noqa: ARG002  the port's name
+        self.faults += 1
 
     def count_ledger_differences(self, number: int) -> None:
         self.ledger_differences += number

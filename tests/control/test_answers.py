@@ -18,7 +18,7 @@ from tgpu.domain.quota import Amounts, Limits
 from tgpu.domain.tenant import Tenant
 from tgpu.domain.timing import Timing
 from tgpu.domain.views import DeviceView, QueueView
-from tgpu.protocol.messages import Heartbeat, NodeUse
+from tgpu.protocol.messages import AttemptReport, Heartbeat, NodeUse, Phase
 
 
 def answers_of(leader: Leader) -> Answers:
@@ -211,3 +211,47 @@ def test_a_plan_made_beside_the_loop_holds_up_whoever_looks_at_the_picture_and_n
         assert await asked == []
 
     play(story())
+
+
+def test_use_that_does_not_fit_the_devices_leaves_every_node_shown() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node("n1")
+        await leader.node("n2")
+        leader.hub.use["n1"] = NodeUse(gpu_percent=(1, 2, 3, 4), gpu_memory_mib=(7,))
+        first, second = await answers_of(leader).nodes()
+        assert [device.memory_used_mib for device in first.devices] == [7, None]
+        assert (second.node.node_id, second.fault) == ("n2", "")
+
+    play(story())
+
+
+def test_node_that_cannot_be_shown_is_shown_with_its_fault() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node("n1")
+        await leader.node("n2")
+        leader.hub.use["n1"] = 7  # type: ignore[assignment]
+        first, second = await answers_of(leader).nodes()
+        assert first.fault.startswith("what its agent measured cannot be shown: AttributeError")
+        assert (len(second.devices), second.fault) == (2, "")
+
+    play(story())
+
+
+def test_progress_is_told_by_the_node_that_has_the_attempt_and_by_no_other() -> None:
+    async def story() -> None:
+        leader = Leader()
+        node, forger = await leader.node("n1"), await leader.node("n2")
+        await leader.submit(spec())
+        holder, other = (node, forger) if node.launched() else (forger, node)
+        other.reports(starting("forged"))
+        assert await answers_of(leader).starting_note(1) == ""
+        holder.reports(starting("fetches its image"))
+        assert await answers_of(leader).starting_note(1) == "fetches its image"
+
+    play(story())
+
+
+def starting(note: str) -> AttemptReport:
+    return AttemptReport(attempt="1.0.1", phase=Phase.STARTING, note=note)

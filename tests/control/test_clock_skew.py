@@ -6,6 +6,7 @@ from tgpu.control.clock_skew import NodeClock
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
+from tgpu.domain.quantities import MAX_TIME_MS
 from tgpu.protocol.messages import PROTOCOL, AttemptReport, Heartbeat, Hello, NodeUse, Phase, Report
 
 NOW_MS = 1_000_000
@@ -65,3 +66,11 @@ def test_a_clock_that_was_mended_is_believed_again() -> None:
     clock.read(hello(NOW_MS))
     report = Report(seq=1, attempts=(ended(1, 2),))
     assert clock.read(report) is report
+
+
+def test_corrected_times_can_always_be_written() -> None:
+    clock = NodeClock(lambda: MAX_TIME_MS)
+    report = AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, started_ms=MAX_TIME_MS)
+    said = clock.read(hello(1, report))
+    assert isinstance(said, Hello)
+    assert said.attempts[0].started_ms == MAX_TIME_MS

@@ -202,7 +202,7 @@ def test_a_deposed_leader_that_has_nothing_to_write_notices_too() -> None:
         await asyncio.sleep(0.01)
         await old.store.claim()
         with pytest.raises(DeposedError):
-            await asyncio.wait_for(old.running, 15)
+            await asyncio.wait_for(old.running, 60)
 
     play(story())
 

@@ -31,7 +31,9 @@ def test_a_job_gives_way_to_an_urgent_one_and_comes_back_when_its_time_has_come(
             Status.SCHEDULED,
         ]
         node.reports(says("2.0.1", Phase.ENDED, DONE))
-        await asyncio.sleep(POLICY.backoff_s - 1)
+        await asyncio.sleep(POLICY.backoff_s - 6)
+        node.beats()
+        await asyncio.sleep(5)
         assert node.launched() == ["1.0.1", "2.0.1"]
         await asyncio.sleep(1 + 2 * TICK_S)
         assert node.launched()[2] == "1.0.2"
@@ -71,7 +73,9 @@ def test_who_may_give_way_from_now_on_is_told_so_at_once_and_not_with_the_next_t
         await asyncio.sleep(0.4)  # its time is up between two ticks
         node.reports(AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, started_ms=now_ms()))
         await leader.submit(URGENT)
-        await asyncio.sleep(6.95)
+        await asyncio.sleep(4)
+        node.beats()
+        await asyncio.sleep(2.95)
         assert node.stopped() == []
         await asyncio.sleep(0.1)
         assert node.stopped() == ["1.0.1"]
@@ -90,7 +94,9 @@ def test_who_backs_off_starts_when_its_time_has_come_and_not_with_the_next_tick(
         node.reports(says("1.0.1", Phase.ENDED, GONE))
         await asyncio.sleep(0.01)
         node.reports(says("2.0.1", Phase.ENDED, DONE))
-        await asyncio.sleep(9.95)
+        await asyncio.sleep(5)
+        node.beats()
+        await asyncio.sleep(4.95)
         assert node.launched() == ["1.0.1", "2.0.1"]
         await asyncio.sleep(0.1)
         assert node.launched() == ["1.0.1", "2.0.1", "1.0.2"]
@@ -110,7 +116,9 @@ def test_no_lower_class_slips_in_while_one_that_gave_way_backs_off() -> None:
         node.reports(says("1.0.1", Phase.ENDED, GONE))
         await asyncio.sleep(0.01)
         node.reports(says("2.0.1", Phase.ENDED, DONE))
-        await asyncio.sleep(POLICY.backoff_s - 1)
+        await asyncio.sleep(POLICY.backoff_s - 6)
+        node.beats()
+        await asyncio.sleep(5)
         assert node.launched() == ["1.0.1", "2.0.1"]
         await asyncio.sleep(1)
         assert node.launched() == ["1.0.1", "2.0.1", "1.0.2"]

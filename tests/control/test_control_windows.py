@@ -21,7 +21,7 @@ def window(*nodes: str, where: str = "", tenant: str | None = None, lasts_s: int
 def test_nothing_starts_in_a_window_and_what_waits_starts_when_it_is_over_or_cancelled() -> None:
     async def story() -> None:
         leader = Leader()
-        await leader.node("n1")
+        node = await leader.node("n1")
         first = await leader.store.create_window(window("n1"))
         (job,) = await leader.submit()
         await asyncio.sleep(2)
@@ -31,7 +31,9 @@ def test_nothing_starts_in_a_window_and_what_waits_starts_when_it_is_over_or_can
         assert await leader.status(job) is Status.SCHEDULED
         await leader.store.create_window(window("n1", lasts_s=5))
         (later,) = await leader.submit()
+        node.beats()
         await asyncio.sleep(4)
+        node.beats()
         assert await leader.status(later) is Status.PENDING
         await asyncio.sleep(3)
         assert await leader.status(later) is Status.SCHEDULED

@@ -7,6 +7,7 @@ import pytest
 from tests.control.control_story import FakeNode, hello, play
 from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.control.inbox import Inbox, NodeLeft, NodeSaidHello
+from tgpu.control.refusals import SHOWN_S
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import PROTOCOL, Greeting, Heard, LogChunk, ReadLog, Refused
 
@@ -193,5 +194,72 @@ def test_output_on_a_node_that_is_away_or_silent_cannot_be_read() -> None:
         FakeNode(hub).says_hello()
         with pytest.raises(NodeAwayError, match="n1 did not answer: try again shortly"):
             await hub.read("n1", "1.0.1", "stdout", 0, 100, 0.0)
+
+    play(story())
+
+
+def test_answer_counts_only_from_the_node_that_was_asked() -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1)
+        asked, forger = FakeNode(hub), FakeNode(hub, "n2")
+        asked.says_hello()
+        forger.says_hello()
+        reading = asyncio.create_task(hub.read("n1", "1.0.1", "stdout", 5, 100, 0.0))
+        await asyncio.sleep(0.1)
+        forger.session.received(LogChunk(request=1, offset=5, data=b"forged", at_end=True))
+        true = LogChunk(request=1, offset=5, data=b"true", at_end=True)
+        asked.session.received(true)
+        assert await reading == true
+
+    play(story())
+
+
+@pytest.mark.parametrize(("offset", "data"), [(5, b"x" * 101), (4, b"x")], ids=["too much", "too early"])
+def test_output_that_was_not_asked_for_is_refused(offset: int, data: bytes) -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1)
+        node = FakeNode(hub)
+        node.says_hello()
+        reading = asyncio.create_task(hub.read("n1", "1.0.1", "stdout", 5, 100, 0.0))
+        await asyncio.sleep(0.1)
+        node.session.received(LogChunk(request=1, offset=offset, data=data, at_end=True))
+        with pytest.raises(NodeAwayError, match="n1 sent other output than was asked for"):
+            await reading
+
+    play(story())
+
+
+def test_reader_learns_at_once_that_the_stream_broke() -> None:
+    async def story() -> None:
+        hub = Hub(Inbox())
+        hub.lead("c", 1)
+        node = FakeNode(hub)
+        node.says_hello()
+        reading = asyncio.create_task(hub.read("n1", "1.0.1", "stdout", 0, 100, 600.0))
+        await asyncio.sleep(0.1)
+        node.close()
+        with pytest.raises(NodeAwayError, match="the connection to its node broke"):
+            await asyncio.wait_for(reading, 1)
+
+    play(story())
+
+
+def test_invalid_messages_are_counted_each_and_shown_for_a_while() -> None:
+    async def story() -> None:
+        hub, counted = Hub(Inbox()), list[int]()
+        hub.refusals.count = lambda: counted.append(1)
+        hub.lead("c", 1)
+        for _ in range(3):
+            node = FakeNode(hub)
+            node.says_hello()
+            node.session.refused("sent is not a finite number")
+            assert node.closed
+        assert len(counted) == 3
+        fault = "its agent sent an invalid message: sent is not a finite number"
+        assert (hub.refusals.fault_of("n1"), hub.refusals.fault_of("n2")) == (fault, "")
+        await asyncio.sleep(SHOWN_S + 1)
+        assert hub.refusals.fault_of("n1") == ""
 
     play(story())

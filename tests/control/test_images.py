@@ -23,7 +23,7 @@ class FakeNode:
         if self.answer is not None:
             assert self.images is not None
             found = ImageResolved(request=message.request, **self.answer)
-            asyncio.get_running_loop().call_soon(self.images.heard, found)
+            asyncio.get_running_loop().call_soon(self.images.heard, self, found)
 
 
 def meaning(*nodes: FakeNode, local: bool = False) -> ImageMeaning:
@@ -78,3 +78,22 @@ def test_without_the_registry_only_nodes_count() -> None:
     assert [question.local for node in nodes for question in node.asked] == [True, True]
     assert "--pull never" in meaning(FakeNode(), FakeNode(), local=True).refusal
     assert meaning(FakeNode(), silent(), local=True) == ImageMeaning()
+
+
+def test_answer_of_a_node_that_was_not_asked_is_ignored() -> None:
+    asked, forger = FakeNode(here="sha256:9"), FakeNode()
+
+    async def story() -> ImageMeaning:
+        images = Images(lambda: [WithEngine("host0", asked)])
+        asked.images = images
+        found = asyncio.create_task(images.meaning("train:1", local=False))
+        asyncio.get_running_loop().call_soon(
+            images.heard, forger, ImageResolved(request=1, pinned="train@sha256:1")
+        )
+        return await found
+
+    assert asyncio.run(story()) == ImageMeaning(digest="sha256:9", hosts=("host0",))
+
+
+def test_name_cannot_be_given_the_meaning_of_another_image() -> None:
+    assert meaning(FakeNode(pinned="evil/train@sha256:1")) == ImageMeaning()

@@ -79,7 +79,7 @@ class Server:
         await asyncio.wait({self.task})
 
 
-async def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
+async def until(condition: Callable[[], bool], patience_s: float = 60.0) -> None:
     async with asyncio.timeout(patience_s):
         while not condition():  # noqa: ASYNC110  whatever it is
             await asyncio.sleep(0.01)
@@ -182,14 +182,16 @@ def test_a_deposed_leader_follows() -> None:
     play(story())
 
 
-def test_a_term_that_fails_for_another_reason_ends_the_server() -> None:
+def test_server_campaigns_again_after_a_term_that_failed() -> None:
     async def story() -> None:
         first = await Server(MemoryStore("c"), "a").start()
         await until(lambda: first.leads)
         first.fails_with = ValueError("a bug")
+        await until(lambda: not first.leads)
+        first.fails_with = None
+        await until(lambda: first.leads)
         assert first.task is not None
-        await asyncio.wait({first.task}, timeout=1)
-        assert isinstance(first.task.exception(), ValueError)
+        assert not first.task.done()
 
     play(story())
 

@@ -21,11 +21,11 @@ from tests.control.control_story import (
     task,
 )
 from tgpu.control.alerts import MANY_NODES_LOST, NODES_OFFLINE, Alerts
-from tgpu.control.losses import STALL_S, Losses
+from tgpu.control.losses import STALL_S, WORD_S, Losses
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
-from tgpu.domain.ids import TaskId
-from tgpu.domain.job import Exit
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.job import Exit, Gang, Group, JobSpec, Request
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
 from tgpu.domain.node import Node
 from tgpu.protocol.messages import Phase
@@ -378,8 +378,100 @@ def test_a_node_that_is_back_while_it_is_being_lost_is_not_told_to_start_what_wa
         await cluster.add("n2")
         await asyncio.sleep(1)
         (attempt, _) = await store.attempts(1)
-        assert attempt.state is AttemptState.LOST
+        assert attempt.state is AttemptState.ENDED
         assert "1.0.1" not in back[0].launched()
         assert [*back[0].launched(), *cluster.nodes["n2"].launched()] == ["1.0.2"]
+
+    play(story())
+
+
+def test_quiet_node_gets_no_new_work_until_it_is_heard_again() -> None:
+    async def story() -> None:
+        cluster = await two_nodes()
+        leader = cluster.leader
+        quiet = cluster.falls_silent("n2")
+        await asyncio.sleep(7)
+        await leader.submit(spec(gpus=2), spec(gpus=2))
+        await asyncio.sleep(1)
+        assert (cluster.launched(), quiet.launched()) == ({"n1": ["1.0.1"]}, [])
+        quiet.beats()
+        await asyncio.sleep(2)
+        assert (quiet.launched(), quiet.closed) == (["2.0.1"], False)
+
+    play(story())
+
+
+def test_quiet_node_that_leaves_when_it_is_heard_again_is_not_taken_for_connected() -> None:
+    picture, losses = picture_with(), Losses(SILENT_S)
+    losses.take_in(picture, {"n1": 0.0}, 7.0, Turn(Batch(0)))
+    assert not picture.places["n1"].reachable
+    losses.take_in(picture, {"n1": 7.5}, 8.0, Turn(Batch(0)), lambda _: False)
+    assert not picture.places["n1"].reachable
+
+
+def test_attempt_that_never_reached_its_node_is_closed_when_the_node_is_back() -> None:
+    async def story(*, new_leader: bool) -> None:
+        cluster = await two_nodes()
+        leader = cluster.leader
+        await leader.submit(spec(gpus=2), spec(gpus=2))
+        away = cluster.falls_silent("n2")
+        (name,) = away.launched()
+        await asyncio.sleep(20)
+        attempt_id = AttemptId.parse(name)
+        assert await _state(leader, attempt_id) is AttemptState.LOST
+        if new_leader:
+            leader.running.cancel()
+            leader = Leader(leader.store)
+            await asyncio.sleep(0.01)
+        await leader.node("n2")
+        await asyncio.sleep(1)
+        assert await _state(leader, attempt_id) is AttemptState.ENDED
+
+    play(story(new_leader=False))
+    play(story(new_leader=True))
+
+
+async def _state(leader: Leader, attempt_id: AttemptId) -> AttemptState:
+    return (await leader.store.origins([attempt_id]))[attempt_id].attempt.state
+
+
+def gang_of_two() -> JobSpec:
+    group = Group(("true",), Request(1000, 0, 0, 2000), tasks=2)
+    return JobSpec("ada", (group,), gang=Gang(2))
+
+
+def test_gang_whose_tasks_all_succeed_has_succeeded_though_a_node_was_cut_off_at_its_end() -> None:
+    async def story() -> None:
+        cluster = await two_nodes()
+        leader = cluster.leader
+        (job_id,) = await leader.submit(gang_of_two())
+        names = {node_id: node.launched()[0] for node_id, node in cluster.nodes.items()}
+        for node_id, name in names.items():
+            cluster.nodes[node_id].reports(says(name))
+        await asyncio.sleep(1)
+        cluster.falls_silent("n2")
+        cluster.nodes["n1"].reports(says(names["n1"], Phase.ENDED, DONE))
+        await asyncio.sleep(60)
+        assert await leader.status(job_id) is Status.RUNNING
+        await leader.node("n2", says(names["n2"], Phase.ENDED, DONE))
+        await asyncio.sleep(1)
+        assert await leader.status(job_id) is Status.COMPLETED
+
+    play(story())
+
+
+def test_gang_has_failed_if_the_last_word_of_a_task_never_comes() -> None:
+    async def story() -> None:
+        cluster = await two_nodes()
+        leader = cluster.leader
+        (job_id,) = await leader.submit(gang_of_two())
+        names = {node_id: node.launched()[0] for node_id, node in cluster.nodes.items()}
+        for node_id, name in names.items():
+            cluster.nodes[node_id].reports(says(name))
+        await asyncio.sleep(1)
+        cluster.falls_silent("n2")
+        cluster.nodes["n1"].reports(says(names["n1"], Phase.ENDED, DONE))
+        await asyncio.sleep(WORD_S + 20)
+        assert await leader.status(job_id) is Status.FAILED
 
     play(story())

@@ -111,7 +111,7 @@ UNWANTED = task(cancel_by="bob")
         (
             Exit(Cause.SUPERVISOR_LOST),
             task(),
-            Happening.FAILED,
+            Happening.REQUEUED,
             "its supervisor was killed, so how it ended is not known",
         ),
         (Exit(Cause.OUT_OF_MEMORY), task(), Happening.FAILED, "out of memory"),

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.control.control_story import POLICY, capacity, spec, task
-from tgpu.control.picture_loader import InconsistentWorldError, left_behind, picture_of
+from tgpu.control.containment import JobFaultError
+from tgpu.control.picture_loader import left_behind, picture_of
 from tgpu.control.reconciler import drift
 from tgpu.core.picture import Placed
 from tgpu.domain.ids import AttemptId, TaskId
@@ -33,8 +34,9 @@ def test_everything_that_lives_is_in_the_picture_and_nobody_is_connected_yet() -
 
 def test_a_task_that_is_said_to_run_and_has_no_attempt_is_a_contradiction() -> None:
     world = World(9, [NODE], [task(1, status=Status.RUNNING)], [])
-    with pytest.raises(InconsistentWorldError, match=r"task 1\.0 is running without a live attempt"):
+    with pytest.raises(JobFaultError, match="job 1") as raised:
         picture_of(world, POLICY, 0, {})
+    assert str(raised.value.__cause__) == "task 1.0 is running without a live attempt"
 
 
 def test_who_was_left_behind_keeps_its_room_also_when_its_job_is_over() -> None:

@@ -238,3 +238,12 @@ def test_a_node_that_leaves_takes_nothing_new() -> None:
     assert after(picture, NodeLeft("n1"), NodeLeft("stranger")).batch == Batch(0)
     assert not picture.places["n1"].takes_tasks
     assert list(picture.placed) == [FIRST]
+
+
+def test_task_whose_supervisor_was_killed_is_tried_again_after_a_while() -> None:
+    picture = picture_with(placed=[task(1)])
+    running(picture, 1)
+    turn = after(picture, reported(says("1.0.1", Phase.ENDED, Exit(Cause.SUPERVISOR_LOST, ended_ms=2000))))
+    (ended,) = turn.batch.ended
+    assert ended.happening is Happening.REQUEUED
+    assert picture.waiting[FIRST].eligible_ms == ended.eligible_ms > picture.now_ms

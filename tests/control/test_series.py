@@ -107,7 +107,10 @@ def test_a_failure_is_tried_again_after_a_while_as_long_as_the_limit_allows() ->
         await asyncio.sleep(5)
         assert node.launched() == ["1.0.1"]
         assert (await the_job(leader)).status is Status.PENDING
-        await asyncio.sleep(6)
+        node.beats()
+        await asyncio.sleep(3)
+        node.beats()
+        await asyncio.sleep(3)
         assert node.launched() == ["1.0.1", "1.0.2"]
         node.reports(says("1.0.2", Phase.ENDED, Exit(Cause.EXITED, 4, started_ms=1, ended_ms=2)))
         await asyncio.sleep(0.1)
@@ -148,7 +151,10 @@ def test_a_backoff_survives_a_new_leader() -> None:
         node = await second.node()
         await asyncio.sleep(5)
         assert node.launched() == []
-        await asyncio.sleep(6)
+        node.beats()
+        await asyncio.sleep(3)
+        node.beats()
+        await asyncio.sleep(3)
         assert node.launched() == ["1.0.2"]
 
     play(story())

@@ -32,14 +32,14 @@ class AtTerminal:
     def type(self, data: bytes) -> None:
         os.write(self._terminal, data)
 
-    def until(self, text: bytes, within_s: float = 20) -> None:
+    def until(self, text: bytes, within_s: float = 60) -> None:
         """From the end of what was looked for before."""
         deadline = time.monotonic() + within_s
         while text not in self.seen:
             assert self._read(deadline), f"{text!r} was not seen; {self.seen!r} was"
         self.seen = self.seen.partition(text)[2]
 
-    def ends(self, within_s: float = 20) -> int:
+    def ends(self, within_s: float = 60) -> int:
         """The exit code; what was said last is in `seen`."""
         deadline = time.monotonic() + within_s
         while self._read(deadline):

@@ -37,7 +37,7 @@ def an_executor(installation: Installation, **fields: Any) -> tgpu.Executor:
     return tgpu.Executor(server=f"unix://{installation.home}/run/tgpu.sock", **fields)
 
 
-def until(is_so: Any, within_s: float = 20) -> None:
+def until(is_so: Any, within_s: float = 60) -> None:
     Installation.wait_until(is_so, "what was waited for", within_s)
 
 
@@ -50,7 +50,7 @@ def test_a_function_runs_elsewhere_and_its_result_comes_back(
         return value * factor + more, os.getpid(), str(Path.cwd()), os.environ["CUDA_VISIBLE_DEVICES"]
 
     future = executor.asking(gpu_request=1, name="worker").submit(work, 5, more=2)
-    result, pid, cwd, gpus = future.result(timeout=30)
+    result, pid, cwd, gpus = future.result(timeout=60)
     assert (result, cwd, len(gpus.split(","))) == (17, str(folder), 1)
     assert pid != here
     assert future.done()
@@ -63,7 +63,7 @@ def test_what_it_raises_comes_back_with_its_traceback(executor: tgpu.Executor, s
         return breaks(depth - 1) if depth else 1 // 0
 
     future = executor.submit(breaks, 2)
-    error = future.exception(timeout=30)
+    error = future.exception(timeout=60)
     assert isinstance(error, ZeroDivisionError)
     assert str(error.__cause__).count("in breaks") == 3
     assert shared.show(future.job_id)["status"] == "failed"
@@ -111,7 +111,7 @@ def test_when_one_of_a_map_raises_those_that_nobody_waits_for_are_cancelled(
     with pytest.raises(ValueError, match="the first"):
         list(executor.map(first_breaks, range(4)))
     [job] = shared.client().jobs(limit=1)
-    ended = shared.wait_status(job["job_id"], "failed", within_s=30)
+    ended = shared.wait_status(job["job_id"], "failed")
     assert ended["task_counts"]["cancelled"] == 3
 
 
@@ -121,7 +121,7 @@ def test_each_of_many_has_a_future_and_some_come_first(executor: tgpu.Executor) 
         return seconds
 
     futures = executor.submit_each(at_its_time, [2.5, 0])
-    assert [future.result() for future in as_completed(futures, timeout=30)] == [0, 2.5]
+    assert [future.result() for future in as_completed(futures, timeout=60)] == [0, 2.5]
     assert [future.index for future in futures] == [0, 1]
     assert not wait(futures).not_done
 
@@ -132,7 +132,7 @@ def test_what_runs_and_what_waits_can_be_cancelled(executor: tgpu.Executor, shar
     [_, one_of_many] = many = executor.submit_each(time.sleep, [0, 300])
     until(running.running)
     until(one_of_many.running)
-    assert many[0].result(timeout=30) is None
+    assert many[0].result(timeout=60) is None
     assert not many[0].cancel()
     for future in (running, waiting, one_of_many):
         assert future.cancel()
@@ -148,7 +148,7 @@ def test_a_job_that_somebody_else_cancels_is_cancelled_here_too(
     future = executor.submit(time.sleep, 300)
     shared.tgpu("cancel", str(future.job_id))
     with pytest.raises(CancelledError):
-        future.result(timeout=30)
+        future.result(timeout=60)
 
 
 def test_only_the_last_attempt_counts(executor: tgpu.Executor, folder: Path) -> None:
@@ -203,7 +203,7 @@ def test_after_shutdown_nothing_is_taken_and_nothing_lies_about(shared: Installa
     executor = an_executor(shared)
     done = executor.submit(abs, -1)
     held = executor.asking(hold=True).submit(abs, -2)
-    assert done.result(timeout=30) == 1
+    assert done.result(timeout=60) == 1
     executor.shutdown(cancel_futures=True)
     assert held.cancelled()
     with pytest.raises(RuntimeError, match="was shut down"):
@@ -234,5 +234,5 @@ def test_a_job_whose_calls_are_gone_says_so(
         calls.unlink()
     for one in (future, of_many):
         shared.tgpu("release", str(one.job_id))
-        error = one.exception(timeout=30)
+        error = one.exception(timeout=60)
         assert isinstance(error, FileNotFoundError), error

@@ -28,7 +28,7 @@ def test_jobs_are_submitted_followed_and_cancelled_at_once(shared: Installation)
             await asyncio.sleep(0.1)
             assert not waiting.done()
             await client.cancel(slow["job_id"], now=True)
-            ended = await asyncio.wait_for(waiting, 30)
+            ended = await asyncio.wait_for(waiting, 60)
             health, nodes = await asyncio.gather(client.health(), client.nodes())
             node = await client.node(nodes[0]["node_id"])
             return b"".join(following), [job["status"] for job in ended], health["status"], node["status"]

@@ -69,7 +69,7 @@ def test_in_the_foreground_it_introduces_itself_and_ctrl_c_leaves_jobs_running(
     job_id = installation.submit("--", "sh", "-c", "sleep 2; exit 5")
     installation.wait_status(job_id, "running")
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "run on" in rest
     assert installation.pid("server") is None
@@ -86,7 +86,7 @@ def test_in_the_foreground_a_killed_part_comes_back(installation: Installation) 
         lambda: installation.tgpu("run", "--", "true", check=False).returncode == 0, "works again"
     )
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 

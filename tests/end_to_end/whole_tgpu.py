@@ -79,12 +79,12 @@ class Installation:
         assert isinstance(status, str)
         return status
 
-    def wait_status(self, job_id: int, *wanted: str, within_s: float = 20) -> Any:
+    def wait_status(self, job_id: int, *wanted: str, within_s: float = 60) -> Any:
         self.wait_until(lambda: self.status(job_id) in wanted, f"job {job_id} {wanted}", within_s)
         return self.show(job_id)
 
     @staticmethod
-    def wait_until(is_so: Callable[[], bool], what: str, within_s: float = 20) -> None:
+    def wait_until(is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not is_so():
             if time.monotonic() > deadline:

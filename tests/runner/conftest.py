@@ -37,7 +37,7 @@ class Machine(Driven):
     def run(self, *argv: str, **changes: object) -> Exit:
         return self.end_of(self.launch(*argv, **changes))
 
-    def file(self, name: str, within_s: float = 10) -> str:
+    def file(self, name: str, within_s: float = 60) -> str:
         """What a job wrote into a file of the home, once it is there."""
         path = self.home / name
         self.until(lambda: path.exists() and path.read_text().endswith("\n"), within_s)

@@ -13,7 +13,7 @@ from tgpu.runner.port import AttemptEnded, AttemptNoted, AttemptStarted, LaunchS
 class Driven:
     """So what happens between two waits is deterministic."""
 
-    patience_s = 20.0
+    patience_s = 60.0
 
     def __init__(self, home: Path, cluster: str) -> None:
         self.home = home

@@ -30,7 +30,7 @@ class Inside:
         self.printed = {1: b"", 2: b""}
         self.over: Over | None = None
 
-    def read_until(self, is_so: Callable[[], object], within_s: float = 10) -> None:
+    def read_until(self, is_so: Callable[[], object], within_s: float = 60) -> None:
         async def read() -> None:
             while not is_so() and self.over is None:
                 said = await self.shell.read()
@@ -273,7 +273,7 @@ def test_who_does_not_read_holds_up_the_task_only_for_a_moment(machine: Machine,
     attempt = running(machine, "sh", "-c", script, pty=True)
     sleeper, reader = attach(machine, attempt), attach(machine, attempt)
     reader.type(b"\n")
-    reader.read_until(lambda: len(reader.printed[1]) > 2_000_000, within_s=30)
+    reader.read_until(lambda: len(reader.printed[1]) > 2_000_000)
     machine.until((tmp_path / "said").exists)
     sleeper.until_printed(b"bytes were not shown")
     for one in (sleeper, reader):

@@ -185,7 +185,7 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def wait_for(happened: Callable[[], bool], within_s: float = 5) -> bool:
+def wait_for(happened: Callable[[], bool], within_s: float = 60) -> bool:
     """Without the agent: its runner does not run meanwhile."""
     deadline = time.monotonic() + within_s
     while not happened():

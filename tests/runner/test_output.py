@@ -64,11 +64,13 @@ def test_it_can_be_read_while_the_task_runs(machine: Machine) -> None:
 
 def test_whoever_else_holds_the_pipe_does_not_hold_up_the_end(machine: Machine, tmp_path: Path) -> None:
     """A stranger opens the job's output by its name in /proc and keeps it."""
-    attempt = machine.shell(f"echo $$ > {tmp_path}/pid; echo one; sleep 0.5; echo two")
+    waits = f"until test -e {tmp_path}/gate; do sleep 0.02; done"
+    attempt = machine.shell(f"echo $$ > {tmp_path}/pid; echo one; {waits}; echo two")
     pid = machine.file("pid")
     stranger = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY)
+    (tmp_path / "gate").touch()
     try:
-        assert machine.end_of(attempt, within_s=5).exit_code == 0
+        assert machine.end_of(attempt).exit_code == 0
     finally:
         os.close(stranger)
     assert machine.output(attempt) == b"one\ntwo\n"

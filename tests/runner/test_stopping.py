@@ -31,7 +31,7 @@ def test_a_stop_is_sigterm_and_the_cause_is_the_stops(machine: Machine) -> None:
     attempt = machine.launch("sleep", "60")
     machine.start_of(attempt)
     stop(machine, attempt, Cause.PREEMPTED, "made way for 43")
-    end = machine.end_of(attempt, within_s=3)
+    end = machine.end_of(attempt)
     assert (end.cause, end.signal, end.detail) == (Cause.PREEMPTED, signal.SIGTERM, "made way for 43")
 
 
@@ -41,7 +41,7 @@ def test_a_task_may_use_its_grace_and_its_exit_code_is_kept(machine: Machine) ->
     )
     machine.until(lambda: machine.output(attempt) == b"up\n")
     stop(machine, attempt)
-    end = machine.end_of(attempt, within_s=4)
+    end = machine.end_of(attempt)
     assert (end.cause, end.exit_code, end.signal) == (Cause.CANCELLED, 9, None)
     assert machine.output(attempt) == b"up\nsaving\nsaved\n"
 
@@ -66,9 +66,10 @@ def test_a_tree_that_ignores_sigterm_and_hides_is_killed_whole(machine: Machine,
 
 
 def test_what_a_task_leaves_behind_ends_with_it(machine: Machine, tmp_path: Path) -> None:
-    attempt = machine.shell(f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 600' & sleep 0.3; exit 2")
+    waits = f"until test -s {tmp_path}/left; do sleep 0.02; done"
+    attempt = machine.shell(f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 600' & {waits}; exit 2")
     left = int(machine.file("left"))
-    assert machine.end_of(attempt, within_s=5).exit_code == 2
+    assert machine.end_of(attempt).exit_code == 2
     assert not is_running(left)
 
 
@@ -167,7 +168,7 @@ def test_a_stop_right_after_the_launch_is_never_lost(machine: Machine, wait_s: f
         machine.until(lambda deadline=deadline: time.monotonic() >= deadline)
         stop(machine, attempts[-1])
     for attempt in attempts:
-        assert machine.end_of(attempt, within_s=15).cause is Cause.CANCELLED
+        assert machine.end_of(attempt).cause is Cause.CANCELLED
 
 
 def test_a_stop_of_one_never_ends_the_next_of_the_same_supervisor(machine: Machine) -> None:
@@ -188,7 +189,7 @@ def test_a_shell_that_waits_to_be_typed_to_goes_at_once(machine: Machine) -> Non
     attempt = machine.launch("bash", "--norc", "-i", pty=True, grace_s=60)
     machine.until(lambda: b"bash" in machine.output(attempt))  # its prompt
     stop(machine, attempt)
-    end = machine.end_of(attempt, within_s=20)
+    end = machine.end_of(attempt)
     assert (end.cause, end.signal) == (Cause.CANCELLED, signal.SIGHUP)
 
 
@@ -205,5 +206,5 @@ def test_what_runs_in_a_shell_at_a_terminal_may_save_its_work(machine: Machine) 
     attempt = machine.launch("python3", "-c", BUSY_SHELL, saver, pty=True, grace_s=60)
     machine.until(lambda: b"up" in machine.output(attempt))
     stop(machine, attempt)
-    assert machine.end_of(attempt, within_s=30).exit_code == 3
+    assert machine.end_of(attempt).exit_code == 3
     assert b"saved" in machine.output(attempt)

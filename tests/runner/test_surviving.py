@@ -67,7 +67,8 @@ def lines(path: Path) -> int:
 def test_a_new_agent_adopts_what_runs_and_hears_its_true_end(
     empty_machine: Machine, home: Path, *, spawner_too: bool
 ) -> None:
-    other = OtherAgent(home, a1_0_1=f"echo x >> {home}/ran; sleep 1.2; exit 42")
+    waits = f"until test -e {home}/gate; do sleep 0.02; done"
+    other = OtherAgent(home, a1_0_1=f"echo x >> {home}/ran; {waits}; exit 42")
     other.wait_for("AttemptStarted")
     other.kill()
     if spawner_too:
@@ -76,16 +77,19 @@ def test_a_new_agent_adopts_what_runs_and_hears_its_true_end(
     (event,) = empty_machine.open()
     assert isinstance(event, AttemptStarted)
     assert event.attempt == "1.0.1"
+    (home / "gate").touch()
     end = empty_machine.end_of("1.0.1")
     assert (end.cause, end.exit_code) == (Cause.EXITED, 42)
     assert lines(home / "ran") == 1
 
 
 def test_what_ended_while_there_was_no_agent_is_found(empty_machine: Machine, home: Path) -> None:
-    other = OtherAgent(home, a1_0_1="sleep 0.3; exit 5")
+    other = OtherAgent(home, a1_0_1=f"until test -e {home}/gate; do sleep 0.02; done; exit 5")
     other.wait_for("AttemptStarted")
     other.kill()
-    time.sleep(0.6)
+    journals = {path: path.read_bytes() for path in home.rglob("exits.*")}
+    (home / "gate").touch()
+    empty_machine.until(lambda: {path: path.read_bytes() for path in home.rglob("exits.*")} != journals)
     (event,) = empty_machine.open()
     assert isinstance(event, AttemptEnded)
     assert (event.exit.cause, event.exit.exit_code) == (Cause.EXITED, 5)
@@ -158,7 +162,7 @@ def test_a_forgotten_attempt_may_run_again_only_when_no_order_can_be_under_way(
     machine.runner.forget(spec.attempt)
     claim = home / "records" / "claims" / spec.attempt
     assert claim.exists()
-    machine.until(lambda: not claim.exists(), within_s=5)
+    machine.until(lambda: not claim.exists())
 
 
 def test_a_killed_spawner_is_replaced_and_no_order_is_lost(machine: Machine, home: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -251,6 +251,7 @@ def test_the_supervisor_of_another_users_task_writes_its_files_as_that_user(
 ) -> None:
     attempt = machine.shell("echo x; sleep 100", files=files(theirs / "out.txt"), user=THEY)
     machine.until(lambda: (theirs / "out.txt").exists() and (theirs / "out.txt").read_text())
+    machine.start_of(attempt)
     supervisor = machine.runner._known.supervisor_of(attempt).pid
     threads = [status.read_text() for status in Path(f"/proc/{supervisor}/task").glob("*/status")]
     users = {line for status in threads for line in status.splitlines() if line.startswith("Uid:")}
@@ -309,3 +310,42 @@ def test_a_child_is_born_whatever_another_thread_is_about(tree: Tree) -> None:
             os.waitpid(child, 0)
         for fd in (group, answer, tell, nowhere):
             os.close(fd)
+
+
+def test_line_printed_in_pieces_stays_whole_in_a_file_that_tasks_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LINE_S", 60.0)
+    path = tmp_path / "all.txt"
+    opened = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for _ in range(2)]
+    first, second = Writer(), Writer()
+    first.write(opened[0], b"one\nchan")
+    until(lambda: path.read_bytes() == b"one\n")
+    second.write(opened[1], b"other\n")
+    until(lambda: path.read_bytes() == b"one\nother\n")
+    first.write(opened[0], b"ged\nno end")
+    assert first.close()
+    assert second.close()
+    assert path.read_bytes() == b"one\nother\nchanged\nno end"
+    for file in opened:
+        os.close(file)
+
+
+@pytest.mark.parametrize("piece", [b"loss 0.5\r", b"Password: ", b"x" * (writer.LINE_MAX + 1)])
+def test_output_without_a_line_end_is_not_held_back_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: bytes
+) -> None:
+    monkeypatch.setattr(writer, "LINE_S", 0.01)
+    path = tmp_path / "out.txt"
+    opened, live = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), Writer()
+    live.write(opened, piece)
+    until(lambda: path.read_bytes() == piece)
+    assert live.close()
+    os.close(opened)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -47,7 +47,7 @@ class Tree:
 
     def close(self) -> None:
         (self.top / "cgroup.kill").write_text("1")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while self.members() and time.monotonic() < deadline:
             time.sleep(0.01)
         for folder, _, _ in os.walk(self.top, topdown=False):

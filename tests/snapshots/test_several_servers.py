@@ -113,8 +113,8 @@ def test_a_node_gets_only_what_its_users_jobs_need(tmp_path: Path) -> None:
         answers.source = snapshots.read
         want = WantSnapshot(request=1, user="ann", digest=DIGEST, offset=PIECE)
         for serves in ("*", "ann", "bob"):
-            answers.asked(link, want, serves)
-        answers.asked(link, WantSnapshot(request=2, user="bob", digest=DIGEST, offset=0), "*")
+            answers.asked(link, "n1", want, serves)
+        answers.asked(link, "n1", WantSnapshot(request=2, user="bob", digest=DIGEST, offset=0), "*")
         await link.has_four.wait()
         whole = SnapshotPart(request=1, data=DATA[PIECE : 2 * PIECE], total=len(DATA))
         assert link.sent.count(whole) == 2

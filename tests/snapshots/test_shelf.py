@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tgpu.store.snapshot_shelf import NotThereYetError, Shelf, ShelfRefusedError
+from tgpu.store.snapshot_shelf import NotThereYetError, Shelf, ShelfFullError, ShelfRefusedError
 
 DATA = bytes(range(256)) * 8
 
@@ -103,3 +103,12 @@ def test_what_nobody_went_on_with_is_removed_after_a_day(tmp_path: Path) -> None
     now[0] += 25 * 3600
     shelf.remove_halves()
     assert not half.exists()
+
+
+def test_shelf_takes_nothing_while_the_disk_has_less_than_its_reserve(tmp_path: Path) -> None:
+    shortage: list[str | None] = ["the disk has 1 MiB free"]
+    shelf = Shelf(tmp_path / "snapshots", 1 << 20, 2 << 20, shortage=lambda: shortage[0])
+    with pytest.raises(ShelfFullError, match="1 MiB free"):
+        shelf.put("ann", digest_of(DATA), 0, len(DATA), DATA)
+    shortage[0] = None
+    assert shelf.put("ann", digest_of(DATA), 0, len(DATA), DATA) == len(DATA)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import postgres, postgres_url  # noqa: F401  fixtures are found by their names
+from tests.small_disk import small_disk  # noqa: F401  the same
 from tgpu.store.memory import MemoryStore
 from tgpu.store.port import Store
 from tgpu.store.postgres import PostgresStore

@@ -296,10 +296,10 @@ def test_of_a_million_positions_those_that_overlap_are_counted_once_and_quickly(
     assert wishes.number_between(0, 1_000_000) == len({*half, *range(1, 1_000_000, 3)})
     assert wishes.number_between(999_990, 1_000_000) == 7
     assert wishes.number_between(5, 10) == 3
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(20):
         wishes.number_between(64, 1_000_000)
-    assert time.perf_counter() - began < 1, "every commit in which it grows does this"
+    assert time.thread_time() - began < 1, "every commit in which it grows does this"
 
 
 async def test_how_many_are_live_at_once_is_changed_without_a_charge(store: Store) -> None:

@@ -4,13 +4,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.store.store_story import a_job
+from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.node import Capacity, Node
 from tgpu.store.job_filter import JobFilter, Paging
-from tgpu.store.port import StoreUnavailableError, StoreUnusableError
+from tgpu.store.port import Batch, StoreUnavailableError, StoreUnusableError
 from tgpu.store.sqlite import SqliteStore
 
 
@@ -148,3 +151,23 @@ async def test_a_closed_store_says_so(database: Path) -> None:
     for work in (store.submit([a_job()], 1), store.last_seq()):
         with pytest.raises(StoreUnavailableError, match="closed"):
             await work
+
+
+async def test_row_that_cannot_be_read_is_named_and_leaves_the_others(database: Path) -> None:
+    store = await SqliteStore.open(database)
+    submitted = await store.submit([a_job(), a_job()], 1)
+    bad, good = submitted.job_ids
+    node = Node("n1", NodeState.READY, Capacity(1000, 1, 1))
+    await store.commit(await store.claim(), Batch(1, nodes=[node, replace(node, node_id="n2")]))
+    connection = sqlite3.connect(database)
+    connection.execute("UPDATE tasks SET request = 'nonsense' WHERE job_id = ?", (bad,))
+    connection.execute("UPDATE nodes SET body = '{}' WHERE node_id = 'n1'")
+    connection.commit()
+    connection.close()
+    world, changes = await store.load(), await store.changes(0)
+    await store.close()
+    assert [task.task_id.job_id for task in world.tasks] == [good]
+    assert [each.node_id for each in world.nodes] == ["n2"]
+    assert (list(world.unreadable.jobs), list(world.unreadable.nodes)) == ([bad], ["n1"])
+    assert [task.task_id.job_id for task in changes.submitted] == [good]
+    assert list(changes.unreadable.jobs) == [bad]

@@ -18,6 +18,7 @@ from tests.api.conftest import FakeLive, FakeLogs, FakeShells
 from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
+from tgpu.api.websocket import PeerCredWebSocket
 from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello
@@ -25,6 +26,7 @@ from tgpu.observe.metrics import Metrics
 from tgpu.protocol import join_tokens, node_keys
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.memory import MemoryStore
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.trust import client_context
@@ -51,6 +53,7 @@ class ClusterServer:
         self.inbox: Inbox
         self.entrance: Entrance
         self.said: list[NodeEvent] = []
+        self.limits = ConnectionLimits.of_this_process(self.settings)
         self.loop = uvloop.new_event_loop()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -58,7 +61,7 @@ class ClusterServer:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
         if self._failure is not None:
             raise self._failure
 
@@ -95,8 +98,10 @@ class ClusterServer:
         )
         config = uvicorn.Config(
             create_app(services),
-            http=http_protocol(agent_links(self.hub, self.store, self.now_ms), Echo),
-            ws="none",
+            http=http_protocol(
+                agent_links(self.hub, self.store, self.now_ms), lambda _visit: Echo(), self.limits
+            ),
+            ws=PeerCredWebSocket,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -123,7 +128,7 @@ class ClusterServer:
 
     def stop(self) -> None:
         self._api.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         if self._failure is not None:
             raise self._failure
@@ -174,7 +179,7 @@ class ClusterServer:
         self.run(self.store.enrol(digest, node_id, node_keys.digest_of(key), self.now_ms()))
         return key
 
-    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
+    def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not is_so():
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}"

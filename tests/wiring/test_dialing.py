@@ -77,7 +77,7 @@ def agent_of(dial: TcpDial, key: str, cluster_id: str) -> Agent:
 
 
 async def until_at(server: ClusterServer) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while server.hub.session_of("n1") is None:  # noqa: ASYNC110  it happens in another thread
             await asyncio.sleep(0.01)
 
@@ -94,7 +94,7 @@ def test_an_agent_goes_where_it_is_sent_and_comes_back_when_the_leader_changes(
         agent = agent_of(dial, key, first.store.cluster_id)
         working = asyncio.create_task(agent.run())
         await until_at(second)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while agent.last_heard is None:  # noqa: ASYNC110  an agent tells nobody
                 await asyncio.sleep(0.01)
         lead(first, 2)
@@ -154,7 +154,7 @@ def test_a_stopped_server_does_not_hold_an_agent_up(
 
 
 async def _until_connected(dial: TcpDial, ear: Ear) -> dialing.ServerLink:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await dial(ear)

@@ -49,6 +49,6 @@ def test_a_server_leaves_word_of_the_others_and_keeps_those_that_went(tmp_path: 
 
 
 async def until_read(settings: Settings, expected: OtherServers) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while other_servers.read(settings) != expected:  # noqa: ASYNC110  a file is all there is to look at
             await asyncio.sleep(0.05)

@@ -105,3 +105,14 @@ def test_a_crowd_takes_so_many_and_no_more() -> None:
     second.leave()
     third.said(5)
     assert (crowd.strangers, crowd.bytes) == (1, 5)
+
+
+def test_one_address_does_not_take_the_room_of_the_others() -> None:
+    crowd = Crowd(most_bytes=100, most_bytes_per_source=10)
+    greedy, other = crowd.enter("192.0.2.1"), crowd.enter("192.0.2.2")
+    greedy.said(10)
+    with pytest.raises(CrowdedError, match="10 of them of this address"):
+        crowd.enter("192.0.2.1").said(1)
+    other.said(10)
+    greedy.leave()
+    crowd.enter("192.0.2.1").said(10)

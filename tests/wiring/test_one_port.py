@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.wiring.cluster_server import ClusterServer, cluster
+from tgpu.api import bounded_http
 from tgpu.control.inbox import NodeSaidHello
 from tgpu.domain.node import Capacity
 from tgpu.protocol import door
@@ -29,7 +30,7 @@ from tgpu.protocol.messages import (
     Refused,
     Report,
 )
-from tgpu.wiring import keyed_link, one_port
+from tgpu.wiring import keyed_link
 
 
 @pytest.fixture(params=["auto", "off"])
@@ -207,7 +208,7 @@ def test_a_known_node_may(server: ClusterServer) -> None:
     stream.say(hello(key=server.key_of("n1")))
     stream.say(Heartbeat(use=NodeUse(), sent=1.0))
     assert stream.hear() == Heard(sent=1.0)
-    many = tuple(AttemptReport(attempt=f"{n}.0.1", phase=Phase.RUNNING) for n in range(150_000))
+    many = tuple(AttemptReport(attempt=f"{n}.0.1", phase=Phase.RUNNING) for n in range(1, 150_001))
     assert len(encode(Report(seq=1, attempts=many))) > 4 * 1024 * 1024
     stream.say(Report(seq=1, attempts=many))
     stream.say(Heartbeat(use=NodeUse(), sent=2.0))
@@ -270,7 +271,7 @@ def test_garbage_in_place_of_a_handshake_harms_nobody(tmp_path: Path) -> None:
 def test_who_takes_too_long_to_say_what_they_want_is_cut_off(
     server: ClusterServer, first: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_port, "DECISIVE_S", 0.3)
+    monkeypatch.setattr(bounded_http, "HEAD_S", 0.3)
     sock = server.connect()
     sock.sendall(first)
     while received(sock):
@@ -291,7 +292,7 @@ def test_a_node_that_never_says_hello_is_cut_off(
 def test_a_connection_that_was_handed_over_outlives_the_patience_at_the_door(
     server: ClusterServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_port, "DECISIVE_S", 0.2)
+    monkeypatch.setattr(bounded_http, "HEAD_S", 0.2)
     monkeypatch.setattr(keyed_link, "PROOF_S", 0.2)
     stream = AgentStream(server)
     stream.hear()

@@ -18,6 +18,7 @@ from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, Taken, ToShell
 from tgpu.protocol.snapshots import Piece
+from tgpu.wiring import peers
 from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
 
 NODE = NodeView(
@@ -252,3 +253,34 @@ def test_without_a_leader_there_is_no_answer(url: str | None, why: str) -> None:
             await asking.ask("queues")
 
     with_leader(story, url=url)
+
+
+def introduced_by(data: bytes) -> bytes:
+    """What a connection that begins with `data` reads until the leader closes it."""
+
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Door(lambda: AskedLink(desk_of(Leader()), "c", "secret")), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(door.PEER + data)
+        async with asyncio.timeout(20):
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+                server.close()
+
+    return asyncio.run(run())
+
+
+def test_stranger_may_not_send_a_large_frame() -> None:
+    assert introduced_by((1 << 20).to_bytes(4, "big") + bytes(100)) == b""
+
+
+def test_stranger_that_does_not_introduce_itself_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "INTRODUCTION_S", 0.05)
+    assert introduced_by(b"") == b""

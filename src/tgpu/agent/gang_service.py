@@ -7,9 +7,10 @@ from tgpu.agent.spots import Spots
 from tgpu.domain.container import HOSTFILE
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.protocol.gangs import Go, Spot
 from tgpu.protocol.messages import Launch
-from tgpu.runner.port import CouldNotPrepareError, LaunchSpec, Runner
+from tgpu.runner.port import CouldNotPrepareError, LaunchSpec, Runner, disk_full_exit
 
 
 class GangService:
@@ -24,6 +25,8 @@ class GangService:
         except CouldNotPrepareError as error:
             return Exit(error.cause, detail=str(error))
         except OSError as error:
+            if is_full(error):
+                return disk_full_exit()
             return Exit(Cause.COULD_NOT_START, detail=str(error))
 
     def joined(self, spec: LaunchSpec, launch: Launch, go: Go | None) -> LaunchSpec:

@@ -38,6 +38,7 @@ class NodeIdentity:
         capacity: Capacity,
         attempts: tuple[AttemptReport, ...],
         clock_ms: int,
+        disk_shortage: str = "",
     ) -> Hello:
         """The answer to a greeting; `labels` are all that it has now."""
         return Hello(
@@ -53,6 +54,7 @@ class NodeIdentity:
             taints=self.taints,
             key=self.key,
             clock_ms=clock_ms,
+            disk_shortage=disk_shortage,
             shells=True,
             gangs=True,
             snapshots=True,

@@ -1,5 +1,8 @@
 """Servers with an older epoch than this node has obeyed: what they are told, and how often that is logged."""
 
+import asyncio
+
+from tgpu.agent.channel import Channel
 from tgpu.agent.identity import NodeIdentity
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import KnowsNewer
@@ -12,7 +15,16 @@ class OlderEpoch:
         self._identity = identity
         self._again = 0.0
 
-    def met(self, epoch: int, newest: int, now: float) -> None:
+    def disobey(self, epoch: int, newest: int, channel: Channel | None, patience_s: float) -> None:
+        """The server is told why, and hangs up; until then, and between two calls, others are tried."""
+        loop = asyncio.get_running_loop()
+        self._complain(epoch, newest, loop.time())
+        if channel is not None:
+            identity = self._identity
+            channel.send(KnowsNewer(node_id=identity.node_id, epoch=newest, key=identity.key))
+            loop.call_later(patience_s, channel.close)
+
+    def _complain(self, epoch: int, newest: int, now: float) -> None:
         if now < self._again:
             return
         self._again = now + COMPLAIN_EVERY_S
@@ -22,6 +34,3 @@ class OlderEpoch:
             epoch=epoch,
             newest=newest,
         )
-
-    def answer(self, newest: int) -> KnowsNewer:
-        return KnowsNewer(node_id=self._identity.node_id, epoch=newest, key=self._identity.key)

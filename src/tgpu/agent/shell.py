@@ -13,9 +13,10 @@ from tgpu.agent.containers import Containers, NoContainers
 from tgpu.agent.gang_service import GangService
 from tgpu.agent.gpu_watch import Failure, GpuWatch
 from tgpu.agent.hands import Hands
-from tgpu.agent.heartbeats import Unanswered
+from tgpu.agent.heartbeats import LEAST_PATIENCE_S, Patience, Unanswered
 from tgpu.agent.identity import NodeIdentity
-from tgpu.agent.machine import Instruction, Machine, PrepareTask, SendReport
+from tgpu.agent.machine import Instruction, LaunchTask, Machine, PrepareTask, SendReport
+from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.older_epoch import OlderEpoch
 from tgpu.agent.shells import Shells
 from tgpu.agent.snapshot_fetch import SnapshotFetch
@@ -48,13 +49,6 @@ from tgpu.runner.port import AttemptEnded, Runner, RunnerEvent
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 3.0
-PATIENCE_BEATS = 1.6
-"""How many heartbeats long an answer may take before the server counts as gone…"""
-LEAST_PATIENCE_S = 3.0
-"""…but never less than a busy server needs to commit what it was told."""
-LONGEST_PATIENCE_S = 30.0
-"""For a greeting: the more often it was missed, the longer it is waited for. The server may be at work for
-others who called, and who hangs up only makes more work for it."""
 
 
 class AgentRefusedError(Exception):
@@ -85,6 +79,7 @@ class Agent:
         checkpoints: Checkpoints | None = None,
         uses: Uses | None = None,
         snapshots: SnapshotFetch | None = None,
+        disk: NodeDisk | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
         """`spread_s`: over which time agents come back that lost their server at the same moment.
@@ -98,7 +93,7 @@ class Agent:
         self._runner_for = runner_for
         self._discover = discover
         self._measure = measure
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._patience = heartbeat_s, Patience(heartbeat_s)
         self._random = random
         self._containers = containers or NoContainers()
         self._machine = Machine()
@@ -114,6 +109,7 @@ class Agent:
         self._cluster_id = identity.cluster_id
         self._epoch = 0
         self._lease_s = 0.0
+        self._use = NodeUse()
         self._unanswered = Unanswered()
         self._sent_on_at_once: bool | None = None
         """By the server that was called last; None: it did not send us on."""
@@ -126,6 +122,7 @@ class Agent:
         self._shells = Shells(self._say)
         self._snapshots = snapshots or SnapshotFetch.of_nobody()
         self._snapshots.say = self._say
+        self._disk = disk or NodeDisk()
         self._failure: Exception | None = None
         self._side_tasks: set[asyncio.Task[None]] = set()
         self._log = logger("agent")
@@ -173,8 +170,7 @@ class Agent:
     async def _serve(self, channel: Channel) -> None:
         self._channel = channel
         heart = self._aside(self._heartbeats(channel))
-        longer_s = min(self._patience_s * 2**self._missed_greetings, LONGEST_PATIENCE_S)
-        patience_s = max(self._patience_s, longer_s)
+        patience_s = self._patience.for_greeting_s(self._missed_greetings)
         patience = asyncio.get_running_loop().call_later(patience_s, self._hang_up_on_silence, channel)
         try:
             await channel.closed()
@@ -190,7 +186,10 @@ class Agent:
 
     async def _heartbeats(self, channel: Channel) -> None:
         while True:
-            await asyncio.sleep(self._heartbeat_s)
+            await asyncio.sleep(self._heartbeat_s / 2)
+            if self._taken_in:
+                self._send_beat(channel)  # so that a leader that hangs is left sooner
+            await asyncio.sleep(self._heartbeat_s / 2)
             if self._machine.session is not None:
                 capacity = await self._discover()
                 changed = capacity if capacity != self._capacity else None
@@ -208,17 +207,21 @@ class Agent:
     async def _beat(
         self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
     ) -> None:
-        use, now = await self._measure(), self._now()
-        self._gpus.seen(self._capacity, use, now)
-        self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
-        channel.send(Heartbeat(use=use, sent=now, capacity=changed, labels=labels))
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._patience_s, self._hang_up_if_unanswered, channel, now)
+        await self._disk.look()
+        self._use = await self._measure()
+        self._gpus.seen(self._capacity, self._use, self._now())
+        self._send_beat(channel, changed, labels)
 
-    @property
-    def _patience_s(self) -> float:
-        """How long a server may take to greet, or to answer, before another one is tried."""
-        return max(PATIENCE_BEATS * self._heartbeat_s, LEAST_PATIENCE_S)
+    def _send_beat(
+        self, channel: Channel, changed: Capacity | None = None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        now = self._now()
+        self._unanswered.sent(now, self._boottime_ns())  # before: it may not seem younger than it is
+        short = self._disk.shortage
+        beat = Heartbeat(use=self._use, sent=now, capacity=changed, labels=labels, disk_shortage=short)
+        channel.send(beat)
+        patience_s = self._patience.for_answer_s(taken_in=self._taken_in)
+        asyncio.get_running_loop().call_later(patience_s, self._hang_up_if_unanswered, channel, now)
 
     def _hang_up_on_silence(self, channel: Channel) -> None:
         if not self._greeted_once:
@@ -233,8 +236,6 @@ class Agent:
             self._log.warning("the server does not answer any more")
             self._guide.silent()
             channel.close()
-
-    # What the server says
 
     def received(self, message: FromServer) -> None:
         match message:
@@ -294,7 +295,8 @@ class Agent:
             self._give_up(AgentRefusedError(self._identity.why_not(greeting.cluster_id)))
             return
         if greeting.epoch < self._epoch:
-            self._disobey(greeting.epoch, channel)
+            self._greeted_once = False
+            self._older_epoch.disobey(greeting.epoch, self._epoch, channel, LEAST_PATIENCE_S)
             return
         self._epoch, self._lease_s = greeting.epoch, greeting.lease_s
         self._guide.welcomed(greeting.servers)
@@ -305,25 +307,17 @@ class Agent:
                 found = await self._runner.open(self._runner_said)
                 self._machine.adopted(self._hands.adopted(found, self._now()))
                 self._spots.sweep(self._machine.attempts)
-        self._capacity = await self._discover()
+        self._capacity, short = await self._discover(), await self._disk.look()
         self._labels = self._labels_now()
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
         channel.send(
             self._identity.hello(
-                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms()
+                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms(), short
             )
         )
         self._report_soon()
         await self._beat(channel)
-
-    def _disobey(self, epoch: int, channel: Channel | None) -> None:
-        """The server is told why, and hangs up; until then, and between two calls, others are tried."""
-        self._greeted_once = False
-        self._older_epoch.met(epoch, self._epoch, self._now())
-        if channel is not None:
-            channel.send(self._older_epoch.answer(self._epoch))
-            asyncio.get_running_loop().call_later(LEAST_PATIENCE_S, channel.close)
 
     async def _answer(self, question: ReadLog | ResolveImage) -> None:
         channel, runner = self._channel, self._runner
@@ -347,6 +341,7 @@ class Agent:
     # What the runner says, and what is done about it
 
     def _runner_said(self, event: RunnerEvent) -> None:
+        self._disk.heard(event)
         event = self._hands.said(event, self._now())
         self._carry_out(self._machine.runner_said(event, self._now()))
         self._report_soon()
@@ -356,11 +351,14 @@ class Agent:
         for instruction in instructions:
             if isinstance(instruction, SendReport):
                 if self._channel is not None:
-                    self._channel.send(Report(seq=instruction.seq, attempts=instruction.attempts))
+                    said, short = instruction, self._disk.shortage
+                    self._channel.send(Report(seq=said.seq, attempts=said.attempts, disk_shortage=short))
                 continue
             if runner is None:  # no orders are obeyed before the greeting has made one
                 return
-            if isinstance(instruction, PrepareTask):
+            if isinstance(instruction, PrepareTask | LaunchTask) and self._disk.shortage:
+                self._runner_said(self._disk.refused(instruction.launch.attempt))
+            elif isinstance(instruction, PrepareTask):
                 self._aside(self._prepare(instruction.launch, runner))
             else:
                 self._hands.carry_out(instruction, runner, self._now())

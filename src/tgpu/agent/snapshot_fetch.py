@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tgpu.agent.user_folder import user_folder
+from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.port import CouldNotPrepareError
 
 ANSWER_S = 10.0
@@ -51,6 +54,8 @@ class SnapshotFetch:
                     await asyncio.to_thread(_sweep, self._folder)
                 return path
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(
                 f"its snapshot cannot be kept on this node: {error.strerror}"
             ) from error

@@ -20,7 +20,9 @@ from tgpu.agent.user_folder import user_folder
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
+from tgpu.observe.disk_space import is_full
 from tgpu.runner import checkpoint_folder, removing, task
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
     AttemptEnded,
@@ -156,6 +158,8 @@ class SnapshotRunner:
         except task.Refusal as refusal:
             raise CouldNotPrepareError(str(refusal)) from None
         except OSError as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             raise CouldNotPrepareError(f"its snapshot cannot be unpacked: {error.strerror}") from error
         finally:
             if not is_whole:
@@ -191,6 +195,8 @@ class SnapshotRunner:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
+        if process.returncode == snapshot_unpack.DISK_FULL:
+            raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST)
         if process.returncode:
             words = said.decode(errors="replace").strip().splitlines()
             if process.returncode < 0:

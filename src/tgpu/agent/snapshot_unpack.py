@@ -11,6 +11,7 @@ and bounds every header. It needs only the standard library of Python 3.11.
 """
 
 import contextlib
+import errno
 import gzip
 import os
 import resource
@@ -24,6 +25,8 @@ from pathlib import Path
 from tgpu.runner.task import Account, Refusal
 
 _REFUSED = 3
+DISK_FULL = 4
+"""The exit code if the node has no room for it."""
 _MEMORY_BYTES = 256 << 20
 _CPU_S = 300
 _PIECE = 1 << 20
@@ -345,5 +348,6 @@ if __name__ == "__main__":
         sys.stderr.write(f"it needs more than {_MEMORY_BYTES >> 20} MiB of memory to unpack\n")
         sys.exit(_REFUSED)
     except (BadArchiveError, Refusal, OSError, EOFError, zlib.error) as error:
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC  # a quota would be the user's own
         sys.stderr.write(f"{error}\n")
-        sys.exit(_REFUSED)
+        sys.exit(DISK_FULL if full else _REFUSED)

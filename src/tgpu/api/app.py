@@ -1,9 +1,11 @@
 """Puts the API together: routes from the table of endpoints, behind the gate."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from litestar import Litestar, Request, Response
+from litestar.enums import HttpMethod
 from litestar.handlers import HTTPRouteHandler
 
 from tgpu.api.access_book import Book
@@ -11,7 +13,7 @@ from tgpu.api.endpoint import Call, Endpoint
 from tgpu.api.gate import Gate
 from tgpu.api.identity import Identity
 from tgpu.api.permission import admit
-from tgpu.api.problems import answer_error
+from tgpu.api.problems import answer_error, disk_full
 from tgpu.api.query import Query
 from tgpu.api.services import Services
 from tgpu.api.short_way import Answering, ShortWay
@@ -28,7 +30,8 @@ def create_app(services: Services) -> Litestar:
     table = endpoints(services)
     answering = [(endpoint, _answering(endpoint, services, identity)) for endpoint in table]
     litestar = Litestar(
-        route_handlers=[_route(*each) for each in answering],
+        # OPTIONS first: else the framework adds its own to each path.
+        route_handlers=[*_options(table), *(_route(*each) for each in answering)],
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # our own document says more than signatures could
         logging_config=None,
@@ -46,6 +49,7 @@ def create_app(services: Services) -> Litestar:
         open_paths=open_paths,
         names=frozenset(name.lower() for name in services.names),
         terminals=TerminalDoor(services, identity),
+        bodies=services.bodies,
     )
     return litestar
 
@@ -59,6 +63,8 @@ def _answering(endpoint: Endpoint, services: Services, identity: Identity) -> An
         if needs is not None:
             job = await admit(call, needs)
             call = call if job is None else replace(call, found=job)
+        if endpoint.adds_data and (shortage := services.disk_shortage()) is not None:
+            raise disk_full(shortage)
         return await endpoint.handler(call)
 
     return answer
@@ -74,4 +80,23 @@ def _route(endpoint: Endpoint, answering: Answering) -> HTTPRouteHandler:
         status_code=200,  # unless the answer says otherwise
         name=f"{endpoint.method} {endpoint.path}",
     )
+    return route(handle)
+
+
+def _options(table: Sequence[Endpoint]) -> list[HTTPRouteHandler]:
+    """One for each path: the framework's own would know the methods of one of its endpoints only."""
+    methods: dict[str, set[str]] = {}
+    routes: dict[str, list[str]] = {}
+    for endpoint in table:
+        methods.setdefault(endpoint.path, {"OPTIONS"}).add(endpoint.method)
+        routes[endpoint.path] = endpoint.routes
+    return [_options_route(path, routes[path], ", ".join(sorted(methods[path]))) for path in routes]
+
+
+def _options_route(path: str, routes: list[str], allowed: str) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        request.scope["path_template"] = path
+        return Response(b"", status_code=204, headers={"Allow": allowed}, media_type="application/json")
+
+    route = HTTPRouteHandler(routes, http_method=HttpMethod.OPTIONS, status_code=200, name=f"OPTIONS {path}")
     return route(handle)

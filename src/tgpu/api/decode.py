@@ -8,9 +8,11 @@ from typing import TypeVar
 import msgspec
 from litestar.types import Scope
 
+from tgpu.api.body_budget import share_of
 from tgpu.api.choices import choices
 from tgpu.api.endpoint import Call
 from tgpu.api.problems import ProblemError, bad_request, unprocessable
+from tgpu.api.strict_json import check_strict
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -45,7 +47,9 @@ def _too_large(cap: int) -> ProblemError:
 
 
 async def read_body(call: Call, cap: int) -> bytes:
+    """Bounded by `cap`, and by what the caller's requests and all others hold. Raises ProblemError."""
     _check_length(call.request.scope, cap)
+    share = share_of(call.request.scope)
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -56,6 +60,7 @@ async def read_body(call: Call, cap: int) -> bytes:
         size += len(part)
         if size > cap:
             raise _too_large(cap)
+        share.grow_to(size)
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -71,8 +76,15 @@ def check_single(raw: bytes) -> None:
         raise _too_large(MIB)
 
 
-def decode(decoder: "msgspec.json.Decoder[T]", raw: bytes | msgspec.Raw, at: str = "") -> T:
-    """`at` is where the body stands in a larger one, such as `jobs[17]`."""
+def decode(decoder: "msgspec.json.Decoder[T]", raw: bytes, at: str = "") -> T:
+    """`at` is where the body stands in a larger one, such as `jobs[17]`. Raises ProblemError."""
+    value = decode_shape(decoder, raw, at)
+    check_strict(raw, at)
+    return value
+
+
+def decode_shape(decoder: "msgspec.json.Decoder[T]", raw: bytes, at: str = "") -> T:
+    """Without the strict pass, which is left to the caller. Raises ProblemError."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

@@ -122,6 +122,8 @@ class Endpoint:
     """Beyond those that every endpoint may give."""
     params: tuple[Param, ...] = ()
     body: Body | None = None
+    adds_data: bool = False
+    """It stores something new of users': refused while the disk of the store has less than its reserve."""
 
     @property
     def query_names(self) -> frozenset[str]:

@@ -7,7 +7,8 @@ from typing import Any
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from tgpu.api.identity import Identity
+from tgpu.api.body_budget import BodyBudget
+from tgpu.api.identity import Caller, Identity
 from tgpu.api.origin import check_origin
 from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem, not_found
 from tgpu.api.reply import EXPOSITION_TYPE
@@ -30,10 +31,12 @@ class Gate:
         open_paths: frozenset[str],
         names: frozenset[str],
         terminals: ASGIApp,
+        bodies: BodyBudget,
     ) -> None:
         """`terminals`: what WebSockets lead to."""
         self._app, self._identity, self._metrics = app, identity, metrics
         self._open_paths, self._names, self._terminals = open_paths, names, terminals
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -62,7 +65,12 @@ class Gate:
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send_and_note)
             return
-        await self._app(scope, receive, send_and_note)
+        caller: Caller | None = scope.get("tgpu.caller")  # type: ignore[assignment]  # our own key
+        share = self._bodies.open(scope, "" if caller is None else caller.user)
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            share.close()
 
     async def _send_measured(self, send: Send) -> None:
         """Without the store no token can be checked; that it is away is no secret, and has to be noticed."""
@@ -99,9 +107,11 @@ def _unversion(scope: Scope) -> None:
 
 
 def _check_path(scope: Scope) -> None:
-    """The router would take two slashes for one: a name with an empty part is nobody's."""
+    """The router would take two slashes for one. A NUL can be part of no name, and databases refuse it."""
     if "//" in scope["path"]:
         raise not_found("there is nothing at this path: it has an empty part; GET / lists what there is")
+    if "\0" in scope["path"]:
+        raise not_found("there is nothing at this path: it has a NUL character; GET / lists what there is")
 
 
 async def _send_problem(problem: ProblemError, send: Send, kind: str = "http.response") -> None:

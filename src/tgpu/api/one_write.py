@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+LINGER_S = 10.0
+"""After a close, for a client that has not read its answer yet; then the connection is reset."""
+
 
 class OneWrite(asyncio.Transport):
     """Stands before a real transport; only what uvicorn's protocol asks of one."""
@@ -26,6 +29,8 @@ class OneWrite(asyncio.Transport):
     def close(self) -> None:
         self._flush()
         self._inner.close()
+        if self._inner.get_write_buffer_size():
+            self._loop.call_later(LINGER_S, self._inner.abort)
 
     def is_closing(self) -> bool:
         return self._inner.is_closing()

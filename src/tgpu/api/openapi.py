@@ -9,13 +9,14 @@ import msgspec
 from tgpu.api.endpoint import Answer, Body, Endpoint, Param
 from tgpu.api.problems import PROBLEM_TYPE
 
-_EVERYWHERE = (400, 401, 403, 405, 421, 500, 503)
+_EVERYWHERE = (400, 401, 403, 405, 408, 421, 429, 431, 500, 503, 507)
 _EXAMPLES = {
     400: ("bad-request", "limit must be a whole number from 1 to 1000; got 'many'"),
     401: ("unauthorized", "send a token: `Authorization: Bearer tgpu_…` (POST /tokens makes one)"),
     403: ("forbidden", "job 42 belongs to alice: only alice and administrators may cancel it"),
     404: ("not-found", "there is no job 42; `tgpu list --all` shows those there are"),
     405: ("method-not-allowed", "this path answers only to GET, OPTIONS"),
+    408: ("too-slow", "the body of the request did not arrive in time; try again"),
     409: ("already-ended", "job 42 cannot be cancelled: it has completed"),
     412: ("stale-version", "somebody changed it first: the version is 4 by now; read it again, then decide"),
     413: ("too-large", "the request may have at most 1 MiB; send less at once"),
@@ -29,7 +30,12 @@ _EXAMPLES = {
     ),
     426: ("upgrade-required", "this is a WebSocket: ask for the upgrade, or use `tgpu exec`"),
     429: ("too-many-streams", "too many streams are open; close some of them first"),
+    431: ("too-large", "the head of a request may have at most 64 KiB; send shorter headers"),
     500: ("internal", "the server made a mistake; its log says which"),
+    507: (
+        "disk-full",
+        "the disk that holds /var/lib/tgpu/tgpu.db is full: free some room there and try again",
+    ),
     503: ("no-leader", "no server leads yet, and a new one is being chosen: try again in some seconds"),
 }
 _TAGS = {

@@ -18,7 +18,6 @@ from litestar.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tgpu.api.one_write import OneWrite
-from tgpu.api.problems import PROBLEM_TYPE, bad_request
 from tgpu.domain.ids import AttemptId
 from tgpu.runner.process_origin import Origin, origins_of
 
@@ -112,13 +111,3 @@ class PeerCredProtocol(HttpToolsProtocol):
         super().on_message_begin()
         if self._peer is not None:
             self.scope[PEER_KEY] = self._peer  # type: ignore[literal-required]  # our own key in uvicorn's scope
-
-    def send_400_response(self, msg: str) -> None:
-        """What is not even HTTP is refused in the same form as everything else."""
-        body = bad_request(msg).body()
-        head = (
-            "HTTP/1.1 400 Bad Request\r\n"
-            f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()

@@ -11,6 +11,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from tgpu.api.edge import rfc3339
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
 from tgpu.api.quota_words import quota_sentence
+from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.store.access_port import (
     MisplacedTenantError,
@@ -24,6 +25,7 @@ from tgpu.store.port import (
     ArchivedTenantError,
     IdempotencyConflictError,
     StaleVersionError,
+    StoreFullError,
     StoreUnavailableError,
     TenantExistsError,
     UnknownTenantError,
@@ -32,6 +34,7 @@ from tgpu.store.quota_port import QuotaExceededError
 
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_S = "2"
+_DISK_RETRY_S = "60"
 _LOOKING = ("GET", "HEAD")
 _log = logger("api")
 _encode = msgspec.json.encode
@@ -83,6 +86,13 @@ def forbidden(detail: str) -> ProblemError:
 
 def not_found(detail: str) -> ProblemError:
     return ProblemError(404, "not-found", detail)
+
+
+def disk_full(what: str) -> ProblemError:
+    detail = (
+        f"{what}: nothing was changed; ask an administrator to free some space on the server, then try again"
+    )
+    return ProblemError(507, "disk-full", detail, headers={"Retry-After": _DISK_RETRY_S})
 
 
 def as_problem(error: Exception, method: str = "") -> ProblemError:
@@ -154,6 +164,10 @@ _CONFLICTS: dict[type[Exception], tuple[str, str]] = {
 def _from_unavailable(error: Exception, *, looks: bool) -> ProblemError | None:
     """What may well work in a moment."""
     later = {"Retry-After": _RETRY_S}
+    if isinstance(error, StoreFullError):
+        return ProblemError(507, "disk-full", error.why if looks else str(error), headers=later)
+    if is_full(error):
+        return disk_full("the server's disk is full")
     if isinstance(error, StoreUnavailableError):
         return ProblemError(503, "store-unavailable", error.why if looks else str(error), headers=later)
     if isinstance(error, NoLeaderError):

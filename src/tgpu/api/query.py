@@ -42,6 +42,8 @@ class Query:
             raise bad_request(
                 f"the query must be percent-encoded UTF-8 with at most {_MOST_FIELDS} fields"
             ) from None
+        if any("\0" in value for _, value in pairs):
+            raise bad_request("the query must not contain a NUL character")
         query = cls(pairs)
         for name in query._values:
             if name not in known:

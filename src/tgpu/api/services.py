@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tgpu.api.accounts import Accounts
+from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
@@ -27,6 +28,7 @@ class Services:
     now_ms: Callable[[], int]
     version: str
     accounts: Accounts = field(default_factory=Accounts)
+    bodies: BodyBudget = field(default_factory=BodyBudget)
     names: frozenset[str] = frozenset()
     """Under which this server may be called, besides loopback and the address it is reached at."""
     ca_pem: str | None = None
@@ -40,5 +42,7 @@ class Services:
     """By which jobs speak for themselves; None: they do not."""
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""
+    disk_shortage: Callable[[], str | None] = lambda: None
+    """Why no new data of users' may be stored here now; None: it may."""
     alone: ServerRow | None = None
     """This server, if no other can use its store: then it does not write down that it is still there."""

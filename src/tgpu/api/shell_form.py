@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tgpu.api.problems import ProblemError, bad_request, unprocessable
+from tgpu.api.strict_json import check_strict
 from tgpu.protocol.shells import MOST_WORDS
 
 _TERM = re.compile(r"[A-Za-z0-9+._-]{0,64}")
@@ -64,6 +65,7 @@ def read_asked(text: str) -> ShellAsked:
         raise bad_request(
             f"the first message must say what to run, as in the API's description: {error}"
         ) from None
+    check_strict(text.encode())
     if asked.command and not asked.command[0]:
         raise unprocessable("command", "command is empty: say which program to run")
     if any("\0" in word for word in asked.command):

@@ -39,6 +39,7 @@ _BY_STATUS = {
     422: REFUSED,
     429: REFUSED,
     503: UNREACHABLE,
+    507: UNREACHABLE,
 }
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _AT_ONCE_S = 0.001
 """And not 0, which would mean "do not wait" to a socket."""
 
+_MAX_EVENT = 4 * 1024 * 1024
+
 
 class EventStream:
     """An open feed: subscribed from the moment it exists. A timeout leaves it whole."""
@@ -58,6 +60,8 @@ class EventStream:
                 if not piece:
                     raise DroppedError("the server ended its feed of events")
                 self._pending += piece
+                if len(self._pending) + sum(map(len, self._data)) > _MAX_EVENT:
+                    raise DroppedError("the server sent an event that is too large")
                 continue
             self._pending = rest
             event = self._take(line.decode("utf-8", "replace").rstrip("\r"))

@@ -23,8 +23,8 @@ _ASK_AGAIN_S = 10.0
 _PAUSE_S = 0.2
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,:/")
 _OK = range(200, 300)
-_UNAVAILABLE = 503
-_NO_LEADER = b"urn:tgpu:problem:no-leader"
+_TRY_AGAIN = (429, 503)
+_PASSING = (b"urn:tgpu:problem:no-leader", b"urn:tgpu:problem:too-much-at-once")
 _REPEATABLE = frozenset({"GET", "POST", "PUT"})  # a POST carries a key by which the server knows it again
 _JSON, _BYTES = "application/json", "application/octet-stream"
 
@@ -90,11 +90,13 @@ class Session:
             ) from None
 
     def _ask_until_led(self, ask: _Ask) -> tuple[int, bytes]:
-        """While no server leads, nothing is done: another one does in some seconds."""
+        """A request that was refused while no server leads, or while too large ones are under way, has done
+        nothing: it is sent again for some seconds."""
         deadline = time.monotonic() + _ASK_AGAIN_S
         while True:
             status, said = self._ask_until_answered(ask) if ask[0] == "POST" else self._ask(ask)
-            if status != _UNAVAILABLE or _NO_LEADER not in said or time.monotonic() >= deadline:
+            passes = status in _TRY_AGAIN and any(kind in said for kind in _PASSING)
+            if not passes or time.monotonic() >= deadline:
                 return status, said
             self.means.sleep(_PAUSE_S)
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _MAX_LINE = 65536
+_MAX_HEADERS = 200
+_MAX_INTERIM = 16  # answers such as 100 Continue before the real one
+_MAX_BODY = 256 * 1024 * 1024  # of an answer that is read whole
+_MAX_DIGITS = 15
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 _ONE_OF_SEVERAL_S = 5.0  # to be reached, where there is another one to try
 
 
@@ -163,15 +168,17 @@ class Response:
 
     def __init__(self, wire: Wire, method: str) -> None:
         self._wire = wire
-        self.status = 100
-        while self.status < 200:  # noqa: PLR2004  1xx are not the answer yet
+        for _ in range(_MAX_INTERIM):
             self.status = _status(wire.line())
             self.headers = _headers(wire)
+            if self.status >= 200:  # noqa: PLR2004  1xx are not the answer yet
+                break
+        else:
+            raise DroppedError("the server never came to its answer; is TGPU_SERVER right?")
         self._chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         self._crlf_due = False
-        length = self.headers.get("content-length", "")
         bodyless = method == "HEAD" or self.status in {204, 304}
-        self._left: int | None = 0 if self._chunked or bodyless else int(length) if length.isdigit() else None
+        self._left: int | None = 0 if self._chunked or bodyless else _length(self.headers)
         self._done = self._left == 0 and not (self._chunked and not bodyless)
 
     @property
@@ -198,9 +205,13 @@ class Response:
         return piece
 
     def read(self) -> bytes:
-        pieces = []
+        """Whole. Raises DroppedError if it is larger than any answer of a server."""
+        pieces, size = [], 0
         while piece := self.read_some():
             pieces.append(piece)
+            size += len(piece)
+            if size > _MAX_BODY:
+                raise DroppedError(f"the server's answer has more than {_MAX_BODY >> 20} MiB; it is not read")
         return b"".join(pieces)
 
     def _next_chunk(self) -> bool:
@@ -208,13 +219,11 @@ class Response:
             self._wire.skip(2)
             self._crlf_due = False
         size = self._wire.line().split(b";")[0].strip()
-        try:
-            self._left = int(size, 16)
-        except ValueError:
-            raise DroppedError(f"the server sent a broken chunk size: {size[:20]!r}") from None
+        if not size or len(size) > _MAX_DIGITS or not _HEX.issuperset(size):
+            raise DroppedError(f"the server sent a broken chunk size: {size[:20]!r}")
+        self._left = int(size, 16)
         if self._left == 0:
-            while self._wire.line():
-                pass
+            _headers(self._wire)  # trailers, which mean nothing here
             self._done = True
         return not self._done
 
@@ -233,14 +242,32 @@ def _why_not(tried: list[Address], address: Address, error: OSError) -> str:
 
 def _status(line: bytes) -> int:
     parts = line.split(None, 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():  # noqa: PLR2004
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not _is_status(parts[1]):  # noqa: PLR2004
         raise DroppedError("the server's answer is not HTTP; is TGPU_SERVER right?")
     return int(parts[1])
 
 
+def _is_status(text: bytes) -> bool:
+    return len(text) == 3 and text.isdigit()  # noqa: PLR2004
+
+
+def _length(headers: Mapping[str, str]) -> int | None:
+    """None: the body ends with the connection."""
+    text = headers.get("content-length", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise DroppedError(f"the server sent a broken Content-Length: {text[:20]!r}")
+    return int(text)
+
+
 def _headers(wire: Wire) -> dict[str, str]:
-    headers = {}
+    headers: dict[str, str] = {}
+    count = 0
     while line := wire.line():
+        count += 1
+        if count > _MAX_HEADERS:
+            raise DroppedError(f"the server's answer has more than {_MAX_HEADERS} headers; it is not read")
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.strip().lower()] = value.strip()
     return headers

@@ -17,7 +17,9 @@ _MOST_CELSIUS = 1000
 _MOST_ECC_ERRORS = 1_000_000_000
 _MOST_SAMPLE_S = 3600
 _MOST_SNAPSHOT_MB = 4096
+_MOST_LOG_FILES = 100
 _MOST_PIDS = 4_194_304  # no kernel has more
+_CONNECTIONS = (16, 100_000)
 _OTHERS_MAY = ("details", "logs", "cancel")
 
 
@@ -64,6 +66,12 @@ def _megabytes(name: str, number: int) -> None:
         raise BadQuantityError(f"{name} must be from 1 to {_MOST_SNAPSHOT_MB}; got {number}")
 
 
+def _connections(name: str, number: int) -> None:
+    low, high = _CONNECTIONS
+    if not low <= number <= high:
+        raise BadQuantityError(f"{name} must be from {low} to {high}; got {number}")
+
+
 def _some_time_or_none(name: str, text: str) -> None:
     if text:
         _some_time(name, text)
@@ -72,6 +80,10 @@ def _some_time_or_none(name: str, text: str) -> None:
 def _reserve(name: str, text: str) -> None:
     if text != "auto":
         mib(name, text)
+
+
+def _log_file_size(name: str, text: str) -> None:
+    _at_least(name, mib(name, text), 1, text, "1M")
 
 
 def _factor(name: str, value: float) -> None:
@@ -136,5 +148,10 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "snapshot_max_mb": _megabytes,
     "snapshot_keep": _an_hour,
     "memory_reserve": _reserve,
+    "disk_reserve": _reserve,
+    "log_file_size": _log_file_size,
+    "log_file_count": _up_to(_MOST_LOG_FILES),
+    "connections_per_user": _connections,
+    "connections_per_address": _connections,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

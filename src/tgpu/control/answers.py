@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tgpu.control.alerts import STORE_RESTORED
+from tgpu.control.alerts import JOB_SET_ASIDE, STORE_RESTORED
 from tgpu.control.deadlines import first_due, has_begun, waits_until
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
@@ -22,6 +22,8 @@ from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.observe.logs import logger, trace_of
+from tgpu.protocol.messages import NodeUse
 
 ORDER_S = 8.0
 """How long an order may take until it is committed; less than another server waits for an answer."""
@@ -41,6 +43,7 @@ class Answers:
         """`term` is the control loop of this server's present term as leader, if it leads."""
         self._term = term
         self._hub = hub
+        self._log = logger("answers")
 
     @property
     def _control(self) -> Control:
@@ -58,6 +61,9 @@ class Answers:
 
     async def why(self, job_id: int) -> Why | None:
         control = await self._at_rest()
+        if (fault := control.containment.jobs.get(job_id)) is not None:
+            text = f"set aside, since the scheduler failed on it ({fault}): ask an administrator"
+            return Why(job_id, True, f"waits: {text}", (Reason(JOB_SET_ASIDE, text),))
         picture, entry = control.picture, control.series.get(job_id)
         kept_back = set() if entry is None else entry.kept_back
         task_id = _asked_about(picture, job_id, () if entry is None else sorted(entry.live - kept_back))
@@ -95,7 +101,17 @@ class Answers:
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
         places = sorted(picture.places.values(), key=lambda place: as_counted(place.node.node_id))
-        return [self._node(picture, place, now) for place in places]
+        return [self._node_or_fault(picture, place, now) for place in places]
+
+    def _node_or_fault(self, picture: Picture, place: Place, now: float) -> NodeView:
+        """What cannot be shown of one node leaves the others as they are."""
+        node_id = place.node.node_id
+        try:
+            return replace(self._node(picture, place, now), fault=self._hub.refusals.fault_of(node_id))
+        except Exception as error:  # noqa: BLE001  whatever this node has said
+            self._log.error("a node cannot be shown", node_id=node_id, trace=trace_of(error))
+            fault = f"what its agent measured cannot be shown: {type(error).__name__}: {error}"
+            return NodeView(place.node, Amounts(), (), tuple(place.attempts), None, fault=fault)
 
     def _node(self, picture: Picture, place: Place, now: float) -> NodeView:
         node_id = place.node.node_id
@@ -110,25 +126,35 @@ class Answers:
             used_cpu_milli=use.cpu_milli if use else None,
             used_memory_mib=use.memory_mib if use else None,
             allocated_generic=_allocated_generic(place),
+            disk_shortage=place.shortage if place.reachable else "",
         )
 
     def _device(self, place: Place, position: int, left: int) -> DeviceView:
         index = place.node.capacity.devices[position].index
-        use = self._hub.use.get(place.node.node_id)
+        use = self._hub.use.get(place.node.node_id) or NodeUse()
         holders = [
             (placed.task.task_id.job_id, placed.task.user)
             for placed in place.attempts.values()
             if index in placed.devices
         ]
-        measured = use is not None and position < len(use.gpu_percent)
+        percent, memory_mib, signs = use.gpu_percent, use.gpu_memory_mib, use.gpu_signs
         return DeviceView(
             index=index,
             allocated_milli=WHOLE - max(0, left),  # a claim is on top of what its victims still hold
             holders=tuple(holders),
-            busy_percent=use.gpu_percent[position] if use and measured else None,
-            memory_used_mib=use.gpu_memory_mib[position] if use and measured else None,
-            signs=use.gpu_signs[position] if use and position < len(use.gpu_signs) else DeviceSigns(),
+            busy_percent=percent[position] if position < len(percent) else None,
+            memory_used_mib=memory_mib[position] if position < len(memory_mib) else None,
+            signs=signs[position] if position < len(signs) else DeviceSigns(),
         )
+
+    async def starting_note(self, job_id: int) -> str:
+        """Of the first of its tasks that has one, by the word of the node that it is on."""
+        picture = (await self._at_rest()).picture
+        for node_id, attempt_id, note in self._hub.notes.of_job(job_id):
+            placed = picture.live(attempt_id)
+            if placed is not None and placed.node_id == node_id:
+                return note
+        return ""
 
     async def giving_way(self) -> list[int]:
         return giving_way((await self._at_rest()).picture)

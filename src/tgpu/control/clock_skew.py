@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from tgpu.domain.job import Exit
+from tgpu.domain.quantities import MAX_TIME_MS
 from tgpu.observe.logs import logger
 from tgpu.protocol.messages import AttemptReport, FromAgent, Hello, Report
 
@@ -47,8 +48,9 @@ class NodeClock:
         )
 
     def _exit(self, how: Exit) -> Exit:
-        ended_ms = how.ended_ms + self._shift_ms if how.ended_ms else 0  # 0: nobody saw it end
+        ended_ms = (self._moved(how.ended_ms) or 0) if how.ended_ms else 0  # 0: nobody saw it end
         return replace(how, started_ms=self._moved(how.started_ms), ended_ms=ended_ms)
 
     def _moved(self, ms: int | None) -> int | None:
-        return None if ms is None else ms + self._shift_ms
+        """Whatever a node's clock says, a time that can be written."""
+        return None if ms is None else min(max(0, ms + self._shift_ms), MAX_TIME_MS)

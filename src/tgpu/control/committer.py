@@ -1,8 +1,10 @@
 """Decisions, checked again and committed in one fenced transaction; what no longer holds is handed back."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from tgpu.control.containment import about_job
 from tgpu.control.turn import Turn
 from tgpu.core.engine import Engine
 from tgpu.core.invariants import violations
@@ -83,10 +85,11 @@ def _make_way(picture: Picture, preempt: Preempt, turn: Turn) -> None:
         turn.batch.stop_ordered.append(StopOrdered(victim, Cause.PREEMPTED, by))
 
 
-def parts(turn: Turn) -> Iterator[Turn]:
+def parts(turn: Turn, *, one_by_one: bool = False) -> Iterator[Turn]:
     """The same in several transactions if much was assigned, so that others may write in between. All tasks
     of a job stay together: a gang is committed whole or not at all."""
-    if len(turn.batch.assigned) <= MOST_ASSIGNED:
+    most = 1 if one_by_one else MOST_ASSIGNED
+    if len(turn.batch.assigned) <= most:
         yield turn
         return
     jobs: dict[int, list[Assigned]] = {}
@@ -96,11 +99,17 @@ def parts(turn: Turn) -> Iterator[Turn]:
     part = turn
     for changes in jobs.values():
         part.batch.assigned += changes
-        if len(part.batch.assigned) >= MOST_ASSIGNED:
+        if len(part.batch.assigned) >= most:
             yield part
             part = Turn(Batch(turn.batch.at_ms, turn.batch.seen_seq), waited=turn.waited)
     if part.batch:
         yield part
+
+
+def blamed_job(part: Turn, *, careful: bool) -> AbstractContextManager[None]:
+    """If a part cannot be committed that assigns tasks of one job only, that job is to blame."""
+    jobs = {change.attempt_id.job_id for change in part.batch.assigned} if careful else set()
+    return about_job(jobs.pop()) if len(jobs) == 1 else nullcontext()
 
 
 async def commit(store: Store, epoch: int, picture: Picture, turn: Turn) -> Receipt:

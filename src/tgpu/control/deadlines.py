@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from tgpu.control import wishes
+from tgpu.control.containment import about_job
 from tgpu.control.series_book import Entry
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
@@ -59,19 +60,23 @@ class Deadlines:
     def take_in(self, picture: Picture, turn: Turn) -> None:
         while self._heap and self._heap[0][0] <= picture.now_ms:
             _, task_id = heapq.heappop(self._heap)
-            placed = picture.placed.get(task_id)
-            if placed is not None:
-                self._look_at(picture, placed, turn)
-                continue
-            task = picture.waiting.get(task_id) or picture.parked.get(task_id)
-            due = None if task is None else first_due(task, turn.series.get(task_id.job_id))
-            if due is None:
-                continue
-            if due.at_ms > picture.now_ms:
-                heapq.heappush(self._heap, (due.at_ms, task_id))
-                continue
-            wishes.take_out(picture, task_id)
-            turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
+            with about_job(task_id.job_id):
+                placed = picture.placed.get(task_id)
+                if placed is not None:
+                    self._look_at(picture, placed, turn)
+                else:
+                    self._look_at_waiting(picture, task_id, turn)
+
+    def _look_at_waiting(self, picture: Picture, task_id: TaskId, turn: Turn) -> None:
+        task = picture.waiting.get(task_id) or picture.parked.get(task_id)
+        due = None if task is None else first_due(task, turn.series.get(task_id.job_id))
+        if due is None:
+            return
+        if due.at_ms > picture.now_ms:
+            heapq.heappush(self._heap, (due.at_ms, task_id))
+            return
+        wishes.take_out(picture, task_id)
+        turn.batch.closed.append(TaskClosed(task_id, Happening.FAILED, due.cause, due.detail))
 
     def _look_at(self, picture: Picture, placed: Placed, turn: Turn) -> None:
         """One that runs is stopped at its deadline, and not before."""

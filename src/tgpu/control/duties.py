@@ -7,7 +7,7 @@ from tgpu.control.alerts import Alerts
 from tgpu.control.budgets import Budgets
 from tgpu.control.ledger_audit import LedgerAudit
 from tgpu.control.observer import Observer
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 SHARE = 0.005
@@ -25,6 +25,7 @@ class Duties:
         self._audit = LedgerAudit(store, alerts, observer)
         self._budgets = Budgets(store, alerts)
         self._store = store
+        self._observer = observer
         self._every_s = every_s
         self._now_ms = now_ms
         self._log = logger("duties")
@@ -42,4 +43,7 @@ class Duties:
                 return  # whoever leads now does it
             except StoreUnavailableError as error:
                 self._log.warning("put off: the store is away", error=str(error))
+            except Exception as error:  # noqa: BLE001  they are looked after again next time, and turns go on
+                self._log.error("a duty failed", trace=trace_of(error))
+                self._observer.count_fault(repr(error))
             await asyncio.sleep(max(self._every_s, (loop.time() - began) / SHARE))

@@ -2,15 +2,17 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
-from tgpu.control.inbox import Inbox, NodeChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.log_questions import LogQuestions, NodeAwayError
 from tgpu.control.notes import Notes
+from tgpu.control.refusals import Refusals
 from tgpu.control.shells import ShellRefusedError, Switchboard
 from tgpu.control.snapshot_answers import SnapshotAnswers
 from tgpu.core import edge
@@ -19,6 +21,7 @@ from tgpu.domain.node_terms import CONTAINERS_LABEL, HOST_LABEL
 from tgpu.observe.logs import logger
 from tgpu.protocol.job_keys import JobKeys
 from tgpu.protocol.messages import (
+    LONGEST_SHORTAGE,
     PROTOCOL,
     Elsewhere,
     FromAgent,
@@ -39,7 +42,7 @@ from tgpu.protocol.messages import (
 from tgpu.protocol.shells import OpenShell, ShellOpened, ShellOutput, ShellOver, Taken
 from tgpu.protocol.snapshots import WantSnapshot
 
-LOG_ANSWER_S = 10.0
+__all__ = ["Hub", "Link", "NodeAwayError", "Session"]
 
 
 class Link(Protocol):
@@ -50,10 +53,6 @@ class Link(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class NodeAwayError(Exception):
-    """The node is not connected, or did not answer in time."""
 
 
 class Session:
@@ -75,6 +74,11 @@ class Session:
     def received(self, message: FromAgent) -> None:
         self._hub.received(self, message)
 
+    def refused(self, why: str) -> None:
+        """It has said something that is not valid: its stream is cut."""
+        self._hub.refusals.add(self.node_id, why)
+        self.link.close()
+
     def closed(self) -> None:
         self._hub.closed(self)
 
@@ -91,8 +95,7 @@ class Hub:
         """The session in which each node has said hello last."""
         self._nameless: dict[Session, None] = {}
         self._last_number = 0
-        self._last_question = 0
-        self._questions: dict[int, asyncio.Future[LogChunk]] = {}
+        self._questions = LogQuestions()
         self._cluster_id = ""
         self._epoch = 0
         self._lease_s = 0.0
@@ -102,13 +105,18 @@ class Hub:
         self._log = logger("hub")
         self.heard: dict[str, float] = {}
         """When each node was last heard, on the loop's clock; the longest ago first."""
+        self.listens_to: Callable[[str], bool] = lambda _: True
+        """Whether a node is heard at all: not while it is set aside."""
         self.acts_until = math.inf
         """Whoever leads may not know that the lease is over: heartbeats are acknowledged until then."""
         self.use: dict[str, NodeUse] = {}
+        self.disk_shortages: dict[str, str] = {}
+        """By node, of those that start nothing new: what their agents say of their disks."""
         self.disobeyed = Disobeyed()
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
         self.notes = Notes()
+        self.refusals = Refusals()
         self.snapshots = SnapshotAnswers()
         self.job_keys: JobKeys | None = None
         """By which tasks speak for themselves; None: none of them does."""
@@ -137,6 +145,7 @@ class Hub:
         self._sessions.clear()
         self.heard.clear()
         self.use.clear()
+        self.disk_shortages.clear()
 
     def _send_away(self, session: Session) -> None:
         self._nameless.pop(session, None)
@@ -174,14 +183,15 @@ class Hub:
             self._hears(node_id)
         match message:
             case Report() if node_id is not None:
-                self.notes.heard(message.attempts)
+                self._heard_of_disk(node_id, message.disk_shortage)
+                self.notes.heard(node_id, message.attempts)
                 self._inbox.put(NodeReported(session.number, node_id, message))
             case Heartbeat() if node_id is not None:
                 self._beat(session, node_id, message)
             case LogChunk() | ImageResolved():
-                self._answered(message)
+                self._answered(session.link, message)
             case WantSnapshot() if node_id is not None:
-                self.snapshots.asked(session.link, message, session.serves)
+                self.snapshots.asked(session.link, node_id, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
                 self.shells.heard(session.link, message)
             case Hello():
@@ -196,12 +206,24 @@ class Hub:
         self.use[node_id] = beat.use
         session.unanswered = beat.sent
         self._answer(session)
+        self._heard_of_disk(node_id, beat.disk_shortage)
         if beat.capacity is not None and not self._acceptable(session, node_id, beat.capacity):
             return
         if beat.labels is not None:
             session.labels = beat.labels
         if beat.capacity is not None or beat.labels is not None:
             self._inbox.put(NodeChanged(node_id, beat.capacity, beat.labels))
+
+    def _heard_of_disk(self, node_id: str, shortage: str | None) -> None:
+        known = self.disk_shortages.get(node_id, "")
+        if shortage is not None and shortage[:LONGEST_SHORTAGE] != known:
+            self._note_disk(node_id, shortage)
+            self._inbox.put(NodeDiskChanged(node_id, shortage[:LONGEST_SHORTAGE]))
+
+    def _note_disk(self, node_id: str, shortage: str) -> None:
+        self.disk_shortages.pop(node_id, None)
+        if shortage:
+            self.disk_shortages[node_id] = shortage[:LONGEST_SHORTAGE]
 
     def _with_engine(self) -> list[WithEngine]:
         return [
@@ -210,13 +232,12 @@ class Hub:
             if CONTAINERS_LABEL in session.labels
         ]
 
-    def _answered(self, answer: LogChunk | ImageResolved) -> None:
-        if isinstance(answer, ImageResolved):
-            self.images.heard(answer)
-            return
-        waiting = self._questions.pop(answer.request, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+    def _answered(self, link: Link, answer: LogChunk | ImageResolved) -> None:
+        """Whoever asked hears it only from the node that was asked."""
+        if isinstance(answer, LogChunk):
+            self._questions.heard(link, answer)
+        else:
+            self.images.heard(link, answer)
 
     def _hears(self, node_id: str) -> None:
         self.heard.pop(node_id, None)  # so that the order is that of the times
@@ -252,6 +273,9 @@ class Hub:
         self.drop(node_id)
         self.heard.pop(node_id, None)
         self.use.pop(node_id, None)
+        self.notes.left(node_id)
+        self.refusals.forget(node_id)
+        self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
@@ -272,6 +296,9 @@ class Hub:
             return
         if not self._acceptable(session, hello.node_id, hello.capacity):
             return
+        if not self.listens_to(hello.node_id):
+            session.link.close()
+            return
         if session.number < self._newest.get(hello.node_id, 0):
             session.link.close()  # it was under way for so long that the agent has come again since
             return
@@ -282,7 +309,9 @@ class Hub:
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
-        self.notes.heard(hello.attempts)
+        self.notes.left(hello.node_id)
+        self.notes.heard(hello.node_id, hello.attempts)
+        self._note_disk(hello.node_id, hello.disk_shortage)
         self._nameless.pop(session, None)
         self._sessions[hello.node_id] = session
         self._hears(hello.node_id)
@@ -292,6 +321,7 @@ class Hub:
 
     def closed(self, session: Session) -> None:
         self.shells.left(session.link)
+        self._questions.left(session.link)
         self._nameless.pop(session, None)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
@@ -301,6 +331,9 @@ class Hub:
         """Every agent comes again and says everything anew."""
         for node_id in list(self._sessions):
             self.drop(node_id)
+
+    def is_connected(self, node_id: str) -> bool:
+        return node_id in self._sessions
 
     def session_of(self, node_id: str) -> int | None:
         session = self._sessions.get(node_id)
@@ -345,22 +378,7 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is None:
             raise NodeAwayError(f"{node_id}, which has the output, is not connected: try again shortly")
-        self._last_question += 1
-        number = self._last_question
-        answer = self._questions[number] = asyncio.get_running_loop().create_future()
-        session.link.send(
-            ReadLog(
-                request=number,
-                attempt=attempt,
-                stream=stream,
-                offset=offset,
-                max_bytes=max_bytes,
-                wait_s=wait_s,
-            )
+        question = ReadLog(
+            request=0, attempt=attempt, stream=stream, offset=offset, max_bytes=max_bytes, wait_s=wait_s
         )
-        try:
-            return await asyncio.wait_for(answer, wait_s + LOG_ANSWER_S)
-        except TimeoutError:
-            raise NodeAwayError(f"{node_id} did not answer: try again shortly") from None
-        finally:
-            self._questions.pop(number, None)
+        return await self._questions.ask(session.link, node_id, question)

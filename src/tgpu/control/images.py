@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tgpu.domain.container import ImageMeaning
+from tgpu.domain.container import ImageMeaning, repository
 from tgpu.protocol.messages import ImageResolved, ResolveImage
 
 ANSWER_S = 7.0
@@ -34,11 +34,12 @@ class Images:
         """`nodes`: those that are connected now."""
         self._nodes = nodes
         self._last = 0
-        self._open: dict[int, asyncio.Future[ImageResolved]] = {}
+        self._open: dict[int, tuple[Asked, asyncio.Future[ImageResolved]]] = {}
 
-    def heard(self, answer: ImageResolved) -> None:
-        waiting = self._open.pop(answer.request, None)
-        if waiting is not None and not waiting.done():
+    def heard(self, link: Asked, answer: ImageResolved) -> None:
+        """`link`: on which it came; only the node that was asked can answer."""
+        asked, waiting = self._open.get(answer.request, (None, None))
+        if waiting is not None and asked is link and not waiting.done():
             waiting.set_result(answer)
 
     async def meaning(self, image: str, *, local: bool) -> ImageMeaning:
@@ -70,11 +71,14 @@ class Images:
     ) -> ImageResolved | None:
         self._last += 1
         number = self._last
-        answer = self._open[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ImageResolved] = asyncio.get_running_loop().create_future()
+        self._open[number] = (node.link, answer)
         node.link.send(ResolveImage(request=number, image=image, local=local))
         try:
-            return await asyncio.wait_for(answer, within_s)
+            found = await asyncio.wait_for(answer, within_s)
         except TimeoutError:
             return None
         finally:
             self._open.pop(number, None)
+        other = found.pinned and not found.pinned.startswith(f"{repository(image)}@")
+        return None if other else found  # no node may give a name the meaning of another image

@@ -36,6 +36,14 @@ class NodeChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDiskChanged:
+    """`shortage`: why the node starts nothing new; empty: it does again."""
+
+    node_id: str
+    shortage: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLeft:
     node_id: str
 
@@ -48,7 +56,7 @@ class NodesOrderGiven:
     answer: asyncio.Future[NodesOrdered]
 
 
-NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeLeft
+NodeEvent = NodeSaidHello | NodeReported | NodeChanged | NodeDiskChanged | NodeLeft
 
 
 class Inbox:
@@ -115,6 +123,16 @@ class Inbox:
         if most is not None and len(events) + sum(map(_attempts_in, events)) > most:
             self.put_back(_cut(events, most))
         return events, changed
+
+    def take_one_source(self) -> tuple[list[NodeEvent], bool]:
+        """As `take`, but either what users asked for or what one node said; the rest is taken later."""
+        events, changed = self.take()
+        if changed:
+            self.put_back(events)
+            return [], True
+        first = [event for event in events if event.node_id == events[0].node_id]
+        self.put_back([event for event in events if event.node_id != events[0].node_id])
+        return first, False
 
     def put_back(self, events: list[NodeEvent]) -> None:
         """Before those that came later, to be taken by the next turn."""

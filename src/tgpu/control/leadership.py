@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tgpu.control.directory import Directory
 from tgpu.control.hub import Hub
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 
@@ -62,7 +62,7 @@ class Leadership:
         self._log = logger("leadership")
 
     async def run(self) -> None:
-        """Until cancelled, or until a term fails in a way that nobody foresaw."""
+        """Until cancelled."""
         while True:
             epoch, renewed = await self._win()
             try:
@@ -114,9 +114,10 @@ class Leadership:
                 task.cancel()
             await asyncio.wait({term, keeping})
         if not term.cancelled() and (failure := term.exception()) is not None:
-            if not isinstance(failure, DeposedError | StoreUnavailableError):
-                raise failure
-            self._log.warning("leads no longer", why=str(failure))
+            if isinstance(failure, DeposedError | StoreUnavailableError):
+                self._log.warning("leads no longer", why=str(failure))
+            else:
+                self._log.error("a term failed, and this server campaigns again", trace=trace_of(failure))
 
     async def _keep(self, epoch: int, renewed: float) -> None:
         """Returns when this server may act as the leader no longer."""

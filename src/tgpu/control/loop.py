@@ -8,31 +8,34 @@ from functools import partial
 from itertools import chain
 from time import perf_counter
 
-from tgpu.control import committer, device_health, node_orders, reports, returns, series, wishes
+from tgpu.control import committer, device_health, node_disks, node_orders, returns, series, wishes
 from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
-from tgpu.control.committed_orders import write_orders
+from tgpu.control.committed_orders import Teller
+from tgpu.control.containment import Containment
 from tgpu.control.deadlines import Deadlines
 from tgpu.control.duties import Duties
 from tgpu.control.gang_starts import GangStarts
 from tgpu.control.hub import Hub
-from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello, NodesOrderGiven
+from tgpu.control.inbox import Inbox, NodesOrderGiven
 from tgpu.control.losses import LEASE_PART, Losses
+from tgpu.control.lost_book import LostBook
 from tgpu.control.needs import Needs
+from tgpu.control.node_news import NodeNews
 from tgpu.control.observer import Observer, measure
 from tgpu.control.orders import OrderBook
 from tgpu.control.pacing import whole_every_s
 from tgpu.control.periods import Periods
-from tgpu.control.picture_loader import left_behind, picture_of
+from tgpu.control.picture_loader import load
 from tgpu.control.reconciler import drift
-from tgpu.control.reminding import remind
 from tgpu.control.series_book import SeriesBook
+from tgpu.control.set_aside import changes_without
 from tgpu.control.settling import Settling
 from tgpu.control.turn import Turn
 from tgpu.control.windows import Windows
 from tgpu.core.engine import PLAIN
 from tgpu.core.holdings import hold
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Fault, Plan
+from tgpu.core.plan import Plan
 from tgpu.core.planner import is_settled
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
@@ -40,8 +43,7 @@ from tgpu.domain.job import Event
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.observe.logs import logger
-from tgpu.protocol.messages import Acknowledge
-from tgpu.store.port import Batch, Receipt, Store, StoreUnavailableError
+from tgpu.store.port import Batch, DeposedError, Receipt, Store, StoreUnavailableError
 
 TICK_S = 1.0
 SHORTEST_NAP_S = 0.01
@@ -92,26 +94,27 @@ class Control:
         self._deadlines = Deadlines()
         self.needs = Needs()
         self.series = SeriesBook()
+        self._lost = LostBook()
         self._losses = Losses(timers.node_silent_s)
         self._gangs = GangStarts(timers.gang_start_s)
+        self._teller = Teller(self._orders, self._gangs, hub, store)
         self._windows = Windows()
         self._periods = Periods(store)
         self._settling: Settling | None = None
         self._complaints = complaints
         self.alerts = Alerts(observer, now_ms)
+        self.containment = Containment(self.alerts, observer)
         self._duties = Duties(store, self.alerts, observer, timers.duties_s, now_ms)
         self._epoch = 0
         self._seq = 0
         self._next_tick = 0.0
         self._next_reconcile = 0.0
-        self._stale = False
+        self._stale, self._unsaid = False, True  # `_unsaid`: a stale picture needs all reports again
         self._next_whole = 0.0
-        self._reported: set[str] = set()
         self._newest_job_id = 0
         self._owed: list[tuple[TaskId, str]] = []
         self._log = logger("control")
-        self.policy = policy
-        self.picture = Picture(policy)
+        self.policy, self.picture = policy, Picture(policy)
         self.stopwatch: Callable[[], float] = perf_counter  # where time is virtual, decisions take none
         self.engine = PLAIN
         """What plans are made with: compiled code once a cluster is worth it."""
@@ -122,7 +125,7 @@ class Control:
     async def run(self, epoch: int) -> None:
         """Leads with this epoch until cancelled, or until somebody with a newer one does."""
         self._loop = asyncio.get_running_loop()
-        await self._take_over(epoch)
+        await self._take_over_somehow(epoch)
         ticking, duties = asyncio.create_task(self._ticks()), asyncio.create_task(self._duties.run(epoch))
         rested = self._loop_time()
         try:
@@ -139,11 +142,16 @@ class Control:
                     self._stale = True
                     await asyncio.sleep(STORE_RETRY_S)
                     self._inbox.wake()
+                except DeposedError:
+                    raise
+                except Exception as error:  # noqa: BLE001  nothing but the lease ends a term
+                    await self._contain(error)
                 rested = self._loop_time()
                 if duties.done():
                     duties.result()  # over in peace only if another leads: then this term ends, too
         finally:
             self.leads = False
+            self._hub.listens_to = lambda _: True
             self.alerts.end()
             ticking.cancel()
             duties.cancel()
@@ -154,12 +162,29 @@ class Control:
         self._inbox.order(NodesOrderGiven(order, answer))
         return answer
 
+    async def _contain(self, error: Exception) -> None:
+        """The picture may assume what was not committed: it is loaded again, and nodes report again."""
+        self._unsaid = (self._stale and self._unsaid) or self.containment.scope.loses_words
+        self._stale = True
+        await asyncio.sleep(self.containment.failed(error, self._loop_time()))
+        self._inbox.wake()
+
+    async def _take_over_somehow(self, epoch: int) -> None:
+        while not self.leads:
+            try:
+                await self._take_over(epoch)
+            except (DeposedError, StoreUnavailableError):
+                raise
+            except Exception as error:  # noqa: BLE001  the next server would fail as well
+                await self._contain(error)
+
     async def _take_over(self, epoch: int) -> None:
         self._epoch = epoch
         self._inbox.take()  # what was said to an earlier term is said again to this one
         await self._reload()
         now = self._loop_time()
         self._hub.heard.update(dict.fromkeys(self.picture.places, now))
+        self._hub.listens_to = lambda node_id: self.containment.listens_to(node_id, self._loop_time())
         self._next_reconcile = now + self._timers.reconcile_s
         self._hub.lead(self._store.cluster_id, self._epoch, LEASE_PART * self._timers.node_silent_s)
         self.leads = True
@@ -171,20 +196,19 @@ class Control:
             self._inbox.wake()
 
     def _nap_s(self) -> float:
-        """Until the next tick, or until the clock lets somebody start or give way, if that is before."""
+        """Until the next tick, or until the clock lets a task start or give way, if that is before."""
         moment_ms = self.picture.moments.next_ms
-        if moment_ms is None:
-            return TICK_S
-        return min(TICK_S, max(SHORTEST_NAP_S, (moment_ms - self._now_ms()) / 1000))
+        nap_s = TICK_S if moment_ms is None else (moment_ms - self._now_ms()) / 1000
+        return min(TICK_S, max(SHORTEST_NAP_S, nap_s))
 
     async def turn(self) -> None:
         """One cycle, in the order in which it must happen."""
         if self._stale:
-            await self._reload(from_scratch=True)
+            await self._reload(from_scratch=self._unsaid)
         if self._loop_time() >= self._next_reconcile:
             await self._reconcile()
-        events, store_changed = self._inbox.take(MOST_REPORTS)
-        turn = Turn(Batch(self._now_ms(), self._seq), self.series)
+        events, store_changed = self.containment.news(self._inbox, MOST_REPORTS, self._loop_time())
+        turn = Turn(Batch(self._now_ms(), self._seq), self.series, self._lost)
         self.picture.now_ms = turn.batch.at_ms
         await self._periods.roll(self._epoch, self.picture)
         # 1. What users asked for.
@@ -195,9 +219,10 @@ class Control:
         for task in self.needs.settle(self.picture, turn):
             self._deadlines.watch(task)
         for given in self._inbox.take_orders():
-            turn.answers.append((given, await self._take_in_order(given.order, turn)))
+            turn.answers.append((given, await self._take_in_order(given, turn)))
         # 2. What nodes said.
-        await self._take_in_reports(events, turn)
+        news = NodeNews(self.picture, turn, self._hub, self._settling)
+        self._inbox.put_back(await news.take_in(events, self._store))
         # 3. What time has brought.
         if self._loop_time() >= self._next_tick:
             self._take_in_time(turn)
@@ -209,14 +234,19 @@ class Control:
         series.settle(self.picture, turn)
         # 4. Decide.
         await self._decide(turn)
-        for part in committer.parts(turn):
-            # 5. Commit, in one transaction.
-            receipt = await self._commit(part)
-            # 6. Tell the nodes what was committed.
-            await self._tell(part, receipt)
+        careful = self.containment.scope.careful
+        for part in committer.parts(turn, one_by_one=careful):
+            with committer.blamed_job(part, careful=careful):
+                # 5. Commit, in one transaction.
+                receipt = await self._commit(part)
+                # 6. Tell the nodes what was committed.
+                await self._teller.tell(self.picture, part, receipt, self._loop_time())
+        self.containment.went_well(self._inbox, self._loop_time())
 
     async def _take_in_wishes(self, turn: Turn) -> None:
         changes = await self._store.changes(self._seq)
+        self.containment.set_jobs_aside(changes.unreadable.jobs)
+        changes = changes_without(changes, self.containment.jobs)
         if changes.rearranged:
             await self._reload()
             turn.series = self.series
@@ -232,32 +262,21 @@ class Control:
         if changes.more:
             self._inbox.store_has_more()
 
-    async def _take_in_order(self, order: NodeOrder, turn: Turn) -> NodesOrdered:
-        if order.verb is NodeVerb.REMOVE:
-            outcome = await node_orders.remove(self.picture, order, self._hub, self._store, self._epoch)
-        else:
-            outcome = node_orders.take_in(self.picture, order, turn)
+    async def _take_in_order(self, given: NodesOrderGiven, turn: Turn) -> NodesOrdered:
+        order = given.order
+        try:
+            if order.verb is NodeVerb.REMOVE:
+                outcome = await node_orders.remove(self.picture, order, self._hub, self._store, self._epoch)
+                returns.close_lost(outcome.node_ids, self.picture.now_ms, turn)
+            else:
+                outcome = node_orders.take_in(self.picture, order, turn)
+        except Exception as error:
+            if not given.answer.done():
+                given.answer.set_exception(error)
+            raise
         if outcome.node_ids:
             self._log.info(order.verb, nodes=outcome.node_ids, by=order.by, reason=order.reason)
         return outcome
-
-    async def _take_in_reports(self, events: Sequence[NodeEvent], turn: Turn) -> None:
-        unknown = returns.unknown(self.picture, events)
-        origins = await self._store.origins(unknown) if unknown else {}
-        waiting: dict[str, list[NodeEvent]] = {}
-        for event in events:
-            if isinstance(event, NodeSaidHello):
-                if self._hub.session_of(event.node_id) != event.session:
-                    continue  # it has gone, or come again: then it says it all anew
-                if returns.must_wait(self.picture, event, turn):
-                    waiting.setdefault(event.node_id, [])
-            if event.node_id in waiting:
-                waiting[event.node_id].append(event)
-            else:
-                reports.take_in(self.picture, event, turn, origins)
-                if self._settling is not None and isinstance(event, NodeSaidHello):
-                    self._settling.heard(event.hello, turn.forget)
-        self._inbox.put_back([event for of_node in waiting.values() for event in of_node])
 
     def _take_in_time(self, turn: Turn) -> None:
         now = self._loop_time()
@@ -265,18 +284,21 @@ class Control:
         self._gangs.late(self.picture, now, turn)
         if self._losses.was_stalled(now):
             self._hub.heard.update(dict.fromkeys(self._hub.heard, now))
-        for node_id in self._losses.take_in(self.picture, self._hub.heard, now, turn):
+        hub = self._hub
+        for node_id in self._losses.take_in(self.picture, hub.heard, now, turn, hub.is_connected):
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
-        self.alerts.tell_all(self._losses.alerts | device_health.alerts(self.picture))
+        of_nodes = device_health.alerts(self.picture) | node_disks.alerts(self.picture)
+        self.alerts.tell_all(self._losses.alerts | of_nodes)
         self.alerts.tell_all({STORE_BEHIND: self._hub.disobeyed.complaint(now), **self._complaints()})
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""
         began = self.stopwatch()
         await self._store.commit(self._epoch, Batch(self._now_ms()))  # deposed, it would otherwise not notice
-        found = drift(self.picture, await self._store.live_summary(self._newest_job_id))
+        summary = await self._store.live_summary(self._newest_job_id)
+        found = drift(self.picture, summary, self.containment.jobs)
         await self._periods.refresh(self.picture)
         pause_s = max(self._timers.reconcile_s, (self.stopwatch() - began) / RECONCILE_SHARE)
         self._next_reconcile = self._loop_time() + pause_s
@@ -299,7 +321,7 @@ class Control:
 
     async def _decide(self, turn: Turn) -> None:
         """At every turn what an event may have cured; from time to time everything."""
-        if self._settling is not None:
+        if self._settling is not None or not self.containment.may_plan(self._loop_time()):
             return
         whole = self._loop_time() >= self._next_whole
         if not self.picture.waiting or (not whole and is_settled(self.picture)):
@@ -309,7 +331,7 @@ class Control:
         if whole:
             self._next_whole = self._loop_time() + whole_every_s(self.picture, self.stopwatch() - began)
         for fault in made.faults:
-            self._report(fault)
+            self.containment.plug_in_failed(fault.name, fault.text)
         if made.more:
             self._inbox.go_on()
         self._observer.observe_decision(self.stopwatch() - began)
@@ -323,12 +345,6 @@ class Control:
         async with self.planning:
             return await asyncio.to_thread(decide)
 
-    def _report(self, fault: Fault) -> None:
-        """Once per plug-in: it would fail again in every cycle."""
-        if fault.name not in self._reported:
-            self._reported.add(fault.name)
-            self._log.error("a plug-in failed and is left out", name=fault.name, error=fault.text)
-
     async def _commit(self, turn: Turn) -> Receipt | None:
         if not turn.batch:
             return None
@@ -338,6 +354,7 @@ class Control:
         except StoreUnavailableError:
             self._stale = True  # the picture assumed what was not committed; nothing was acknowledged
             raise
+        self.containment.scope.committed = True
         self._observer.observe_commit(perf_counter() - began)
         if receipt.refused:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
@@ -349,43 +366,24 @@ class Control:
         self._publish(receipt.events)
         return receipt
 
-    async def _tell(self, turn: Turn, receipt: Receipt | None) -> None:
-        now = self._loop_time()
-        write_orders(self._orders, self._gangs, self.picture, turn, receipt=receipt, now=now)
-        for node_id in dict.fromkeys(turn.remind):
-            await remind(self.picture, self._orders, self._gangs, self._store, node_id, now)
-        await self._orders.reveal(self._store.secret_bodies)
-        self._orders.send()
-        for node_id, session, seq in turn.acknowledgements:
-            if self._hub.session_of(node_id) == session:
-                self._hub.send(node_id, Acknowledge(session=session, seq=seq))
-        for given, outcome in turn.answers:
-            if not given.answer.done():
-                given.answer.set_result(outcome)
-        for node_id, session in turn.settled:
-            self._hub.settle(node_id, session)
-
     async def _reload(self, *, from_scratch: bool = False) -> None:
         """The store's word instead of ours; who is connected only the hub knows. `from_scratch`: what nodes
         said meanwhile is lost, so each of them has to say it again."""
-        world = await self._store.load()
-        names = left_behind(world)
-        origins = await self._store.origins(names) if names else {}
-        unwritten = [each for each in self.picture.table.holdings.values() if not each.state.is_live]
+        world, picture = await load(self._store, self.policy, self._now_ms(), self.containment)
+        holdings = self.picture.table.holdings.values()
+        unwritten = [each for each in holdings if not each.state.is_live and not each.stays]
         if from_scratch:
             self._hub.hang_up()
             unwritten = []
-        self.picture = picture_of(world, self.policy, self._now_ms(), origins)
+        self.picture = picture
         for holding in unwritten:
             hold(self.picture, holding)
-        for node_id in self.picture.places:
-            self.picture.set_reachable(node_id, reachable=self._hub.session_of(node_id) is not None)
+        node_disks.show(self.picture, self._hub)
         self._windows = Windows(world.windows)
         if world.restored and self._settling is None:
             self._settling = Settling(self.picture.places, self._loop_time() + self._timers.node_silent_s)
-        self._seq = world.seq
-        self._stale = False
-        self._next_whole = 0.0
+        self._seq, self._lost = world.seq, LostBook(world.lost)
+        self._stale, self._unsaid, self._next_whole = False, True, 0.0
         self._deadlines = Deadlines()
         of_tasks = (task.task_id.job_id for task in world.tasks)  # of a series none may be live just now
         self._newest_job_id = max(chain(of_tasks, (job.job_id for job in world.series)), default=0)

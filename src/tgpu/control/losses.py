@@ -16,6 +16,7 @@ task has been frozen by its supervisor before another attempt of it is placed:
   it later. Rates of two quartz clocks differ by far less than the 3 s between the two limits.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 
@@ -25,11 +26,15 @@ from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on, let_go
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.job import Exit
-from tgpu.domain.lifecycle import Cause, Happening, NodeState, Status
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
 from tgpu.store.lost import AttemptGone, AttemptLost
 from tgpu.store.port import TaskClosed
 
 LEASE_PART = 0.8
+QUIET_PART = 0.4
+"""Of the loss time (6 s of 15 s): a node that was not heard for so long gets no new work until it is."""
+WORD_S = 600.0
+"""How long the last word is waited for of a task whose gang cannot start again without it."""
 STALL_S = 3.0
 """A leader that did not look for so long was stopped itself."""
 MANY = 3
@@ -52,6 +57,8 @@ class Losses:
         self._paced = False
         self._allowance = 0.0
         self._looked: float | None = None
+        self._quiet: set[str] = set()
+        """Nodes that are connected and get no new work, for they were not heard of late."""
 
     @property
     def alerts(self) -> dict[str, str | None]:
@@ -82,13 +89,22 @@ class Losses:
         self._looked = now
         return stalled
 
-    def take_in(self, picture: Picture, heard: dict[str, float], now: float, turn: Turn) -> list[str]:
+    def take_in(
+        self,
+        picture: Picture,
+        heard: dict[str, float],
+        now: float,
+        turn: Turn,
+        is_connected: Callable[[str], bool] = lambda _: True,
+    ) -> list[str]:
         """`heard`: when each node was heard last, the longest ago first. Returns who fell silent just now."""
-        quiet = list(takewhile(lambda item: now - item[1] >= self._silent_s / 2, heard.items()))
+        quiet = list(takewhile(lambda item: now - item[1] >= QUIET_PART * self._silent_s, heard.items()))
+        self._hold_off(picture, {node_id for node_id, _ in quiet}, is_connected)
+        quiet = [(node_id, at) for node_id, at in quiet if now - at >= self._silent_s / 2]
         fallen = [
             node_id
             for node_id, at in quiet
-            if now - at >= self._silent_s and self._falls(picture, node_id, turn)
+            if now - at >= self._silent_s and self._falls(picture, node_id, now - at, turn)
         ]
         self._offline = [name for name, at in quiet if now - at >= self._silent_s and name in picture.places]
         self._due = {name: None for name in self._due if self._is_still_due(picture, heard, name, now)}
@@ -98,15 +114,28 @@ class Losses:
         if self._due and self._is_somebody_there(picture, heard, now):
             for node_id in self._next_ones(len(picture.places)):
                 del self._due[node_id]
-                lose(picture, node_id, self._silent_s, turn)
+                lose(picture, node_id, self._silent_s, turn, waits=now - heard[node_id] < WORD_S)
         return fallen
 
-    def _falls(self, picture: Picture, node_id: str, turn: Turn) -> bool:
+    def _hold_off(self, picture: Picture, quiet: set[str], is_connected: Callable[[str], bool]) -> None:
+        """Nothing new is put on quiet nodes; those that are heard again get work again."""
+        for node_id in self._quiet - quiet:
+            if node_id in picture.places and is_connected(node_id):
+                picture.set_reachable(node_id, reachable=True)
+        self._quiet &= quiet
+        for node_id in quiet:
+            place = picture.places.get(node_id)
+            if place is not None and place.reachable:
+                self._quiet.add(node_id)
+                picture.set_reachable(node_id, reachable=False)
+
+    def _falls(self, picture: Picture, node_id: str, silent_s: float, turn: Turn) -> bool:
         """Offline from now on. Whether that is new."""
         place = picture.places.get(node_id)
         if place is None:
             return False
-        if place.attempts or any(holdings_on(picture, node_id)):
+        given_up = (not _awaits_word(picture, each) for each in place.attempts.values())
+        if silent_s >= WORD_S or any(given_up) or any(holdings_on(picture, node_id)):
             self._due.setdefault(node_id)
         if place.node.state is NodeState.OFFLINE:
             return False
@@ -139,16 +168,27 @@ class Losses:
         return chosen
 
 
-def lose(picture: Picture, node_id: str, silent_s: float, turn: Turn) -> None:
-    """Whatever the node has is given up; it may come back when the node does."""
+def lose(picture: Picture, node_id: str, silent_s: float, turn: Turn, *, waits: bool = False) -> None:
+    """Whatever the node has is given up; it may come back when the node does. `waits`: but not what could not
+    be replaced, while its own word may still come."""
     detail = f"{node_id} was not heard for {silent_s:g} s"
     for placed in list(picture.places[node_id].attempts.values()):
-        _lose_one(picture, placed, detail, turn)
+        if not (waits and _awaits_word(picture, placed)):
+            _lose_one(picture, placed, detail, turn)
     for holding in holdings_on(picture, node_id):
         let_go(picture, holding.attempt_id)
-        if holding.state.is_live:
+        if holding.state.is_live and not holding.stays:
             how = Exit(Cause.NODE_LOST, detail=detail, ended_ms=picture.now_ms)
             turn.batch.gone.append(AttemptGone(holding.attempt_id, how))
+
+
+def _awaits_word(picture: Picture, placed: Placed) -> bool:
+    """Whether nothing can run instead of it, for other tasks of its gang are over: how it ended itself, or
+    that it goes on, its node tells when it is back."""
+    task = placed.task
+    if task.cancel_by is not None or placed.state is AttemptState.STOPPING:
+        return False
+    return placed.started_ms is not None and not gangs.can_start_anew(picture, task)
 
 
 def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None:
@@ -165,6 +205,7 @@ def _lose_one(picture: Picture, placed: Placed, detail: str, turn: Turn) -> None
     if again and not gangs.can_start_anew(picture, task):
         again, words = False, f"{words}; {gangs.CANNOT_START_ANEW}"
     turn.batch.lost.append(AttemptLost(placed.attempt_id, how, again or not wanted, words))
+    turn.lost.add(placed.attempt_id, placed.node_id)
     if not wanted:
         by = f"cancelled by {task.cancel_by}"
         turn.batch.closed.append(TaskClosed(task.task_id, Happening.CANCELLED, Cause.CANCELLED, by))

@@ -1,21 +1,35 @@
-"""How far attempts are that take long to start, as their nodes said last: kept in memory alone."""
+"""Progress of attempts that take long to start, as their nodes reported it last: kept in memory only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from tgpu.domain.ids import AttemptId
 from tgpu.protocol.messages import AttemptReport, Phase
+
+MOST_OF_NODE = 1000
 
 
 class Notes:
     def __init__(self) -> None:
-        self._of: dict[str, str] = {}
+        self._of: dict[str, dict[AttemptId, str]] = {}
+        """By node: which of them an attempt is on, only the picture knows."""
 
-    def heard(self, reports: Iterable[AttemptReport]) -> None:
+    def heard(self, node_id: str, reports: Iterable[AttemptReport]) -> None:
+        notes = self._of.setdefault(node_id, {})
         for report in reports:
-            if report.phase is Phase.STARTING and report.note:
-                self._of[report.attempt] = report.note
-            elif self._of:
-                self._of.pop(report.attempt, None)
+            if report.phase is Phase.STARTING and report.note and len(notes) < MOST_OF_NODE:
+                notes[AttemptId.parse(report.attempt)] = report.note
+            elif notes:
+                notes.pop(AttemptId.parse(report.attempt), None)
+        if not notes:
+            del self._of[node_id]
 
-    def of_job(self, job_id: int) -> str:
-        """Of the first of its tasks that has one; empty if none has."""
-        return next((note for attempt, note in self._of.items() if attempt.startswith(f"{job_id}.")), "")
+    def left(self, node_id: str) -> None:
+        """What it says next, it says again."""
+        self._of.pop(node_id, None)
+
+    def of_job(self, job_id: int) -> Iterator[tuple[str, AttemptId, str]]:
+        """(node, attempt, note) of its tasks."""
+        for node_id, notes in self._of.items():
+            for attempt_id, note in notes.items():
+                if attempt_id.job_id == job_id:
+                    yield node_id, attempt_id, note

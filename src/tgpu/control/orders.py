@@ -85,7 +85,7 @@ class OrderBook:
             due = now - held.said >= REPEAT_AFTER_S
             placed, holding = picture.live(attempt_id), picture.table.holdings.get(attempt_id)
             if holding is not None:
-                if due:
+                if due and not holding.stays:
                     self.stop_left_behind(holding, now)
             elif placed is None or placed.state is AttemptState.RUNNING:
                 del self._out[attempt_id]

@@ -1,5 +1,6 @@
 """A node came back with orders open: it is told again what it should have done."""
 
+from tgpu.control.containment import about_job
 from tgpu.control.gang_starts import GangStarts
 from tgpu.control.orders import OrderBook
 from tgpu.core.holdings import holdings_on
@@ -16,10 +17,12 @@ async def remind(  # noqa: PLR0917  whoever knows a part of it
         if placed.state is AttemptState.STOPPING:
             orders.stop(placed, now)
         elif placed.state is AttemptState.ASSIGNED and not orders.knows_launch(placed.attempt_id):
-            job = await store.job(placed.attempt_id.job_id)
-            if job is not None:
-                orders.launch(placed, job.spec, now, gangs.place(picture, placed, now))
+            with about_job(placed.attempt_id.job_id):
+                job = await store.job(placed.attempt_id.job_id)
+                if job is not None:
+                    orders.launch(placed, job.spec, now, gangs.place(picture, placed, now))
         elif placed.state is AttemptState.ASSIGNED:
             orders.relaunch(placed, now)
     for holding in holdings_on(picture, node_id):
-        orders.stop_left_behind(holding, now)
+        if not holding.stays:
+            orders.stop_left_behind(holding, now)

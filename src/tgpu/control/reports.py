@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tgpu.control import checkpoints, device_health, gangs, outcome, retrying, returns
-from tgpu.control.inbox import NodeChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
+from tgpu.control.inbox import NodeChanged, NodeDiskChanged, NodeEvent, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.returns import Origins
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import holdings_on
@@ -12,7 +12,8 @@ from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import AttemptState, Cause, Happening, NodeState, Status
 from tgpu.domain.node import Node
-from tgpu.protocol.messages import AttemptReport, Hello, Phase
+from tgpu.domain.retries import backoff_s
+from tgpu.protocol.messages import LONGEST_SHORTAGE, AttemptReport, Hello, Phase
 from tgpu.store.port import AttemptEnded, Started
 
 
@@ -26,7 +27,8 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             for report in event.report.attempts:
                 if not _attempt(picture, node_id, report, turn):
                     returns.take_in(picture, node_id, report, origins, turn, hello=False)
-            turn.acknowledgements.append((node_id, event.session, event.report.seq))
+            if not any(_is_kept(picture, report) for report in event.report.attempts):
+                turn.acknowledgements.append((node_id, event.session, event.report.seq))
         case NodeChanged(node_id=node_id, capacity=capacity, labels=labels) if node_id in picture.places:
             known = picture.places[node_id].node
             node = replace(
@@ -37,8 +39,18 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
             picture.set_node(node)
             turn.batch.nodes.append(node)
             device_health.take_in(picture, node_id, turn)
+        case NodeDiskChanged(node_id=node_id, shortage=shortage) if node_id in picture.places:
+            picture.set_shortage(node_id, shortage)
         case NodeLeft(node_id=node_id) if node_id in picture.places:
             picture.set_reachable(node_id, reachable=False)
+
+
+def _is_kept(picture: Picture, report: AttemptReport) -> bool:
+    """Whether it tells of an end that cannot be written down, for its job is set aside: the node keeps it."""
+    if report.phase is not Phase.ENDED or not picture.table.holdings:
+        return False
+    holding = picture.table.holdings.get(AttemptId.parse(report.attempt))
+    return holding is not None and holding.stays
 
 
 def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None:
@@ -48,14 +60,17 @@ def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None
         if not _attempt(picture, hello.node_id, report, turn):
             returns.take_in(picture, hello.node_id, report, origins, turn, hello=True)
     said = {report.attempt for report in hello.attempts}
+    returns.close_lost([hello.node_id], picture.now_ms, turn, said)
     for placed in list(picture.places[hello.node_id].attempts.values()):
         if str(placed.attempt_id) not in said:
             _missing(picture, placed, turn)
         elif placed.state is AttemptState.STOPPING:
             turn.remind.append(hello.node_id)
     for holding in holdings_on(picture, hello.node_id):
+        if holding.stays:
+            continue
         if str(holding.attempt_id) not in said:
-            returns.gone(picture, holding.attempt_id, _no_record(None, picture.now_ms), turn)
+            returns.gone(picture, holding.attempt_id, returns.no_record(None, picture.now_ms), turn)
         elif holding.attempt_id not in turn.left_behind:
             turn.remind.append(hello.node_id)
     device_health.take_in(picture, hello.node_id, turn)
@@ -81,6 +96,7 @@ def _describe(picture: Picture, hello: Hello, turn: Turn) -> None:
     if known is None or replace(known.node, heard_ms=node.heard_ms) != node:
         picture.set_node(node)
         turn.batch.nodes.append(node)
+    picture.set_shortage(hello.node_id, hello.disk_shortage[:LONGEST_SHORTAGE])
     picture.set_reachable(hello.node_id, reachable=True)
 
 
@@ -89,12 +105,7 @@ def _missing(picture: Picture, placed: Placed, turn: Turn) -> None:
     if placed.started_ms is None:
         turn.remind.append(placed.node_id)
         return
-    _ended(picture, placed, _no_record(placed.started_ms, picture.now_ms), turn)
-
-
-def _no_record(started_ms: int | None, now_ms: int) -> Exit:
-    detail = "the node has no record of it"
-    return Exit(Cause.NODE_LOST, detail=detail, started_ms=started_ms, ended_ms=now_ms)
+    _ended(picture, placed, returns.no_record(placed.started_ms, picture.now_ms), turn)
 
 
 def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) -> bool:
@@ -130,6 +141,9 @@ def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
         plain = retrying.Verdict(happening, words)
         verdict = retrying.judge(how, task, plain, turn.series, picture.now_ms)
         happening, words, counts, eligible_ms = verdict
+    if how.cause is Cause.SUPERVISOR_LOST and happening is Happening.REQUEUED:
+        # A task may be able to end its supervisor: then it must not be tried again without end and pause.
+        eligible_ms = max(eligible_ms, picture.now_ms + 1000 * backoff_s(task.attempts))
     if happening in (Happening.REQUEUED, Happening.PREEMPTED) and not gangs.can_start_anew(picture, task):
         happening, words = Happening.FAILED, f"{words}; {gangs.CANNOT_START_ANEW}"
     turn.batch.ended.append(AttemptEnded(placed.attempt_id, how, happening, words, counts, eligible_ms))

@@ -4,17 +4,18 @@ Mostly the node was lost and is heard again. Its tasks wait by then, or run else
 attempts that a task has, one goes on. The others are told to stop, and keep their room until they have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from tgpu.control import gangs, outcome
+from tgpu.control.containment import about_node
 from tgpu.control.inbox import NodeEvent, NodeReported, NodeSaidHello
 from tgpu.control.turn import Turn
 from tgpu.core.holdings import Holding, hold, let_go
 from tgpu.core.picture import Picture, Placed
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Exit, JobSpec, OnReturn, TaskBrief
-from tgpu.domain.lifecycle import AttemptState, Happening, Status
+from tgpu.domain.lifecycle import AttemptState, Cause, Happening, Status
 from tgpu.protocol.messages import AttemptReport, Phase
 from tgpu.store.lost import AttemptGone, AttemptReturned, Origin, Superseded
 from tgpu.store.port import AttemptEnded
@@ -22,15 +23,12 @@ from tgpu.store.port import AttemptEnded
 Origins = dict[AttemptId, Origin]
 
 
-def unknown(picture: Picture, events: Iterable[NodeEvent]) -> list[AttemptId]:
-    """What has to be looked up in the store before these events are taken in."""
-    found: dict[AttemptId, None] = {}
-    for event in events:
-        for report in _reports(event):
-            attempt_id = AttemptId.parse(report.attempt)
-            if picture.live(attempt_id) is None and attempt_id not in picture.table.holdings:
-                found[attempt_id] = None
-    return list(found)
+def unknown(picture: Picture, event: NodeEvent) -> list[AttemptId]:
+    """What has to be looked up in the store before this event is taken in."""
+    with about_node(event.node_id):
+        names = [AttemptId.parse(report.attempt) for report in _reports(event)]
+    held = picture.table.holdings
+    return [name for name in names if picture.live(name) is None and name not in held]
 
 
 def must_wait(picture: Picture, event: NodeEvent, turn: Turn) -> bool:
@@ -58,8 +56,8 @@ def take_in(
 ) -> None:
     """`hello`: the node says all that it has. In between it only repeats itself, at times late."""
     attempt_id = AttemptId.parse(report.attempt)
-    if attempt_id in picture.table.holdings:
-        if report.phase is Phase.ENDED and report.exit is not None:
+    if (holding := picture.table.holdings.get(attempt_id)) is not None:
+        if not holding.stays and report.phase is Phase.ENDED and report.exit is not None:
             gone(picture, attempt_id, report.exit, turn)
         return
     origin = origins.get(attempt_id)
@@ -76,6 +74,18 @@ def take_in(
         _lives(picture, origin, report, turn)
     elif is_over:
         turn.forget.append((node_id, report.attempt))
+
+
+def no_record(started_ms: int | None, now_ms: int) -> Exit:
+    detail = "the node has no record of it"
+    return Exit(Cause.NODE_LOST, detail=detail, started_ms=started_ms, ended_ms=now_ms)
+
+
+def close_lost(node_ids: Iterable[str], now_ms: int, turn: Turn, said: Collection[str] = ()) -> None:
+    """What these nodes have lost and do not have (`said`) is over: also what never reached them."""
+    for node_id in node_ids:
+        for attempt_id in turn.lost.missing(node_id, said):
+            turn.batch.gone.append(AttemptGone(attempt_id, no_record(None, now_ms)))
 
 
 def gone(picture: Picture, attempt_id: AttemptId, how: Exit, turn: Turn) -> None:

@@ -7,6 +7,7 @@ are live than may run at once. Who ends and who comes instead are in one transac
 from dataclasses import replace
 
 from tgpu.control import wishes
+from tgpu.control.containment import about_job
 from tgpu.control.deadlines import has_begun, too_late, waits_until
 from tgpu.control.keeping_back import has_stirred, keep_back
 from tgpu.control.series_book import End, Entry, SeriesBook
@@ -98,7 +99,8 @@ def settle(picture: Picture, turn: Turn) -> None:
     touched, book.touched = sorted(book.touched), set()
     for job_id in touched:
         if (entry := book.get(job_id)) is not None:
-            _settle_one(picture, entry, turn)
+            with about_job(job_id):
+                _settle_one(picture, entry, turn)
 
 
 def _look_at_the_clock(picture: Picture, book: SeriesBook) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tgpu.control.inbox import NodesOrderGiven
+from tgpu.control.lost_book import LostBook
 from tgpu.control.series_book import SeriesBook
 from tgpu.core.placed import Placed
 from tgpu.domain.ids import AttemptId, TaskId
@@ -17,6 +18,8 @@ class Turn:
     batch: Batch
     series: SeriesBook = field(default_factory=SeriesBook, compare=False)
     """What is known of jobs as a whole."""
+    lost: LostBook = field(default_factory=LostBook, compare=False)
+    """Attempts that are lost, by node."""
     acknowledgements: list[tuple[str, int, int]] = field(default_factory=list)
     """(node, session, report): said only after the commit, so that nothing is forgotten too early."""
     forget: list[tuple[str, str]] = field(default_factory=list)

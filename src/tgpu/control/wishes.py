@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from tgpu.control.containment import about_job
 from tgpu.control.turn import Turn
 from tgpu.core.picture import Picture
 from tgpu.domain.ids import TaskId
@@ -14,16 +15,22 @@ def take_in(picture: Picture, changes: Changes, turn: Turn) -> None:
     for tenant in changes.tenants:
         picture.set_tenant(tenant)
     for task in changes.submitted:
-        if not is_known(picture, task.task_id):
-            picture.add_waiting(task)
-            if task.cancel_by is not None:
-                cancel(picture, task.task_id, task.cancel_by, turn)
+        with about_job(task.task_id.job_id):
+            _submitted(picture, task, turn)
     for task in changes.altered:
-        alter(picture, task)
+        with about_job(task.task_id.job_id):
+            alter(picture, task)
     turn.series.begin(changes.series, changes.submitted)
     for asked in changes.cancels:
         for task_id in turn.series.tasks_of(asked.job_id, asked.tasks):
             cancel(picture, task_id, asked.by, turn, now=asked.now)
+
+
+def _submitted(picture: Picture, task: TaskBrief, turn: Turn) -> None:
+    if not is_known(picture, task.task_id):
+        picture.add_waiting(task)
+        if task.cancel_by is not None:
+            cancel(picture, task.task_id, task.cancel_by, turn)
 
 
 def is_known(picture: Picture, task_id: TaskId) -> bool:

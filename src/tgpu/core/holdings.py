@@ -23,6 +23,8 @@ class Holding:
     request: Request
     state: AttemptState
     """As the store has it: stopping (superseded), lost, or ended and yet there."""
+    stays: bool = False
+    """It runs on, and only its job is set aside: it is neither stopped nor written off."""
 
 
 def hold(picture: Picture, holding: Holding) -> None:

@@ -164,11 +164,16 @@ def away(picture: Picture, ground: Ground, found: Match) -> list[Reason]:
     """Nodes that would do and take no tasks now."""
     silent: list[str] = []
     draining: list[str] = []
+    short: list[str] = []
     for row in np.flatnonzero(found.suits & ~ground.paper.nodes.takes).tolist():
         place = picture.places[ground.paper.table.nodes.names[row]]
         drains = place.node.state is NodeState.DRAINING
-        (draining if drains else silent).append(place.node.node_id)
+        lacks_disk = place.reachable and bool(place.shortage)
+        (draining if drains else short if lacks_disk else silent).append(place.node.node_id)
     reasons = []
+    if short:
+        few, many = "is short of disk space and takes", "are short of disk space and take"
+        reasons.append(_of_nodes("node-away", short, f"{few} no new tasks", f"{many} no new tasks"))
     if silent:
         reasons.append(_of_nodes("node-away", silent, "is not connected", "are not connected"))
     if draining:

@@ -57,8 +57,6 @@ class Picture:
     def waiting(self) -> Mapping[TaskId, TaskBrief]:
         return self.table.waiting
 
-    # Time
-
     @property
     def now_ms(self) -> int:
         return self._now_ms
@@ -99,7 +97,7 @@ class Picture:
         if not self.table.can_hold_node(node):
             self.lay_out()
             return
-        self.table.set_node(node, place.reachable)
+        self.table.set_node(node, place.is_open)
         for placed in place.attempts.values():
             self.table.take_again(placed.task.task_id)
         for claim in self.claims.values():
@@ -121,6 +119,10 @@ class Picture:
         self.places[node_id].reachable = reachable
         self._state_changed(node_id)
 
+    def set_shortage(self, node_id: str, shortage: str) -> None:
+        self.places[node_id].shortage = shortage
+        self._state_changed(node_id)
+
     def set_state(self, node_id: str, state: NodeState) -> Node:
         place = self.places[node_id]
         place.node = replace(place.node, state=state)
@@ -130,7 +132,7 @@ class Picture:
     def _state_changed(self, node_id: str) -> None:
         self.version += 1
         place = self.places[node_id]
-        self.table.set_state(place.node, place.reachable)
+        self.table.set_state(place.node, place.is_open)
         if not place.takes_tasks:
             self.give_up_claims(node_id)
 
@@ -366,8 +368,6 @@ class Picture:
         if made.verdict is not None:
             self.table.verdict.settled(made.verdict, made.deferred, made.refused)
 
-    # Questions
-
     def in_order(self) -> list[TaskId]:
         """All who wait in queues, class by class: inside a class, queue by queue."""
         return self.table.in_order()
@@ -383,7 +383,7 @@ class Picture:
         requests += [placed.task.request for placed in self.placed.values()]
         self.table = Table(self.policy, self.hours)
         self.table.lay_out([place.node for place in self.places.values()], requests)
-        self.table.set_nodes([(place.node, place.reachable) for place in self.places.values()])
+        self.table.set_nodes([(place.node, place.is_open) for place in self.places.values()])
         for holding in holdings:
             self.table.keep(holding)
         for tenant in self.tenants.values():

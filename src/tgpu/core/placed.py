@@ -47,10 +47,17 @@ class Place:
     reachable: bool = False
     """Whether its agent is connected: nothing new is sent where nobody listens."""
     attempts: dict[AttemptId, Placed] = field(default_factory=dict)
+    shortage: str = ""
+    """Why its agent starts nothing new now (a full disk), in its own words; empty: it does."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its agent could start something, whatever state the node is in."""
+        return self.reachable and not self.shortage
 
     @property
     def takes_tasks(self) -> bool:
-        return self.reachable and self.node.state is NodeState.READY
+        return self.is_open and self.node.state is NodeState.READY
 
 
 @dataclass(frozen=True, slots=True)

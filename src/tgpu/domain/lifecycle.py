@@ -128,7 +128,16 @@ class Cause(StrEnum):
     @property
     def is_infrastructure(self) -> bool:
         """Not the user's doing: tried again if the job allows it."""
-        return self in (Cause.NODE_LOST, Cause.REBOOTED, Cause.DEVICE_LOST, Cause.MEMORY_PRESSURE)
+        return self in _INFRASTRUCTURE
+
+
+_INFRASTRUCTURE = (
+    Cause.NODE_LOST,
+    Cause.REBOOTED,
+    Cause.SUPERVISOR_LOST,
+    Cause.DEVICE_LOST,
+    Cause.MEMORY_PRESSURE,
+)
 
 
 class Move(NamedTuple):

@@ -7,6 +7,7 @@ MAX_CPU_MILLI = 1_000_000 * MILLI
 MAX_GPU_MILLI = 100_000 * MILLI
 MAX_MIB = 2**40  # one exbibyte, written in MiB
 MAX_SECONDS = 10 * 366 * 24 * 3600
+MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999: the last moment that can be written as a date
 MAX_PRIORITY = 1_000_000
 MAX_TASKS = 10_000  # of one job
 MAX_GENERIC = 1_000_000_000

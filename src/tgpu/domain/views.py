@@ -97,6 +97,10 @@ class NodeView:
     used_memory_mib: int | None = None
     allocated_generic: Mapping[str, int] = field(default_factory=dict)
     """Of the named resources that it has, what attempts hold."""
+    fault: str = ""
+    """What is wrong with what its agent says, if anything: then parts of this may be missing."""
+    disk_shortage: str = ""
+    """Why its disk lets it start nothing new; empty: it does."""
 
 
 @dataclass(frozen=True, slots=True)

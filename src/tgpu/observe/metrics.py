@@ -71,6 +71,12 @@ class Metrics:
             "Numbers of the quotas' ledger that had to be put right.",
             registry=registry,
         )
+        self._faults = Counter(
+            "tgpu_control_faults", "Exceptions in the control loop that were contained.", registry=registry
+        )
+        self._refused = Counter(
+            "tgpu_invalid_messages", "Invalid messages of agents; each ended its stream.", registry=registry
+        )
         self._wait = Histogram(
             "tgpu_wait_seconds",
             "From submission to start.",
@@ -127,6 +133,13 @@ class Metrics:
 
     def count_ledger_differences(self, number: int) -> None:
         self._ledger.inc(number)
+
+    def count_fault(self, why: str) -> None:
+        del why  # in the log
+        self._faults.inc()
+
+    def count_invalid_message(self) -> None:
+        self._refused.inc()
 
     def note_alert(self, name: str, *, on: bool) -> None:
         self._alerts[name] = on

@@ -1,11 +1,13 @@
 """How messages travel: MessagePack behind a four-byte length."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
 
 from tgpu.protocol.messages import FromAgent, FromServer
 from tgpu.protocol.peers import FromPeer, ToPeer
+from tgpu.protocol.validation import InvalidMessageError, checked
 
 MAX_FRAME = 64 * 1024 * 1024
 _LENGTH = 4
@@ -25,10 +27,12 @@ def encode(message: Message) -> bytes:
 
 
 class Reader(Generic[T]):
-    """Bytes in, whole messages out, however they were cut on the way."""
+    """Bytes in, whole and valid messages out, however they were cut on the way."""
 
-    def __init__(self, decoder: "msgspec.msgpack.Decoder[T]") -> None:
+    def __init__(self, decoder: "msgspec.msgpack.Decoder[T]", check: Callable[[T], T] | None = None) -> None:
+        """`check`: returns a message as it is passed on; raises InvalidMessageError."""
         self._decoder = decoder
+        self._check = check
         self.longest = MAX_FRAME
         self._buffer = bytearray()
 
@@ -43,19 +47,23 @@ class Reader(Generic[T]):
             end = start + _LENGTH + size
             if len(self._buffer) < end:
                 break
-            try:
-                messages.append(
-                    self._decoder.decode(memoryview(self._buffer)[start + _LENGTH : end].tobytes())
-                )
-            except msgspec.MsgspecError as error:
-                raise FramingError(f"not a message of this protocol: {error}") from error
+            messages.append(self._decoded(memoryview(self._buffer)[start + _LENGTH : end].tobytes()))
             start = end
         del self._buffer[:start]
         return messages
 
+    def _decoded(self, body: bytes) -> T:
+        try:
+            message = self._decoder.decode(body)
+            return message if self._check is None else self._check(message)
+        except InvalidMessageError as error:
+            raise FramingError(f"not a valid message: {error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise FramingError(f"not a message of this protocol: {error}") from error
+
 
 def from_agents() -> Reader[FromAgent]:
-    return Reader(msgspec.msgpack.Decoder(FromAgent))
+    return Reader(msgspec.msgpack.Decoder(FromAgent), checked)
 
 
 def from_server() -> Reader[FromServer]:

@@ -32,6 +32,8 @@ from tgpu.protocol.shells import (
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
 
 PROTOCOL = 2
+LONGEST_SHORTAGE = 500
+"""So many characters of what an agent says of its disk are taken."""
 
 
 class Phase(StrEnum):
@@ -100,6 +102,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it knows of snapshots and of output files: an older agent would start tasks without."""
     keys: bool = False
     """Whether its tasks need keys to speak to the servers: no server's socket is beside them."""
+    disk_shortage: str = ""
+    """Why its disk lets it start nothing new, in words; empty: it does."""
 
 
 class KnowsNewer(msgspec.Struct, frozen=True, kw_only=True, tag="knows-newer"):
@@ -120,11 +124,16 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag="heartbeat"):
     """Said only when it changed (a device fell ill, say)."""
     labels: Mapping[str, str] | None = None
     """Said only when they changed (its container engine is back, say)."""
+    disk_shortage: str = ""
+    """As in Hello; said in every heartbeat while it lasts."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     seq: int
     attempts: tuple[AttemptReport, ...]
+    disk_shortage: str | None = None
+    """As in Hello, so that a task whose node has just run out of space is not sent there again; None: not
+    said, by an older agent."""
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True, tag="log-chunk"):

@@ -1,5 +1,6 @@
 """The course of an attempt's use, as its node keeps it in a file and sends it on: columns of equal length."""
 
+import math
 import sys
 from array import array
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ PEAK = "_peak"
 SUMS = ("disk_read_bytes", "disk_written_bytes", "net_received_bytes", "net_sent_bytes")
 """…and these are what came together in it."""
 _DOUBLES = "d"
+_MAX_COUNT = 2**63 - 1
+_MOST_MS = 60_000_000_000_000
+"""Some 1,900 years before or after 1970, which can be written as a date: a node's clock may be set back."""
 
 
 class UseFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,11 +57,22 @@ def packed(file: UseFile) -> bytes:
 
 
 def unpacked(data: bytes) -> UseFile | None:
-    """None of what is none: nothing, or the half of one."""
+    """None of what is none: nothing, or the half of one, or one with numbers that cannot be."""
     try:
-        return _decode(data)
-    except msgspec.DecodeError:
+        file = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return file if _is_sound(file) else None
+
+
+def _is_sound(file: UseFile) -> bool:
+    """It was written on a node: its numbers can be shown as times and amounts."""
+    counts = (file.cpu_us, file.periods, file.throttled, file.gpu_milli, file.gpu_busy_ms or 0)
+    return (
+        all(abs(ms) <= _MOST_MS for ms in (file.started_ms, file.measured_ms))
+        and all(0 <= count <= _MAX_COUNT for count in counts)
+        and math.isfinite(file.step_s)
+    )
 
 
 def doubles(data: bytes) -> "array[float]":

@@ -12,6 +12,8 @@ import errno
 import os
 import stat
 
+from tgpu.runner import records
+
 DIR, FILE = "TGPU_CHECKPOINT_DIR", "TGPU_CHECKPOINT_FILE"
 """What a task finds in its environment: its folder, and the file to touch."""
 SIGN = ".saved"
@@ -45,7 +47,7 @@ def prepare(folder: str, account: "Account", env: dict[str, str], *, is_hidden: 
             raise FileNotFoundError(errno.ENOENT, "the job has a /tmp and a /dev/shm of its own")
         make_hidden(folder, account.uid, account.gid)
     except OSError as error:
-        os.write(2, f"tgpu: no checkpoint folder {folder}: {error.strerror}\n".encode())
+        records.note(f"tgpu: no checkpoint folder {folder}: {error.strerror}")
         env.pop(DIR, None)
         env.pop(FILE, None)
 

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from tgpu.domain.ids import AttemptId
+from tgpu.observe.disk_space import is_full
 from tgpu.runner import private_tmp, process_signals, records, removing
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
@@ -51,9 +52,27 @@ class Folders:
     def is_claimed(self, attempt: str) -> bool:
         return (self._claims / attempt).exists()
 
-    def order_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
-        """Written whole before anybody can see it; the supervisor looks for it before it starts its task.
-        Many are often stopped for one reason: they share a file, since a name costs less than an inode."""
+    def order_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> bool:
+        """Written whole before the supervisor can see it, which looks for it before it starts its task.
+        False: the disk is full, and there is only a short link, which needs no space of its own."""
+        try:
+            self._write_stop(attempt, cause, detail, at_once)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._link_stop(attempt, cause, detail, at_once)
+            return False
+        return True
+
+    def _link_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
+        text = f"{records.LINK_AT_ONCE if at_once else ''}{cause}\n{detail}".encode(errors="replace")
+        beside = self._stops / ".link"
+        beside.unlink(missing_ok=True)
+        beside.symlink_to(text[: records.LINK_MAX].replace(b"\0", b"").decode(errors="ignore"))
+        beside.rename(self._stops / attempt)
+
+    def _write_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
+        """Many are often stopped for one reason: they share a file, since a name costs less than an inode."""
         when = records.AT_ONCE if at_once else ""
         text = f"{cause}\n{detail[: records.DETAIL_MAX]}{when}"
         if text != self._drafted:

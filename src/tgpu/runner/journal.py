@@ -14,9 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from tgpu.domain.job import Exit
+from tgpu.observe.disk_space import allocate
 from tgpu.runner import process_signals, records
 
 FULL_BYTES = 4 << 20
+RESERVE_BYTES = 1 << 18
+"""Blocks that a journal has before it needs them: ends are recorded there also while the disk is full."""
 FULL_LINKS = 20_000  # ext4 allows 65,000
 
 
@@ -44,6 +47,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     exit: Exit | None = None
     forgotten: bool = False
     boot: str = ""
+    unclaimed: bool = False
+    """Said, and never written: the disk had no room for the claim, so the task was not started."""
 
 
 decode = msgspec.json.Decoder(Message).decode
@@ -75,17 +80,37 @@ class Journals:
 
     def begin(self, boot: str) -> int:
         """A new journal, whose name is on disk before anybody writes to it."""
-        self.current = max([self.current, *self._generations()]) + 1
+        generation = max([self.current, *self._generations()]) + 1
+        fresh = os.open(self._path(generation), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            records.write_line(fresh, encode(Message(boot=boot)))
+            os.fsync(fresh)
+        except OSError:  # the one before is used further
+            os.close(fresh)
+            self._path(generation).unlink(missing_ok=True)
+            raise
         self.close()
-        self._fd = os.open(self._path(self.current), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        records.write_line(self._fd, encode(Message(boot=boot)))
-        os.fsync(self._fd)
+        self._fd, self.current = fresh, generation
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+        self.keep_reserve()
         return self.current
+
+    def resume(self, boot: str) -> bool:
+        """Uses the last journal further, if it was begun in this life of the machine."""
+        last = max(self._generations(), default=-1)
+        if last < 0 or self.read().boots.get(last) != boot:
+            return False
+        self.close()
+        self._fd = os.open(self._path(last), os.O_WRONLY | os.O_APPEND)
+        self.current = last
+        return True
+
+    def keep_reserve(self) -> None:
+        allocate(self._fd, os.fstat(self._fd).st_size, RESERVE_BYTES)
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tgpu.domain.job import Exit
 from tgpu.runner.journal import Claim
-from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, RunnerEvent
+from tgpu.runner.port import HAD_BEFORE, AttemptEnded, AttemptStarted, RunnerEvent, disk_full_exit
 
 
 @dataclass(slots=True)
@@ -17,6 +17,8 @@ class Tracked:
     order: bytes = b""
     """As it was sent, until something is heard of it."""
     sent_at: float = 0.0
+    copies: int = 0
+    """How often it was sent, less those of which nothing came because the disk was full."""
     claim: Claim | None = None
     stop: tuple[str, str, bool] | None = None
     """A cause, a detail and whether at once: not yet written down for the supervisor to read."""
@@ -52,6 +54,15 @@ class Known:
             tracked.ended = True
             tracked.order = b""
             self.on_event(AttemptEnded(attempt, end))
+
+    def unclaimed(self, attempt: str) -> None:
+        """A supervisor had no room on the disk to claim it. Once no other copy of its order is under way,
+        nothing of it can start any more."""
+        tracked = self.attempts.get(attempt)
+        if tracked is not None and tracked.order:
+            tracked.copies -= 1
+            if tracked.copies <= 0:
+                self.ended(attempt, disk_full_exit())
 
     def forget(self, attempt: str, now: float) -> bool:
         """Only what is over can be forgotten."""

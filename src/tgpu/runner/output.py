@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16  # what a pipe holds, unless somebody enlarged it
 PIPE_MAX = 1 << 20
+ALWAYS_KEPT = 1 << 16
+"""So much of each output is kept however little space there is: why a task failed stands there."""
 
 
 class Stream:
@@ -21,6 +23,9 @@ class Stream:
     __slots__ = (
         "_begin", "_end", "_file", "_files", "_folder", "_name", "_older", "_segment", "lost", "pipe",
     )  # fmt: skip
+
+    reserve_bytes = 0
+    """Free space on the disk that output may not use up, but for its first part; the same for all tasks."""
 
     def __init__(
         self, pipe: int, folder: str, name: str, cap_bytes: int, files: "UserFiles | None" = None
@@ -71,6 +76,9 @@ class Stream:
     def _keep(self, data: bytes) -> None:
         if self._files is not None:
             self._files.copy(data, is_error=self._name == "stderr")
+        if self._end >= ALWAYS_KEPT and self._is_disk_short():
+            self.lost += len(data)
+            return
         rest = memoryview(data)
         while rest:
             try:
@@ -83,6 +91,13 @@ class Stream:
                 return
             self._end += written
             rest = rest[written:]
+
+    def _is_disk_short(self) -> bool:
+        try:
+            found = os.statvfs(self._folder)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize < self.reserve_bytes
 
     def _next_segment(self) -> None:
         path = self._path(self._end)

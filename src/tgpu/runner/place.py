@@ -12,6 +12,7 @@ from tgpu.runner.cgroups.enclosure import Enclosure, Scores
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.cgroups.legacy import Legacy
 from tgpu.runner.cgroups.unified import Unified
+from tgpu.runner.output import Stream
 
 PLACE, JOURNAL, LAUNCH = b"P", b"J", b"L"
 _HEAD = 5  # length and kind, in front of each message
@@ -79,8 +80,10 @@ class Place:
         cgroup_bases: dict[str, str],
         cgroup_homes: dict[str, str],
         private_tmp: int,
+        log_reserve_bytes: int = 0,
     ) -> None:
         os.chdir(folder)
+        Stream.reserve_bytes = log_reserve_bytes
         self.folder = os.open(".", os.O_PATH)
         self.logs = logs
         self.cluster_id = cluster_id

@@ -10,6 +10,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.signals import TERM, Warn
 from tgpu.domain.snapshot import Snapshot
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.limits import NO_LIMITS, Limits
 from tgpu.runner.look import Look
 from tgpu.runner.shell_port import Shell, ShellOrder
@@ -89,6 +90,11 @@ class LogPart:
 
     offset: int
     data: bytes
+
+
+def disk_full_exit() -> Exit:
+    """Not the task's doing: it is started elsewhere, and no retry is counted."""
+    return Exit(Cause.NODE_LOST, detail=DISK_FULL)
 
 
 class CouldNotPrepareError(Exception):

@@ -38,6 +38,7 @@ READ_AT_ONCE = 64
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
 """Between two spawners that die young: something is wrong that a new one does not cure."""
+JOURNAL_AGAIN_S = 1.0
 GROWN_UP_S = 10.0
 """A spawner that lived so long could start: the next one is started at once."""
 
@@ -56,6 +57,7 @@ class ProcessRunner:
         systemd_scope: bool = False,
         complete: Callable[[Limits], Limits] = lambda limits: limits,
         devices_dir: Path = DEV,
+        log_reserve_bytes: int = 0,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._folder = records_dir
@@ -69,7 +71,7 @@ class ProcessRunner:
             devices_dir=devices_dir,
             scope=Scope(scope_name(cluster_id, str(records_dir.absolute()))) if systemd_scope else None,
         )
-        self._now_ms = now_ms
+        self._now_ms, self._log_reserve_bytes = now_ms, log_reserve_bytes
         self._boot = _boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spawner: warm.Spawner | None = None
@@ -92,7 +94,7 @@ class ProcessRunner:
         lock = await warm.take_lock(self._folder)
         await asyncio.to_thread(self._isolation.prepare)
         self._cgroups = self._isolation.cgroups
-        self._journals.begin(self._boot)
+        await self._begin_first_journal()
         surveyor = Surveyor(
             self._folders, self._journals, self._boot, self._cluster_id, self._cgroups, self._now_ms
         )
@@ -229,8 +231,8 @@ class ProcessRunner:
         way round, so one of the two sees the other."""
         tracked = self._known.attempts[attempt]
         assert tracked.stop is not None
-        self._folders.order_stop(attempt, *tracked.stop)
-        tracked.stop = None
+        if self._folders.order_stop(attempt, *tracked.stop):
+            tracked.stop = None  # else it is written again: an older supervisor knows nothing of links
         if tracked.claim is None and self._folders.is_claimed(attempt):
             tracked.claim = self._journals.read().claims.get(attempt)
         if tracked.claim is not None:
@@ -250,6 +252,21 @@ class ProcessRunner:
                     self._known.ended(message.attempt, message.exit)
                 elif message.claim is not None:
                     self._known.started(message.attempt, message.claim)
+                elif message.unclaimed:
+                    self._known.unclaimed(message.attempt)
+
+    async def _begin_first_journal(self) -> None:
+        """On a full disk the last one is used further; if there is none, space is waited for."""
+        while True:
+            try:
+                self._journals.begin(self._boot)
+            except OSError as error:
+                if self._journals.resume(self._boot):
+                    return
+                logger("runner").error("no journal can be begun, and is tried again", error=str(error))
+                await asyncio.sleep(JOURNAL_AGAIN_S)
+            else:
+                return
 
     async def _survey(self, surveyor: Surveyor) -> list[RunnerEvent]:
         found, forgotten = await asyncio.to_thread(surveyor.survey)
@@ -269,7 +286,8 @@ class ProcessRunner:
         """Also gives every order again of which nothing has been heard: none can run twice."""
         self._spawner = spawner = await warm.Spawner.start(self._folder, lock, self._on_spawner_death)
         folder, logs_dir = str(self._folder.absolute()), str(self._logs.absolute())
-        place = (folder, logs_dir, self._cluster_id, *self._isolation.packed_place())
+        isolation = self._isolation.packed_place()
+        place = (folder, logs_dir, self._cluster_id, *isolation, self._log_reserve_bytes)
         spawner.send(frame(PLACE, *place))
         spawner.send(frame(JOURNAL, self._journals.current))
         for tracked in self._known.attempts.values():
@@ -280,6 +298,7 @@ class ProcessRunner:
         tracked.sent_at = self._loop.time()
         tracked.generations.add(self._journals.current)
         if self._spawner is not None:
+            tracked.copies += 1
             self._spawner.send(tracked.order)
 
     def _begin_journal(self) -> None:

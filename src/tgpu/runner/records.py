@@ -10,11 +10,18 @@ Supervisors import this module, so it imports next to nothing.
 
 import os
 from _json import encode_basestring_ascii  # `json` itself would load the regular expressions too
+from errno import ENOSPC
+
+from tgpu.runner.disk_words import DISK_FULL
 
 CLAIMS = "claims"
 STOPS = "stops"
 AT_ONCE = "\0at once"
 """After the detail of a stop: no grace."""
+LINK_AT_ONCE = "!"
+"""Before the text of a stop that is a link: no grace."""
+LINK_MAX = 59
+"""Bytes of a link that a filesystem keeps without a block of its own."""
 LOCK = "spawner.lock"
 SOCKET = "agent.sock"
 HEARD = "heard"
@@ -37,9 +44,21 @@ def birth_of(pid: int) -> int | None:
     return None if after_name[0] in (b"Z", b"X") else int(after_name[19])
 
 
-def claim(attempt: str, generation: int) -> bool:
-    """True for exactly one caller, ever; False for all others, and when the disk is full."""
+def claim(attempt: str, generation: int, journal: int, line: bytes) -> bool:
+    """True for exactly one caller, ever, whose line is in the journal then; False for all others. Raises
+    OSError when the disk is full: then no caller has it."""
     path = f"{CLAIMS}/{attempt}"
+    if not _is_linked(path, generation):
+        return False
+    try:
+        write_line(journal, line)
+    except OSError:
+        os.unlink(path)  # noqa: PTH108  pathlib is too heavy here
+        raise
+    return True
+
+
+def _is_linked(path: str, generation: int) -> bool:
     try:
         os.link(f"exits.{generation}", path)
     except FileExistsError:
@@ -47,7 +66,7 @@ def claim(attempt: str, generation: int) -> bool:
     except OSError:  # a file system without hard links, or one link too many
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError:
+        except FileExistsError:
             return False
     return True
 
@@ -56,7 +75,34 @@ def write_line(journal: int, line: bytes) -> None:
     """It begins with a newline too, so that a torn line before it cannot swallow it."""
     data = b"\n" + line + b"\n"
     if os.write(journal, data) != len(data):
-        raise OSError("the disk is full")
+        raise OSError(ENOSPC, "No space left on device")
+
+
+def is_recorded(journal: int, line: bytes) -> bool:
+    """Whether the disk took it: then it outlives a loss of power."""
+    try:
+        write_line(journal, line)
+        os.fdatasync(journal)
+    except OSError:
+        return False
+    return True
+
+
+def note(text: str) -> None:
+    """A line for the spawner's log; lost if the disk is full."""
+    try:
+        os.write(2, f"{text}\n".encode(errors="replace"))
+    except OSError:
+        return
+
+
+def not_started(error: OSError) -> str:
+    """Why no process could be started; `DISK_FULL` is not to be blamed on the task."""
+    return DISK_FULL if error.errno == ENOSPC else f"cannot start a process: {error.strerror}"
+
+
+def unclaimed_line(attempt: str) -> bytes:
+    return f'{{"attempt":"{attempt}","unclaimed":true}}'.encode("ascii")
 
 
 def claim_line(attempt: str, pid: int, birth: int, started_ms: int) -> bytes:

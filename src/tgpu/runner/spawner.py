@@ -55,8 +55,11 @@ def _quiet_signals() -> None:
 def _sign(lock: int) -> None:
     """Who holds the lock, for an agent that has to end us."""
     pid = os.getpid()
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{pid}:{records.birth_of(pid)}".encode(), 0)
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{pid}:{records.birth_of(pid)}".encode(), 0)
+    except OSError as error:  # a full disk: the lock holds all the same
+        records.note(f"not signed: {error.strerror}")
 
 
 class Spawner:

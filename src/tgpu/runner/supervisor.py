@@ -8,11 +8,13 @@ and the supervisor takes another order.
 import os
 import select
 import time
+from errno import ENOSPC
 
 from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.ending import Ending
 from tgpu.runner.lease import Lease
 from tgpu.runner.light import signal
@@ -25,7 +27,7 @@ from tgpu.runner.user_files import UserFiles
 
 FIRST_MOMENTS_S = 0.01
 """A task that ends within this time is reported once, as over; `started` would only cost."""
-RETRY_S = (0.1, 0.5, 2.0, 5.0)
+RETRY_S = 2.0
 BLOCK = 512
 """What the kernel counts disks in, whatever they are made of."""
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
@@ -89,18 +91,14 @@ class Supervisor:
         self.companions: Companions | None = None
 
     def claim(self, birth: int) -> bool:
-        """From here on nobody else will run this attempt. False: somebody else has, or the disk is full;
-        then there is nothing to say, and the agent asks again."""
-        attempt = self.order.attempt
-        if not records.claim(attempt, self.place.generation):
-            return False
+        """From here on nobody else will run it. False: another supervisor has it, or the disk is full."""
+        attempt, place = self.order.attempt, self.place
         self.claim_line = records.claim_line(attempt, self.pid, birth, _now_ms())
         try:
-            records.write_line(self.place.journal, self.claim_line)
+            return records.claim(attempt, place.generation, place.journal, self.claim_line)
         except OSError:
-            os.unlink(f"{records.CLAIMS}/{attempt}")  # noqa: PTH108  pathlib is too heavy here
+            place.tell(records.unclaimed_line(attempt))
             return False
-        return True
 
     def run(self) -> None:
         # The agent writes the stop first and looks for the claim afterwards, we the other way round:
@@ -115,8 +113,8 @@ class Supervisor:
             self._start()
         except task.Refusal as refusal:
             self.refusal = str(refusal)
-        except OSError as error:  # no room for another process, or for its pipes
-            self.refusal = f"cannot start a process: {error.strerror}"
+        except OSError as error:  # no room for another process, for its pipes, or on the disk
+            self.refusal = records.not_started(error)
         if not self.alone and not self._is_over_at_once():
             self.desk.leave()
             self.ran_on = True
@@ -154,6 +152,8 @@ class Supervisor:
         try:
             self.tmp.prepare(self.order.attempt, self.order.bounds.memory_limit_mib)
         except OSError as error:  # it gets no less than its node says that it has
+            if error.errno == ENOSPC:
+                raise
             raise task.Refusal(f"cannot make its private /tmp: {error.strerror}") from None
         finally:
             os.chdir(self.place.folder)
@@ -285,17 +285,20 @@ class Supervisor:
                 self.companions.reaped(pid, status)
 
     def record(self) -> bool:
-        """On disk first, and however long that takes; then the agent is told. False: there is none."""
+        """On disk first, then the agent is told. False: there is none. A full disk: the agent is told before,
+        and what the task left is removed, since that may be what fills it."""
         line = self._exit_line()
-        waits = iter(RETRY_S)
-        while True:
-            try:
-                records.write_line(self.place.journal, line)
-                os.fdatasync(self.place.journal)
-                break
-            except OSError:
-                self.desk.leave()  # nobody may wait for us as long as this takes
-                time.sleep(next(waits, RETRY_S[-1]))
+        if records.is_recorded(self.place.journal, line):
+            return self._leave(line)
+        self.desk.leave()  # nobody may wait for us as long as this takes
+        self._leave(line)
+        while not records.is_recorded(self.place.journal, line):
+            self.place.tell(line)  # to the next agent, if there is another one by now
+            time.sleep(RETRY_S)
+        return self.place.tell(line)
+
+    def _leave(self, line: bytes) -> bool:
+        """Gives up what the task had, and tells the agent of its end."""
         reason = self.ending.reason  # others: another attempt may be about to use it
         if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
@@ -316,7 +319,8 @@ class Supervisor:
         if self.ending.reason is not None:
             cause, detail = self.ending.reason
         elif self.refusal:
-            cause, detail = "could-not-start", private_tmp.explained(self.refusal, own=self.tmp is not None)
+            cause = "node-lost" if self.refusal == DISK_FULL else "could-not-start"
+            detail = private_tmp.explained(self.refusal, own=self.tmp is not None)
         else:
             cause, detail = "exited" if number is None else "signalled", ""
         peak_mib, limit_mib = self._peak_mib(), self.order.bounds.memory_limit_mib

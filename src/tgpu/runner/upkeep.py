@@ -81,6 +81,7 @@ class Upkeep:
     def _tend_journals(self) -> None:
         if self.journals.is_full():
             self.begin_journal()
+        self.journals.keep_reserve()
         self.journals.remove_unused(self.known.generations_in_use())
 
     async def _refuse_no_longer(self) -> None:

@@ -4,6 +4,9 @@ A network drive whose server is away holds up whoever writes to it, and nothing 
 long as the drive takes something, however slowly, it is waited for; once it has taken nothing for a while,
 what comes is counted as lost until it takes something again. So little is kept in memory, too.
 
+Several tasks may share a file, and a program may print a line in pieces. Whole lines are written, so that no
+other task's output comes between: the beginning of a line waits for its end, but not for long.
+
 The thread can write as another user. Many files of the kernel judge a write by whoever writes, and a disk
 keeps a reserve for root and does not hold root to quotas: so the thread has none of root's rights. It keeps
 root's real user, without which its user could end it, and with it the whole process.
@@ -20,6 +23,11 @@ AHEAD = 1 << 20
 PATIENCE_S = 2.0
 """and how long, while nothing is."""
 HANGS = "its drive does not answer"
+LINE_MAX = 1 << 16
+"""How much of a line is held back at most,"""
+LINE_S = 1.0
+"""and how long after its last piece."""
+_LINE_END, _REDRAWN = b"\n", b"\r"
 
 _CAPABILITIES_V3 = 0x20080522
 _NO_CAPABILITIES = bytes(24)
@@ -94,17 +102,55 @@ def _write_all(
     user: tuple[int, int] | None,
 ) -> None:
     """The thread. It ends with its process, even in the middle of a write."""
-    refusal = "" if user is None else _confined(*user)
-    while (piece := todo.get()) is not None:
-        file, data = piece
-        rest, why = memoryview(data), refusal
-        while rest and not refusal:
+    pen = _Pen(done, "" if user is None else _confined(*user))
+    while True:
+        try:
+            piece = todo.get(timeout=LINE_S) if pen.begun else todo.get()
+        except Empty:
+            pen.finish()
+            continue
+        if piece is None:
+            pen.finish()
+            return
+        pen.add(*piece)
+
+
+class _Pen:
+    """Of the thread: holds back the beginning of a line."""
+
+    __slots__ = ("_done", "_refusal", "begun")
+
+    def __init__(self, done: "SimpleQueue[tuple[int, int, str]]", refusal: str) -> None:
+        """`refusal`: why nothing may be written at all, if that is so."""
+        self._done = done
+        self._refusal = refusal
+        self.begun: dict[int, bytes] = {}
+        """By file."""
+
+    def add(self, file: int, data: bytes) -> None:
+        data = self.begun.pop(file, b"") + data
+        whole = max(data.rfind(_LINE_END), data.rfind(_REDRAWN)) + 1
+        if len(data) - whole > LINE_MAX:
+            whole = len(data)
+        if data[whole:]:
+            self.begun[file] = data[whole:]
+        if whole:
+            self._write(file, data[:whole])
+
+    def finish(self) -> None:
+        for file, data in self.begun.items():
+            self._write(file, data)
+        self.begun.clear()
+
+    def _write(self, file: int, data: bytes) -> None:
+        rest, why = memoryview(data), self._refusal
+        while rest and not self._refusal:
             try:
                 rest = rest[os.write(file, rest) :]
             except OSError as failure:
                 why = str(failure.strerror)
                 break
-        done.put((len(data), len(rest), why))
+        self._done.put((len(data), len(rest), why))
 
 
 def _confined(uid: int, gid: int) -> str:

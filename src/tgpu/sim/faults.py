@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from tgpu.protocol.framing import encode
+from tgpu.protocol.messages import AttemptReport, Phase, Report
 from tgpu.sim.chance import happens
 from tgpu.sim.loop import Incarnation
 from tgpu.sim.machine import Machine
@@ -31,7 +33,7 @@ class Faults:
             self._partition,
             self._cut_everybody_off,
             self._snap,
-            self._snap,
+            self._garble,
             self._store_outage,
             self._flaky_store,
             self._lose_supervisor,
@@ -192,6 +194,12 @@ class Faults:
 
     def _snap(self) -> None:
         self._world.network.snap(self._machine().node_id)
+
+    def _garble(self) -> None:
+        """A node says something that is not valid: a frame of nonsense, or a hostile report."""
+        hostile = Report(seq=0, attempts=(AttemptReport(attempt="9" * 40 + ".0.1", phase=Phase.RUNNING),))
+        frame = self._random.choice((b"\0\0\0\1\xc1", encode(hostile)))
+        self._world.network.garble(self._machine().node_id, frame)
 
     def _store_outage(self) -> None:
         store = self._world.store

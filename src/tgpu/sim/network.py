@@ -126,6 +126,12 @@ class Network:
             if agent_end.node_id == node_id and (agent_end.open or server_end.open):
                 self._break(agent_end)
 
+    def garble(self, node_id: str, frame: bytes) -> None:
+        """Its server hears something that no correct agent says."""
+        for _, server_end in self._streams:
+            if server_end.node_id == node_id:
+                server_end.arrived(frame)
+
     def calm(self) -> None:
         self.mood = Mood()
         self._cut_until.clear()

@@ -147,6 +147,9 @@ class _Heard:
         if self._session.node_id is not None:
             self._server.was_heard(self._session.node_id)
 
+    def refused(self, why: str) -> None:
+        self._session.refused(why)
+
     def closed(self) -> None:
         self._session.closed()
 
@@ -174,6 +177,9 @@ class _Watch:
     def count_placements(self, number: int) -> None: ...
 
     def note_alert(self, name: str, *, on: bool) -> None: ...
+
+    def count_fault(self, why: str) -> None:
+        self._facts.failures.append(f"{self._name} contained an exception: {why}")
 
     def count_ledger_differences(self, number: int) -> None:
         self._facts.ledger_differences += number

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tgpu.agent.channel import Listener
 from tgpu.control.hub import Link
-from tgpu.protocol.framing import Reader, from_agents, from_server
+from tgpu.protocol.framing import FramingError, Reader, from_agents, from_server
 from tgpu.protocol.messages import FromAgent, FromServer, Greeting, Hello
 from tgpu.sim.loop import Incarnation, SimLoop
 from tgpu.sim.trace import Trace
@@ -31,6 +31,8 @@ class Carrier(Protocol):
 
 class Session(Protocol):
     def received(self, message: FromAgent) -> None: ...
+
+    def refused(self, why: str) -> None: ...
 
     def closed(self) -> None: ...
 
@@ -136,7 +138,14 @@ class ServerEnd(End):
             self._session = self._accept(self)
 
     def on_bytes(self, data: bytes) -> None:
-        for message in self._reader.feed(data):
+        try:
+            messages = self._reader.feed(data)
+        except FramingError as error:
+            self._network.trace.add(self.owner.name, f"refuses {self.node_id}: {error}")
+            if self._session is not None:
+                self._session.refused(str(error))
+            return
+        for message in messages:
             self._network.trace.add(self.owner.name, f"hears {self.node_id}: {in_words(message)}")
             if self._session is not None:
                 self._session.received(message)

@@ -192,7 +192,7 @@ class GroupCommit:
     def _fail(self, pieces: list[_Piece], error: Exception) -> None:
         told = self._driver.unavailable(error)
         for piece in pieces:
-            piece.result, piece.error = None, StoreUnavailableError(told.why, told.outcome)
+            piece.result, piece.error = None, type(told)(told.why, told.outcome)
             piece.error.__cause__ = error
 
     def _run_as_one(self, pieces: list[_Piece]) -> None:

@@ -172,6 +172,7 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
                 nodes=self._nodes(),
                 tasks=tasks,
                 attempts=list(self._state.live_attempts()),
+                lost=[(each.attempt_id, each.node_id) for each in self._state.lost_attempts()],
                 tenants=self._state.terms(),
                 windows=[window for window in self._state.windows.values() if not window.cancelled],
                 restored=self._state.restored,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tgpu.domain import job_status
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief, TaskView
-from tgpu.domain.lifecycle import Happening, Status, task_after
+from tgpu.domain.lifecycle import AttemptState, Happening, Status, task_after
 from tgpu.domain.needs import NeedKind, numbered
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
@@ -230,6 +230,10 @@ class State:
     def live_attempts(self) -> Iterator[Attempt]:
         for attempt_id in sorted(self.holding):
             yield self.attempts[attempt_id.task_id][attempt_id.number - 1]
+
+    def lost_attempts(self) -> Iterator[Attempt]:
+        for task_id in sorted(self.attempts):
+            yield from (each for each in self.attempts[task_id] if each.state is AttemptState.LOST)
 
     def lost_runs(self, task_id: TaskId) -> tuple[LostRun, ...]:
         """Of a task that is not over."""

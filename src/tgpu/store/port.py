@@ -24,6 +24,7 @@ from tgpu.store.quota_port import QuotaStore
 from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
 from tgpu.store.task_paging import TaskPaging
+from tgpu.store.unreadable import Unreadable
 from tgpu.store.usage_port import UsageStore
 
 MAX_SEQ = 2**63 - 1
@@ -64,6 +65,10 @@ class StoreUnavailableError(StoreFailedError):
     """Nothing can be written now (disk full, database away); its text says what to do."""
 
 
+class StoreFullError(StoreUnavailableError):
+    """The disk that holds the store is full."""
+
+
 class StoreUnusableError(Exception):
     """The store cannot be opened at all (corrupt, newer version); its text says what to do."""
 
@@ -97,16 +102,16 @@ class World:
     `stop_cause` is `superseded`) or is over."""
     tenants: list[Tenant] = field(default_factory=list)
     """All. What they use is as of now for GPU-hours, and else left at zero: it follows from the tasks."""
-    windows: list[WindowRow] = field(default_factory=list)
-    """All that were not cancelled, past ones too."""
+    windows: list[WindowRow] = field(default_factory=list)  # that were not cancelled, past ones too
     restored: bool = False
     """It was put back from a copy: nodes may run what it does not know of. True until `settle_restore`."""
-    needs: list[NeedRow] = field(default_factory=list)
-    """Of jobs that wait for others."""
+    needs: list[NeedRow] = field(default_factory=list)  # of jobs that wait for others
     series: list[Job] = field(default_factory=list)
     """Live jobs of which whoever schedules keeps a book: all series, and who has to be over in time."""
     restarts: list[RestartAsked] = field(default_factory=list)
     """Tasks that are to start anew, and have not left their nodes yet."""
+    lost: list[tuple[AttemptId, str]] = field(default_factory=list)  # each lost attempt with its node
+    unreadable: Unreadable = field(default_factory=Unreadable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,8 @@ class Changes:
     """Jobs of which nothing is to run for now."""
     altered: list[TaskBrief] = field(default_factory=list)
     """Of jobs that were held, released or edited: those of their tasks that are not over, as they are now."""
-    needs: list[NeedRow] = field(default_factory=list)
-    """Of submitted jobs that wait for others."""
+    needs: list[NeedRow] = field(default_factory=list)  # of submitted jobs that wait for others
+    unreadable: Unreadable = field(default_factory=Unreadable)
 
 
 @dataclass(frozen=True, slots=True)

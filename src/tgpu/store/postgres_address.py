@@ -18,8 +18,9 @@ class Patience:
     listening."""
 
     connect_s: int = 5
-    idle_in_transaction_s: float = 5.0
-    """After which a writer that is stuck itself loses its locks."""
+    idle_in_transaction_s: float = 2.0
+    """After which a writer that is stuck itself loses its locks: a leader that hangs holds up submissions
+    through the other servers for so long."""
     lock_s: float = 10.0
     statement_s: float = 15.0
     answer_s: float = 20.0

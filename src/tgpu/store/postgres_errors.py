@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import errors
 
-from tgpu.store.port import StoreUnavailableError, StoreUnusableError
+from tgpu.store.port import StoreFullError, StoreUnavailableError, StoreUnusableError
 from tgpu.store.postgres_address import PostgresAddress
 
 _PASSING = (
@@ -85,7 +85,8 @@ def unavailable(
         if in_doubt
         else "nothing was changed"
     )
-    return StoreUnavailableError(why, outcome)
+    kind = StoreFullError if isinstance(error, errors.DiskFull) else StoreUnavailableError
+    return kind(why, outcome)
 
 
 def cut_off(error: Exception, address: PostgresAddress) -> StoreUnavailableError:

@@ -20,6 +20,10 @@ class ShelfRefusedError(Exception):
     """It cannot be kept; the text says why."""
 
 
+class ShelfFullError(ShelfRefusedError):
+    """The disk has no room for it."""
+
+
 class NotThereYetError(Exception):
     """The piece does not follow on what is here."""
 
@@ -42,9 +46,16 @@ class Shelf:
     """Blocks: to be called from threads. What is whole never changes; whatever else is there may be lost."""
 
     def __init__(
-        self, folder: Path, most_bytes: int, most_of_user: int, now_s: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        most_bytes: int,
+        most_of_user: int,
+        now_s: Callable[[], float] = time.time,
+        shortage: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`most_bytes`: of one. `most_of_user`: of all of one user's together."""
+        """`most_bytes`: of one. `most_of_user`: of all of one user's together. `shortage`: why the disk takes
+        no more, if it does not."""
+        self._shortage = shortage
         self._folder, self._most, self._most_of_user, self._now_s = folder, most_bytes, most_of_user, now_s
         self._writing = threading.Lock()
 
@@ -58,7 +69,7 @@ class Shelf:
 
     def put(self, user: str, digest: str, offset: int, total: int, data: bytes) -> int:
         """How much of it is here now; once that is `total`, it is whole and is what it says. Raises
-        NotThereYetError and ShelfRefusedError."""
+        NotThereYetError and ShelfRefusedError, and OSError if the disk is full all the same."""
         with self._writing:  # two who send the same do not disturb each other
             return self._put(user, digest, offset, total, data)
 
@@ -81,6 +92,8 @@ class Shelf:
             raise NotThereYetError(here)
         if offset + len(data) > total:
             raise ShelfRefusedError(f"this is more than the {total:,} bytes that were announced")
+        if (shortage := self._shortage()) is not None:
+            raise ShelfFullError(shortage)
         self._check_room(half, total)
         with half.open("ab") as file:
             os.fchmod(file.fileno(), 0o600)

@@ -10,14 +10,22 @@ from tgpu.store.reader_pool import ReaderPool
 from tgpu.store.sql_store import SqlStore
 from tgpu.store.sqlite_driver import SqliteDriver, SqliteReader
 from tgpu.store.sqlite_file import FileLock, check_not_moved, open_file
+from tgpu.store.sqlite_reserve import SqliteReserve
 
 
 class SqliteStore(SqlStore):
     """Made by `open`; not to be used after `close`."""
 
-    def __init__(self, lock: FileLock, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:
+    def __init__(
+        self,
+        lock: FileLock,
+        reserve: SqliteReserve,
+        writer: GroupCommit,
+        readers: ReaderPool,
+        cluster_id: str,
+    ) -> None:
         super().__init__(writer, readers, cluster_id)
-        self._lock = lock
+        self._lock, self._reserve = lock, reserve
 
     @classmethod
     async def open(cls, path: Path, *, cluster_id: str | None = None) -> Self:
@@ -31,14 +39,24 @@ class SqliteStore(SqlStore):
         lock, connection, founded_as = open_file(path, cluster_id)
         try:
             check_not_moved(connection, path)
+            reserve = SqliteReserve(path)
         except BaseException:
             connection.close()
             lock.release()
             raise
         writer = GroupCommit(SqliteDriver(connection, path))
-        return cls(lock, writer, ReaderPool(lambda: SqliteReader(path)), founded_as)
+        return cls(lock, reserve, writer, ReaderPool(lambda: SqliteReader(path)), founded_as)
+
+    @property
+    def path(self) -> Path:
+        return self._reserve.path
+
+    def keep_reserve(self, reserve_bytes: int) -> None:
+        """Takes blocks of the disk for the database before it needs them. Blocks."""
+        self._reserve.top_up(reserve_bytes)
 
     def _close(self) -> None:
         self._readers.close()
         self._writer.close()  # last: the connection that may write takes the log into the file
+        self._reserve.close()
         self._lock.release()

@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from tgpu.store.port import StoreUnavailableError, StoreUnusableError
+from tgpu.store.port import StoreFullError, StoreUnavailableError, StoreUnusableError
 
 _PRIMARY = 0xFF  # the low byte of an extended error code says what kind it is
 _ADVICE = {
@@ -23,12 +23,18 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: "{path} is not a database: move it away, or name another file",
 }
 
+_PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM)
+
 
 def advice(error: Exception, path: Path) -> str | None:
     """What to do, if the error concerns the file or its disk rather than one request."""
-    code = getattr(error, "sqlite_errorcode", None)
-    text = None if code is None else _ADVICE.get(code & _PRIMARY)
+    text = _ADVICE.get(_primary(error))
     return None if text is None else text.format(path=path)
+
+
+def _primary(error: Exception) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & _PRIMARY
 
 
 def damaged(path: Path) -> str:
@@ -37,8 +43,20 @@ def damaged(path: Path) -> str:
 
 def unavailable(error: Exception, path: Path) -> StoreUnavailableError:
     """For a transaction that was rolled back."""
-    return StoreUnavailableError(advice(error, path) or str(error), "nothing was changed")
+    kind = StoreFullError if _primary(error) == sqlite3.SQLITE_FULL else StoreUnavailableError
+    return kind(advice(error, path) or str(error), "nothing was changed")
+
+
+def cannot_open(error: Exception, path: Path) -> StoreUnusableError | StoreUnavailableError:
+    """The second if it may pass by itself."""
+    if _primary(error) in _PASSING:
+        return unavailable(error, path)
+    return unusable(error, path)
 
 
 def unusable(error: Exception, path: Path) -> StoreUnusableError:
     return StoreUnusableError(advice(error, path) or f"{path} cannot be opened: {error}")
+
+
+def no_room(path: Path) -> StoreFullError:
+    return StoreFullError(_ADVICE[sqlite3.SQLITE_FULL].format(path=path), "nothing was changed")

@@ -3,14 +3,18 @@
 import fcntl
 import os
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from sqlalchemy.exc import DBAPIError
+
+from tgpu.observe.disk_space import is_full
 from tgpu.store.port import StoreUnusableError
 from tgpu.store.revision import must_be_upgraded
 from tgpu.store.sql import founding
-from tgpu.store.sqlite_errors import damaged, unusable
+from tgpu.store.sqlite_errors import cannot_open, damaged, no_room
 from tgpu.store.sqlite_session import SqliteSession
 
 _BUSY_TIMEOUT_S = 10.0
@@ -38,8 +42,11 @@ class FileLock:
                 f"{path} is in use by the server with process id {holder}: stop that one first, or name"
                 " another file"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(
+            OSError
+        ):  # on a full disk the lock holds all the same, and only does not say whose it is
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return cls(descriptor)
 
     def release(self) -> None:
@@ -52,6 +59,8 @@ def open_file(path: Path, cluster_id: str) -> tuple[FileLock, sqlite3.Connection
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock.take(path)
     except OSError as error:
+        if is_full(error):
+            raise no_room(path) from error
         raise StoreUnusableError(
             f"{path} cannot be used ({error.strerror}): name a file in a directory that this user may write"
         ) from error
@@ -63,9 +72,11 @@ def open_file(path: Path, cluster_id: str) -> tuple[FileLock, sqlite3.Connection
         return lock, connection, _found(connection, cluster_id)
     except sqlite3.Error as error:
         lock.release()
-        raise unusable(error, path) from error
+        raise cannot_open(error, path) from error
     except OSError as error:
         lock.release()
+        if is_full(error):
+            raise no_room(path) from error
         raise StoreUnusableError(f"{path} cannot be used: {error.strerror}") from error
     except BaseException:
         lock.release()
@@ -138,8 +149,11 @@ def bring_up_to_date(path: Path) -> None:
         # Alembic takes longer to import than everything else here: most starts do not need it.
         from tgpu.store.migrations.upgrade import sqlite_transaction, upgrade  # noqa: PLC0415
 
-        with sqlite_transaction(path) as transaction:
-            upgrade(transaction)
+        try:
+            with sqlite_transaction(path) as transaction:
+                upgrade(transaction)
+        except DBAPIError as error:
+            raise error.orig or error from error
 
 
 def _is_behind(connection: sqlite3.Connection, path: Path) -> bool:

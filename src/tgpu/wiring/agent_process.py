@@ -8,6 +8,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvloop
@@ -15,6 +17,7 @@ import uvloop
 from tgpu.agent import pressure
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.inventory import Inventory, host
+from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
@@ -22,7 +25,8 @@ from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
 from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels, taints
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
-from tgpu.wiring import agent_status, home, home_in_tmp, pidfile
+from tgpu.wiring import agent_status, home, home_in_tmp, pidfile, processes
+from tgpu.wiring.disk_watch import disk_of, persistently
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
@@ -32,7 +36,7 @@ from tgpu.wiring.node_runners import NodeRunners
 
 def main(settings: Settings, join: str | None = None) -> int:
     """`join`: the token with which this machine becomes a node, if it is none yet; `@FILE` names its file."""
-    configure(settings.log_level)
+    configure(settings.log_level, processes.log_rotation(settings, "agent"))
     chance = random.Random()  # noqa: S311  jitter, not a secret
     try:
         home.prepare(settings)
@@ -107,26 +111,26 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         checkpoints=runners.checkpoints,
         uses=runners.uses,
         snapshots=runners.snapshots,
+        disk=NodeDisk(disk_of(settings), settings.agent_dir),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,
         random=chance,
     )
     working = asyncio.create_task(agent.run())
-    beside = [
-        asyncio.create_task(
-            pressure.watch_for_ever(runners.both, host.memory_left_mib, _memory_reserve(settings))
+    duties: dict[str, Callable[[], Awaitable[None]]] = {
+        "memory": lambda: pressure.watch_for_ever(
+            runners.both, host.memory_left_mib, _memory_reserve(settings)
         ),
-        asyncio.create_task(sweep_for_ever(runners.both, settings.log_keep_days)),
-        asyncio.create_task(runners.uses.go_on()),
-        asyncio.create_task(
-            agent_status.keep_written(
-                settings, member.node_id, agent, lambda: member.dial.called, runners.abilities
-            )
+        "logs": lambda: sweep_for_ever(runners.both, settings.log_keep_days),
+        "use": runners.uses.go_on,
+        "status": lambda: agent_status.keep_written(
+            settings, member.node_id, agent, lambda: member.dial.called, runners.abilities
         ),
-    ]
+    }
     if runners.checkpoints is not None:
-        beside.append(asyncio.create_task(runners.checkpoints.sweep_for_ever()))
+        duties["checkpoints"] = runners.checkpoints.sweep_for_ever
+    beside = [asyncio.create_task(persistently(name, work)) for name, work in duties.items()]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, working.cancel)
@@ -136,7 +140,8 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         logger("agent").info("stopped; what runs here runs on")
     except AgentRefusedError as error:
         status = agent_status.status_of(settings, member.node_id, agent, member.dial.called, str(error))
-        agent_status.write(settings, status)
+        with suppress(OSError):
+            agent_status.write(settings, status)
         raise
     finally:
         for task in beside:

@@ -1,6 +1,5 @@
 """The door of a server to other machines: its listening socket, its names, its TLS, and who is let in."""
 
-import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -46,7 +45,6 @@ async def open_entrance(settings: Settings, store: Secrets) -> Entrance | None:
     listener = tcp_listener(settings.listen, encrypted=settings.encrypted)
     if listener is None:
         return None
-    _allow_many_streams()
     try:
         url = advertised_url(settings, listener)
         names = (
@@ -61,14 +59,7 @@ async def open_entrance(settings: Settings, store: Secrets) -> Entrance | None:
     return Entrance(listener, url_of(listener, encrypted=settings.encrypted), url, names, tls)
 
 
-def _allow_many_streams() -> None:
-    """Many systems begin with 1,024 open files for a process, and a cluster has more nodes than that."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def agent_links(hub: Hub, keys: Keys, now_ms: Callable[[], int]) -> LinkFactory:
     """The server's ends of agents' streams over this door."""
     ring, crowd = KeyRing(keys), Crowd()
-    return lambda: KeyedAgentLink(hub, ring, crowd, now_ms)
+    return lambda visit: KeyedAgentLink(hub, ring, crowd, now_ms, visit)

@@ -2,9 +2,10 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar, cast
 
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol.framing import FramingError, Message, Reader, encode
 
 T = TypeVar("T")
@@ -25,15 +26,26 @@ class Framed(asyncio.Protocol, ABC, Generic[T]):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
 
     def data_received(self, data: bytes) -> None:
+        self.take_all(lambda: self._reader.feed(data))
+
+    def take_all(self, messages: Callable[[], Iterable[T]]) -> None:
+        """Takes each of them in; whatever is wrong with one ends this stream, and nothing else."""
         try:
-            for message in self._reader.feed(data):
+            for message in messages():
                 self.take(message)
         except FramingError as error:
-            _log.warning("a stream was cut", why=str(error))
-            self.close()
+            self.refuse(str(error))
+        except Exception as error:  # noqa: BLE001  only this stream ends, whatever it is
+            _log.error("a message could not be handled", trace=trace_of(error))
+            self.refuse("a message could not be handled: see the server's log")
 
     @abstractmethod
     def take(self, message: T) -> None: ...
+
+    def refuse(self, why: str) -> None:
+        """The other side has sent something that is not valid."""
+        _log.warning("a stream was cut", why=why)
+        self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self._transport = None

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from tgpu.config.home_path import SYSTEM_HOME
 from tgpu.config.settings import SYSTEM_SOCKET, Settings, default_home
+from tgpu.observe.disk_space import is_full
+from tgpu.observe.logs import logger
+from tgpu.wiring.private_file import write_private
 
 
 class HomeError(Exception):
@@ -31,9 +34,8 @@ def prepare(settings: Settings) -> None:
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(mode)
     except OSError as error:
-        raise HomeError(
-            f"cannot use {settings.home}: {error.strerror}; set TGPU_HOME to a directory of your own"
-        ) from error
+        advice = "free some space" if is_full(error) else "set TGPU_HOME to a directory of your own"
+        raise HomeError(f"cannot use {settings.home}: {error.strerror}; {advice}") from error
 
 
 def public_socket(settings: Settings) -> Path | None:
@@ -53,8 +55,16 @@ def server_id(settings: Settings) -> str:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         made = uuid.uuid4().hex
-        path.write_text(made + "\n", encoding="ascii")
+        write_private(path, made + "\n")
         return made
+
+
+def write_address(settings: Settings, url: str) -> None:
+    """For `tgpu up`; a server whose disk is full is there all the same."""
+    try:
+        (settings.run_dir / "address").write_text(url + "\n" if url else "")
+    except OSError as error:
+        logger("server").warning("the file run/address could not be written", error=str(error))
 
 
 def unix_listener(path: Path, mode: int) -> socket.socket:

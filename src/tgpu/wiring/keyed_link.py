@@ -6,18 +6,20 @@ from typing import Protocol
 
 from tgpu.control.clock_skew import NodeClock
 from tgpu.control.hub import Hub, Session
-from tgpu.domain.node import NODE_NAME
 from tgpu.domain.node_limits import BeyondLimitsError, NodeLimits
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents
 from tgpu.protocol.messages import Elsewhere, FromAgent, FromServer, Hello, KnowsNewer, Refused
 from tgpu.store.port import StoreUnavailableError
 from tgpu.wiring.admission import Admissions, approved_limits, waiting_words, within
+from tgpu.wiring.connection_limits import Visit, source_of
 from tgpu.wiring.crowd import LONGEST_FRAME, Crowd, CrowdedError, Stranger
 from tgpu.wiring.framed import Framed
 
 PROOF_S = 30.0
 """From the greeting to the hello: a node reads its records and asks for its GPUs before it speaks."""
+UNGREETED_S = 60.0
+"""From the connection to the greeting, which waits for a leader; the node connects again."""
 MOST_UNSENT = 128 * 1024 * 1024
 _log = logger("link")
 
@@ -29,14 +31,19 @@ class Ring(Admissions, Protocol):
 
 
 class KeyedAgentLink(Framed[FromAgent]):
-    def __init__(self, hub: Hub, ring: Ring, crowd: Crowd, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, hub: Hub, ring: Ring, crowd: Crowd, now_ms: Callable[[], int], visit: Visit | None = None
+    ) -> None:
+        """`visit`: the connection as one of a stranger; it ends when the key is proved."""
         super().__init__(from_agents())
         self._reader.longest = LONGEST_FRAME
         self._hub, self._ring, self._crowd = hub, ring, crowd
         self._clock = NodeClock(now_ms)
+        self._visit = visit
         self._stranger: Stranger | None = None
         self._session: Session | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._is_greeted = False
         self._proving: asyncio.Task[None] | None = None
         self._node_id: str | None = None
         self._early: list[FromAgent] = []
@@ -47,12 +54,18 @@ class KeyedAgentLink(Framed[FromAgent]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         try:
-            self._stranger = self._crowd.enter()
+            self._stranger = self._crowd.enter(_source(transport))
         except CrowdedError as error:
             _log.warning("an agent was turned away", why=str(error))
             self.close()
             return
+        self._wait(UNGREETED_S)
         self._session = self._hub.opened(self)
+
+    def _wait(self, seconds: float) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self._loop.call_later(seconds, self.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._node_id is None and self._stranger is not None:
@@ -65,8 +78,9 @@ class KeyedAgentLink(Framed[FromAgent]):
         super().data_received(data)
 
     def send(self, message: FromServer) -> None:  # type: ignore[override]  # nothing else is said to agents
-        if self._node_id is None and self._patience is None:
-            self._patience = self._loop.call_later(PROOF_S, self.abort)
+        if self._node_id is None and not self._is_greeted:
+            self._is_greeted = True
+            self._wait(PROOF_S)
         super().send(message)
         if self._transport is not None and self._transport.get_write_buffer_size() > MOST_UNSENT:
             _log.warning("an agent does not read what it is told; its stream was cut", node_id=self._node_id)
@@ -78,8 +92,6 @@ class KeyedAgentLink(Framed[FromAgent]):
         if isinstance(message, Hello | KnowsNewer) and message.node_id != self._node_id:
             if self._node_id is not None or self._proving is not None:
                 raise FramingError("a stream speaks for one node only")
-            if not NODE_NAME.fullmatch(message.node_id):
-                raise FramingError("a node's name is 1 to 253 letters, digits, dots, dashes and underscores")
             self._proving = self._loop.create_task(self._prove(message))
         elif self._node_id is not None:
             self._pass_on(self._session, self._node_id, message)
@@ -103,8 +115,7 @@ class KeyedAgentLink(Framed[FromAgent]):
             return
         self._known_as(hello.node_id)
         early, self._early = self._early, []
-        for message in (hello, *early):
-            self.take(message)
+        self.take_all(lambda: (hello, *early))
 
     async def _is_admitted(self, node_id: str) -> bool:
         """Nothing of a node that waits for approval reaches the hub."""
@@ -148,8 +159,16 @@ class KeyedAgentLink(Framed[FromAgent]):
     def _not_a_stranger(self) -> None:
         if self._stranger is not None:
             self._stranger.leave()
+        if self._visit is not None:
+            self._visit.leave()
         if self._patience is not None:
             self._patience.cancel()
+
+    def refuse(self, why: str) -> None:
+        if self._session is not None:
+            self._session.refused(why)
+        else:
+            super().refuse(why)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -162,3 +181,9 @@ class KeyedAgentLink(Framed[FromAgent]):
             self._proving.cancel()
         if self._session is not None:
             self._session.closed()
+
+
+def _source(transport: asyncio.BaseTransport) -> str:
+    """Empty on a unix socket."""
+    peer = transport.get_extra_info("peername")
+    return source_of(peer[0]) if isinstance(peer, tuple) else ""

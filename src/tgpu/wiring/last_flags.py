@@ -6,12 +6,14 @@ owner can read the file, and passwords in it are masked.
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tgpu.config.settings import KEYS, Settings
 from tgpu.config.url_password import masked
+from tgpu.observe.disk_space import is_full
 from tgpu.runner.remains import remains
 from tgpu.wiring.private_file import write_private
 from tgpu.wiring.processes import StartError
@@ -22,8 +24,14 @@ def _path(settings: Settings) -> Path:
 
 
 def remember(settings: Settings, flags: Mapping[str, Any]) -> None:
+    """On a full disk tgpu starts all the same."""
     shown = {name: masked(value) if isinstance(value, str) else value for name, value in flags.items()}
-    write_private(_path(settings), json.dumps(shown), outlives_power_loss=False)
+    try:
+        write_private(_path(settings), json.dumps(shown), outlives_power_loss=False)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        print(f"tgpu: beware: the flags of this start are not kept: {error.strerror}", file=sys.stderr)
 
 
 @contextlib.contextmanager

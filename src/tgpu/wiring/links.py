@@ -47,6 +47,12 @@ class AgentLink(Framed[FromAgent]):
         if self._session is not None:
             self._session.received(message)
 
+    def refuse(self, why: str) -> None:
+        if self._session is not None:
+            self._session.refused(why)
+        else:
+            super().refuse(why)
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._session is not None:

@@ -16,6 +16,7 @@ from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
+from tgpu.wiring.known_nodes import KnownNodes
 from tgpu.wiring.peers import Asking, UnansweredError
 from tgpu.wiring.snapshots import ServerSnapshots
 
@@ -23,6 +24,9 @@ T = TypeVar("T")
 _FITS_FOR_S = 5.0
 """How long a server that follows believes that a kind of request can run somewhere."""
 _MOST_KEPT = 4096
+_SOON_S = 1.0
+"""How long a submission waits for the leader's word on it."""
+_ALONE_S = 2.0
 _SHELL_S = 15.0
 """Longer than the leader waits for a node."""
 
@@ -66,7 +70,7 @@ class OwnDesk:
         return await self._hub.images.meaning(image, local=local)
 
     async def starting_note(self, job_id: int) -> str:
-        return self._hub.notes.of_job(job_id)
+        return await _or_unanswered(self._answers.starting_note(job_id))
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         return await _or_unanswered(self._answers.order_nodes(order))
@@ -110,11 +114,19 @@ class LiveAnswers:
     """The API's `Live`, `LogReader` and `ShellDesk`."""
 
     def __init__(
-        self, own: OwnDesk, asking: Asking, leads: Callable[[], bool], store: Callable[[], Awaitable[object]]
+        self,
+        own: OwnDesk,
+        asking: Asking,
+        leads: Callable[[], bool],
+        store: Callable[[], Awaitable[object]],
+        known: KnownNodes,
     ) -> None:
-        """`store`: a question to the store, which fails as it does if that is away."""
-        self._own, self._asking, self._leads, self._store = own, asking, leads, store
+        """`store`: a question to the store, which fails as it does if that is away. `known`: what this server
+        knows of the nodes itself, for when the leader does not answer."""
+        self._own, self._asking, self._leads, self._store, self._known = own, asking, leads, store, known
         self._fits: dict[Request, float] = {}
+        self._alone_until = 0.0
+        """The leader did not answer a moment ago: until then it is not waited for again."""
 
     @property
     def leads(self) -> bool:
@@ -141,6 +153,8 @@ class LiveAnswers:
         return answer
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
+        if monotonic() < self._alone_until:
+            return ImageMeaning()  # as if no node had answered
         answer: ImageMeaning = await self._answer("resolve_image", image, local)
         return answer
 
@@ -162,7 +176,11 @@ class LiveAnswers:
         now = monotonic()
         if all(self._fits.get(request, 0.0) > now for request in requests):
             return [None] * len(requests)
-        verdicts: Sequence[str | None] = await self._answer("never_fits", list(requests))
+        verdicts: Sequence[str | None]
+        try:
+            verdicts = await self._soon("never_fits", list(requests))
+        except UnansweredError:
+            return await self._known.never_fits(requests)
         if len(self._fits) > _MOST_KEPT:
             self._fits.clear()
         self._fits.update(
@@ -175,12 +193,33 @@ class LiveAnswers:
         return verdicts
 
     async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
-        sentence: str | None = await self._answer("why_never", request, tasks, tenant_id)
+        if self._leads():
+            return await self._or_no_leader(self._own.why_never(request, tasks, tenant_id))
+        try:
+            sentence: str | None = await self._soon("why_never", request, tasks, tenant_id)
+        except UnansweredError:
+            return (await self._known.never_fits([request]))[0]
         return sentence
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
-        verdict: str | None = await self._answer("gang_never_fits", gang, list(members))
+        if self._leads():
+            return await self._or_no_leader(self._own.gang_never_fits(gang, members))
+        try:
+            verdict: str | None = await self._soon("gang_never_fits", gang, list(members))
+        except UnansweredError:
+            return await self._known.gang_never_fits(gang, members)
         return verdict
+
+    async def _soon(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  as METHODS says
+        """For whoever can do without the leader's word: it is not waited for long, and not each time. Raises
+        UnansweredError."""
+        if monotonic() < self._alone_until:
+            raise UnansweredError("the leader did not answer a moment ago")
+        try:
+            return await self._asking.ask(method, *arguments, patience_s=_SOON_S)
+        except UnansweredError:
+            self._alone_until = monotonic() + _ALONE_S
+            raise
 
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float

@@ -18,6 +18,7 @@ from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
 from tgpu.runner.process_numbers import kernel_pids, user_pids
+from tgpu.wiring.disk_watch import disk_of
 from tgpu.wiring.membership import in_a_container
 from tgpu.wiring.node_containers import NodeContainers
 
@@ -57,6 +58,7 @@ class NodeRunners:
             private_tmp=settings.private_tmp == "auto",
             systemd_scope=settings.systemd_scope == "auto",
             complete=self._restraint.completed,
+            log_reserve_bytes=disk_of(settings).reserve_bytes,
         )
         self.processes.append(processes)
         self.both.append(self.containers.with_containers(processes, cluster_id))

@@ -10,14 +10,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tgpu.observe.logs import logger
+from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol import door
-from tgpu.protocol.framing import from_asking_servers, from_leader
+from tgpu.protocol.framing import MAX_FRAME, from_asking_servers, from_leader
 from tgpu.protocol.messages import PROTOCOL
 from tgpu.protocol.peers import METHODS, Answer, FromPeer, Introduction, Question, ToPeer
+from tgpu.wiring.connection_limits import Visit
 from tgpu.wiring.framed import Framed
 
 DIAL_S = 3.0
+INTRODUCTION_S = 10.0
+"""From the connection to the introduction."""
+LONGEST_INTRODUCTION = 4 * 1024
 _log = logger("peers")
 _encode = msgspec.msgpack.Encoder().encode
 _arguments = {name: msgspec.msgpack.Decoder(method.arguments) for name, method in METHODS.items()}
@@ -35,10 +39,13 @@ Desk = dict[str, Callable[..., Awaitable[Any]]]
 class AskedLink(Framed[ToPeer]):
     """The leader's end: whoever knows the cluster's secret may ask."""
 
-    def __init__(self, desk: Desk, cluster_id: str, secret: str) -> None:
+    def __init__(self, desk: Desk, cluster_id: str, secret: str, visit: Visit | None = None) -> None:
+        """`visit`: the connection as one of a stranger; it ends with the introduction."""
         super().__init__(from_asking_servers())
-        self._desk, self._cluster_id, self._secret = desk, cluster_id, secret
+        self._reader.longest = LONGEST_INTRODUCTION
+        self._desk, self._cluster_id, self._secret, self._visit = desk, cluster_id, secret, visit
         self._introduced = False
+        self._patience = self._loop.call_later(INTRODUCTION_S, self._abort)
         self._answering: set[asyncio.Task[None]] = set()
 
     def take(self, message: ToPeer) -> None:
@@ -50,8 +57,11 @@ class AskedLink(Framed[ToPeer]):
                     and hmac.compare_digest(message.secret, self._secret)
                 )
                 if not self._introduced:
-                    _log.warning("a stranger asked", protocol=message.protocol, cluster_id=message.cluster_id)
+                    _log.warning("a stranger asked", protocol=message.protocol)
                     self.close()
+                    return
+                self._reader.longest = MAX_FRAME
+                self._not_a_stranger()
             case Question() if self._introduced:
                 task = self._loop.create_task(self._answer(message))
                 self._answering.add(task)
@@ -67,13 +77,27 @@ class AskedLink(Framed[ToPeer]):
             self.send(Answer(number=question.number, refusal=str(error)))
         except (KeyError, msgspec.MsgspecError):
             self.send(Answer(number=question.number, refusal="the leader does not know this question yet"))
+        except Exception as error:  # noqa: BLE001  the question fails, and nothing else
+            _log.error("a question failed", method=question.method, trace=trace_of(error))
+            why = "the leader failed to answer: see its log, and report a bug"
+            self.send(Answer(number=question.number, refusal=why))
         else:
             self.send(Answer(number=question.number, value=_encode(value)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._not_a_stranger()
         for task in self._answering:
             task.cancel()
+
+    def _not_a_stranger(self) -> None:
+        self._patience.cancel()
+        if self._visit is not None:
+            self._visit.leave()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
 class _AskingLink(Framed[FromPeer]):
@@ -101,17 +125,14 @@ class _AskingLink(Framed[FromPeer]):
         self._transport.write(door.PEER)
         self.send(introduction)
 
-    async def ask(self, method: str, arguments: tuple[object, ...], patience_s: float) -> Answer:
+    async def ask(self, method: str, arguments: tuple[object, ...]) -> Answer:
         self._last += 1
         number = self._last
         waiting: asyncio.Future[Answer] = self._loop.create_future()
         self._open[number] = waiting
         self.send(Question(number=number, method=method, arguments=_encode(arguments)))
         try:
-            async with asyncio.timeout(patience_s):
-                return await waiting
-        except TimeoutError:
-            raise UnansweredError("the leader did not answer: try again shortly") from None
+            return await waiting
         finally:
             self._open.pop(number, None)
 
@@ -139,12 +160,18 @@ class Asking:
         self._dialling = asyncio.Lock()
 
     async def ask(self, method: str, *arguments: object, patience_s: float = 10.0) -> Any:  # noqa: ANN401  as METHODS says
-        """Raises UnansweredError."""
-        link = await self._connected()
-        answer = await link.ask(method, arguments, patience_s)
+        """Raises UnansweredError, also if the stream could not be made within the time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await (await self._connected()).ask(method, arguments)
+        except TimeoutError:
+            raise UnansweredError("the leader did not answer: try again shortly") from None
         if answer.refusal:
             raise UnansweredError(answer.refusal)
-        return _values[method].decode(answer.value)
+        try:
+            return _values[method].decode(answer.value)
+        except msgspec.MsgspecError as error:
+            raise UnansweredError("the leader answers in another version: update all servers") from error
 
     def close(self) -> None:
         if self._link is not None:

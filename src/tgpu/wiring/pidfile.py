@@ -4,6 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from tgpu.observe.logs import logger
+
 
 class AlreadyRunningError(Exception):
     def __init__(self, part: str, pid: int) -> None:
@@ -19,13 +21,17 @@ def claim(path: Path, part: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise AlreadyRunningError(part, holder(path) or 0) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    text = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
+    except OSError as error:  # a full disk: the lock holds all the same
+        logger(part).warning("no pid written: `tgpu down` will not find this process", error=str(error))
     return descriptor
 
 
 def release(descriptor: int) -> None:
-    """Leaves no pid behind that could be somebody else's by the time it is read."""
+    """Leaves no pid behind that could be another process's by the time it is read."""
     os.ftruncate(descriptor, 0)
     os.close(descriptor)
 

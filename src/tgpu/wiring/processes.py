@@ -13,6 +13,8 @@ from typing import IO
 
 from tgpu.client import Client, TgpuError
 from tgpu.config.settings import Settings
+from tgpu.domain.quantities import mib
+from tgpu.observe.log_output import Rotation
 from tgpu.wiring import pidfile
 
 PARTS = ("server", "agent")
@@ -42,6 +44,11 @@ def log_path(settings: Settings, part: str) -> Path:
     return settings.run_dir / f"{part}.log"
 
 
+def log_rotation(settings: Settings, part: str) -> Rotation:
+    size = mib("log_file_size", settings.log_file_size) << 20
+    return Rotation(log_path(settings, part), size, settings.log_file_count)
+
+
 def start(
     part: str, settings: Settings, environ: Mapping[str, str], *, with_parent: bool
 ) -> "subprocess.Popen[bytes]":
@@ -66,10 +73,8 @@ def _without_secrets(part: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _log(settings: Settings, part: str) -> IO[bytes]:
-    """For its owner alone: it names users, their jobs and their directories."""
+    """For its owner alone: it names users, their jobs and their directories. The part itself rotates it."""
     path = log_path(settings, part)
-    if path.exists() and path.stat().st_size > 10_000_000:  # noqa: PLR2004  bytes; one older file is kept
-        path.replace(path.with_suffix(".log.1"))
     log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
     os.fchmod(log.fileno(), 0o600)
     return log
@@ -124,7 +129,8 @@ def last_words(settings: Settings, part: str, mark: int = 0) -> str:
     """What a part said before it ended: its own sentence if it had one, else its log's last line."""
     path = log_path(settings, part)
     with path.open("rb") as log:
-        log.seek(max(mark, path.stat().st_size - LOG_TAIL))
+        size = path.stat().st_size
+        log.seek(max(mark if mark <= size else 0, size - LOG_TAIL))  # it may have been rotated since the mark
         lines = log.read().decode(errors="replace").strip().splitlines()
     said = [line.removeprefix("tgpu: ") for line in lines if line.startswith("tgpu: ")]
     if said:

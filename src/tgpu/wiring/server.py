@@ -6,9 +6,9 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 import uvicorn
 from litestar import Litestar
@@ -26,6 +26,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.leadership import Leadership, LeaseTimers
 from tgpu.control.loop import Control, Timers
+from tgpu.control.snapshot_use import SnapshotUse
 from tgpu.domain.job import Event
 from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
@@ -33,13 +34,16 @@ from tgpu.protocol.job_keys import SECRET_NAME, JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.wiring import home, other_servers
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.crowd import Crowd
+from tgpu.wiring.disk_watch import StoreDisk, persistently
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
+from tgpu.wiring.known_nodes import KnownNodes
 from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
-from tgpu.wiring.one_port import ApiServer, LinkFactory, http_protocol
+from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
 from tgpu.wiring.policy_of_settings import policy_of
 from tgpu.wiring.settings_digest import digest_of
@@ -65,7 +69,9 @@ class Server:
         self._inbox = Inbox()
         self._shelf = shelf_of(settings)
         self._policy = policy_of(settings)
+        self._disk = StoreDisk(settings, store)
         self._hub = Hub(self._inbox, self._policy.cluster_generic)
+        self._hub.refusals.count = self._metrics.count_invalid_message
         self._term: Control | None = None
         self._kernel = KernelKeeper(settings.kernel, lambda: self._term, self._count_nodes)
         store.subscribe(self._inbox.store_changed)
@@ -104,7 +110,7 @@ class Server:
         entrance = await open_entrance(settings, self._store)  # first: it is the one that may fail
         url = entrance.url if entrance else ""
         local = entrance.local_url if entrance else ""
-        (settings.run_dir / "address").write_text(local + "\n" if local else "")
+        home.write_address(settings, local)
         directory = Directory(self._store, self._own_row(url))
         with suppress(StoreUnavailableError):
             await directory.refresh()
@@ -116,14 +122,17 @@ class Server:
         others = EachOther(lambda: [each for each in directory.urls if each != url], who)
         snapshots = ServerSnapshots(self._shelf, others.all)
         self._hub.snapshots.source = snapshots.read
+        self._hub.snapshots.is_used = SnapshotUse(lambda: self._term, self._store)
         self._hub.job_keys = await self._job_keys()
         answers = Answers(lambda: self._term, self._hub)
         desk = OwnDesk(answers, self._hub, snapshots, self._metrics.decisions)
         protocol = http_protocol(
             agents=agent_links(self._hub, self._store, wall_clock_ms),
-            peers=lambda: AskedLink(desk_of(desk), self._store.cluster_id, secret),
+            peers=lambda visit: AskedLink(desk_of(desk), self._store.cluster_id, secret, visit),
+            limits=ConnectionLimits.of_this_process(settings),
         )
-        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader)
+        known = KnownNodes(self._store, self._policy)
+        live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
         api = ApiServer(
             _http(self._app(live, snapshots, entrance, directory), protocol),
             tcp=entrance.listener if entrance else None,
@@ -136,7 +145,10 @@ class Server:
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        beside = [asyncio.create_task(work) for work in self._beside(entrance, directory)]
+        beside = [
+            asyncio.create_task(persistently(name, work))
+            for name, work in self._beside(entrance, directory).items()
+        ]
         leading = asyncio.create_task(leadership.run())
         serving = asyncio.create_task(api.serve(self._unix_listeners()))
         stop = asyncio.create_task(_until(stopping))
@@ -162,7 +174,7 @@ class Server:
             return None
         return JobKeys(await self._store.secret(SECRET_NAME, secrets.token_bytes(32)))
 
-    def _home_links(self) -> LinkFactory:
+    def _home_links(self) -> Callable[[], asyncio.Protocol]:
         """The ends of streams of the agent beside this server. Elsewhere, somebody has to vouch for it."""
         if not self._shared:
             return lambda: AgentLink(self._hub)
@@ -178,18 +190,22 @@ class Server:
             started_ms=wall_clock_ms(),
         )
 
-    def _beside(self, entrance: Entrance | None, directory: Directory) -> list[Coroutine[Any, Any, None]]:
-        """What goes on beside serving and leading."""
+    def _beside(
+        self, entrance: Entrance | None, directory: Directory
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What goes on beside serving and leading, by name."""
         sweeper = SnapshotSweeper(self._shelf, self._store, self._settings, wall_clock_ms)
-        duties = [self._kernel.keep(), sweeper.go_on()]
+        duties: dict[str, Callable[[], Awaitable[None]]] = {
+            "kernel": self._kernel.keep,
+            "snapshots": sweeper.go_on,
+            "disk": self._disk.keep_reserve,
+        }
         if self._shared:
-            duties.append(directory.keep())
-            ca_pem = entrance.ca_pem if entrance else None
-            duties.append(
-                other_servers.keep_written(self._settings, directory.own.url, lambda: directory.urls, ca_pem)
-            )
+            duties["directory"] = directory.keep
+            known = (directory.own.url, lambda: directory.urls, entrance.ca_pem if entrance else None)
+            duties["servers"] = partial(other_servers.keep_written, self._settings, *known)
         if entrance is not None and entrance.tls is not None:
-            duties.append(keep_certificate(entrance.tls))
+            duties["tls"] = partial(keep_certificate, entrance.tls)
         return duties
 
     def _unix_listeners(self) -> list[socket.socket]:
@@ -243,6 +259,7 @@ class Server:
                 servers=lambda: directory.urls,
                 is_cut_off=lambda: directory.is_cut_off,
                 job_keys=self._hub.job_keys,
+                disk_shortage=self._disk.shortage,
                 alone=None if self._shared else directory.own,
             )
         )

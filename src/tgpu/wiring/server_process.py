@@ -13,7 +13,7 @@ from tgpu.core.policy import UnknownPolicyError
 from tgpu.observe.logs import configure, logger
 from tgpu.store.opening import open_store
 from tgpu.store.port import Store, StoreUnavailableError, StoreUnusableError
-from tgpu.wiring import home, pidfile
+from tgpu.wiring import home, pidfile, processes
 from tgpu.wiring.addresses import check_listen
 from tgpu.wiring.server import Server
 
@@ -24,7 +24,7 @@ SWITCH_S = 0.0005
 
 
 def main(settings: Settings) -> int:
-    configure(settings.log_level)
+    configure(settings.log_level, processes.log_rotation(settings, "server"))
     sys.setswitchinterval(SWITCH_S)
     try:
         check_listen(settings.listen, encrypted=settings.encrypted)

@@ -17,6 +17,7 @@ from tgpu.protocol.snapshots import PIECE, Piece
 from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.store.snapshot_shelf import NotThereYetError, Shelf, ShelfRefusedError
+from tgpu.wiring.disk_watch import disk_of
 from tgpu.wiring.peers import Asking, UnansweredError
 
 SWEEP_EVERY_S = 3600.0
@@ -30,7 +31,8 @@ _LIVE = frozenset(status for status in Status if not status.is_final)
 
 def shelf_of(settings: Settings) -> Shelf:
     most = settings.snapshot_max_mb * _MIB
-    return Shelf(settings.home / "server" / "snapshots", most, _SHARE * most)
+    folder, disk = settings.home / "server" / "snapshots", disk_of(settings)
+    return Shelf(folder, most, _SHARE * most, shortage=disk.shortage)
 
 
 class Introduced(TypedDict):

@@ -16,6 +16,7 @@ from tgpu.config.described import BY_FLAG
 from tgpu.config.secret_file import check_settings_file, store_url
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.config.url_password import is_masked
+from tgpu.observe.log_output import guard_standard_streams
 from tgpu.wiring import for_all_users, home, home_in_tmp, last_flags, pidfile, processes, service_unit
 from tgpu.wiring.addresses import check_advertise, check_listen
 from tgpu.wiring.membership import identity_path
@@ -48,7 +49,9 @@ def run(overrides: Mapping[str, Any], *, detach: bool, install_service: bool, re
             return _attached(settings, environ, alive, reload=reload)
     except (SettingsError, home.HomeError, processes.StartError, pidfile.AlreadyRunningError) as error:
         return _fail(str(error))
-    except PermissionError as error:
+    except OSError as error:
+        if error.filename is None:
+            raise
         return _fail(f"cannot write {error.filename}: {error.strerror}")
 
 
@@ -193,7 +196,9 @@ def _detached(settings: Settings, environ: Mapping[str, str], alive: Mapping[str
 def _attached(
     settings: Settings, environ: Mapping[str, str], alive: Mapping[str, int], *, reload: bool
 ) -> int:
-    """Stays in the foreground; Ctrl-C stops server and agent and leaves running jobs running."""
+    """Stays in the foreground; Ctrl-C stops server and agent and leaves running jobs running. Output that
+    cannot be written stops neither."""
+    guard_standard_streams()
     if alive:
         processes.stop(alive, settings)
     lock = pidfile.claim(settings.run_dir / "up.pid", "tgpu up")
@@ -242,7 +247,8 @@ def _watch(
                         f"The {part} ended ({child.returncode}): {words}. Starting it again.", file=sys.stderr
                     )
                     time.sleep(RESTART_S)
-                children[part] = processes.start(part, settings, environ, with_parent=True)
+                with contextlib.suppress(OSError):  # a full disk: the next round tries again
+                    children[part] = processes.start(part, settings, environ, with_parent=True)
 
 
 def _sources() -> dict[Path, float]:

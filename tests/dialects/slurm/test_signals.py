@@ -1,5 +1,7 @@
 """`scancel --signal`: who in a job gets it, and that the job goes on."""
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +10,7 @@ from tests.dialects.slurm.slurm_story import Slurm
 from tests.end_to_end.whole_tgpu import an_installation
 from tgpu.cli.slurm import signal_inside, signalling
 from tgpu.cli.slurm.signal_inside import Process
+from tgpu.client.terminal import Over
 from tgpu.dialects.slurm.refusal import SlurmError
 
 SCRIPT = """#!/bin/bash
@@ -55,6 +58,25 @@ def test_signals_by_name_and_number() -> None:
     for text in ("FOO", "99", ""):
         with pytest.raises(SlurmError, match="is no signal"):
             signalling.number_of(text)
+
+
+def test_signal_that_ends_the_job_counts_as_sent() -> None:
+    killed = Over(exit_code=None, detail="", lost=False)
+    assert signalling._count(1, b"1\n", killed) == 1
+    with pytest.raises(SlurmError, match="job 1 could not be sent a signal: no such node"):
+        signalling._count(1, b"", Over(exit_code=1, detail="no such node", lost=False))
+
+
+def test_number_of_receivers_is_printed_before_the_signal_is_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events: list[object] = []
+    monkeypatch.setattr(sys, "argv", ["-c", "10", signal_inside.BATCH])
+    monkeypatch.setattr(signal_inside, "descendants", lambda _pid: [10])
+    monkeypatch.setattr(signal_inside, "_process", lambda _pid: processes()[0])
+    monkeypatch.setattr(os, "kill", lambda *sent: events.extend([capsys.readouterr().out, sent]))
+    assert signal_inside.main() == 0
+    assert events == ["1\n", (10, 10)]
 
 
 def test_the_script_and_its_steps_are_reached_apart(slurm: Slurm) -> None:

@@ -1,10 +1,11 @@
 """What the tasks of a step print: lines stay whole, whoever else prints at the same moment."""
 
-import time
+import threading
 from pathlib import Path
 
 import pytest
 
+from tgpu.cli.slurm import local_tasks
 from tgpu.cli.slurm.local_tasks import LocalTasks
 from tgpu.cli.slurm.step_output import StepOutput
 from tgpu.dialects.slurm.step_plan import step_of
@@ -45,12 +46,20 @@ def test_one_task_prints_where_srun_does() -> None:
     assert [output(said).is_heard for said in steps] == [False, True, True]
 
 
-def test_tasks_that_leave_somebody_behind_hold_up_a_step_once_and_not_each(tmp_path: Path) -> None:
-    tasks = LocalTasks(lambda *_: None)
+def test_tasks_that_leave_processes_behind_delay_the_end_of_a_step_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, waits, join = LocalTasks(lambda *_: None), [], threading.Thread.join
+
+    def recorded(thread: threading.Thread, timeout: float) -> None:
+        join(thread, timeout)
+        waits.append(timeout if thread.is_alive() else 0.0)
+
     for rank in range(4):
         tasks.start(rank, ["/bin/sh", "-c", "sleep 20 &"], {}, str(tmp_path), {})
     tasks.read()
-    time.sleep(0.3)
-    began = time.monotonic()
+    for process in tasks._running.values():
+        process.wait(60)
+    monkeypatch.setattr(threading.Thread, "join", recorded)
     assert sorted(tasks.ended()) == [(rank, 0) for rank in range(4)]
-    assert time.monotonic() - began < 3
+    assert 0 < sum(waits) <= local_tasks._LAST_WORDS_S

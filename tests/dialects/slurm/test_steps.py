@@ -166,7 +166,7 @@ def test_turns_are_taken_whole_or_not_at_all(turns: Callable[..., Turn]) -> None
     waiting.join(timeout=0.5)
     assert waiting.is_alive()
     let_go(first)
-    waiting.join(timeout=5)
+    waiting.join(timeout=60)
     assert got == [{0: ["4"], 1: ["0", "1"]}]
 
 

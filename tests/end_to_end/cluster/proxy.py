@@ -73,7 +73,7 @@ class Proxy:
     def close(self) -> None:
         self._call(self._abort_all)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(60)
 
     def _call(self, what, *arguments) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002
         done = threading.Event()
@@ -83,7 +83,7 @@ class Proxy:
             done.set()
 
         self._loop.call_soon_threadsafe(run)
-        assert done.wait(5)
+        assert done.wait(60)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -45,7 +45,7 @@ def test_a_node_is_drained_waited_for_and_removed(own_cluster: Cluster) -> None:
     agent = cluster.agents[0]
     agent.signal(signal.SIGTERM)
     assert agent.process is not None
-    agent.process.wait(20)
+    agent.process.wait(60)
     cluster.tgpu("nodes", "remove", "node-1", at=2)
     assert {n["node_id"] for n in cluster.json("nodes", at=1)} == {"node-2", "node-3"}
     agent.start()

@@ -167,7 +167,7 @@ class Cluster:
         with self.client(at) as client:
             return client.job(job_id)
 
-    def wait_status(self, job_id: int, *wanted: str, within_s: float = 30, at: int = 0) -> Any:
+    def wait_status(self, job_id: int, *wanted: str, within_s: float = 60, at: int = 0) -> Any:
         self.wait_until(
             lambda: self.show(job_id, at)["status"] in wanted, f"job {job_id} is {wanted}", within_s
         )

@@ -10,6 +10,7 @@ from tests.docker_engine import HOSTED, IMAGE, PrivateEngine
 from tests.runner.driven import Driven
 from tgpu.domain.container import Container, Pull
 from tgpu.domain.job import Exit
+from tgpu.runner.docker import runner, striking
 from tgpu.runner.docker.body import House
 from tgpu.runner.docker.runner import DockerRunner
 from tgpu.runner.port import LaunchSpec
@@ -29,8 +30,6 @@ def engine() -> Iterator[PrivateEngine]:
 
 
 class ContainerNode(Driven):
-    patience_s = 30.0
-
     def __init__(self, home: Path, engine: PrivateEngine) -> None:
         super().__init__(home, f"t{os.getpid()}-{home.name.replace('_', '-')}"[:60].rstrip("-"))
         self.engine = engine
@@ -75,7 +74,12 @@ class ContainerNode(Driven):
 
 
 @pytest.fixture
-def closed_node(tmp_path: Path, engine: PrivateEngine) -> Iterator[ContainerNode]:
+def closed_node(
+    tmp_path: Path, engine: PrivateEngine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ContainerNode]:
+    """Its engine never stops, so that no time is spent on finding out whether it is about to."""
+    monkeypatch.setattr(striking, "STRUCK_DOWN_S", 0.05)
+    monkeypatch.setattr(runner, "TEND_EVERY_S", 0.2)
     node = ContainerNode(tmp_path, engine)
     yield node
     node.close()

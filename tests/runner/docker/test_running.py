@@ -108,7 +108,7 @@ def test_memory_beyond_the_limit_is_told_as_such(node: ContainerNode) -> None:
     assert "16 MiB" in end.detail
 
 
-def test_a_child_that_was_killed_for_memory_is_told_of_and_is_not_the_cause(node: ContainerNode) -> None:
+def test_out_of_memory_kill_of_a_child_is_reported_and_is_not_the_cause(node: ContainerNode) -> None:
     end, _ = node.run("yes | tr -d '\\n' | tail -n 1; exit 3", limits=Limits(memory_limit_mib=16))
     assert (end.cause, end.exit_code) == (Cause.EXITED, 3)
     assert end.detail == "out of memory, a process in its container was killed: its limit is 16 MiB"

@@ -14,6 +14,9 @@ from tgpu.runner.port import AttemptEnded, AttemptStarted
 
 COUNTING = "i=0; while [ $i -lt {most} ]; do echo line $i; i=$((i+1)); [ $((i%100)) = 0 ] && sleep 0.05; done"
 
+READ_AT_ONCE = 1 << 16
+"""Bytes that fill a pipe."""
+
 
 def lines(most: int) -> bytes:
     return b"".join(b"line %d\n" % number for number in range(most))
@@ -166,6 +169,11 @@ def test_an_engine_that_goes_away_and_comes_back(
     copied = numbers(own_engine.ask("GET", f"/containers/{node.name_of(attempt)}/logs?stdout=1"))
     assert node.output(attempt) == b"".join(b"line %d\n" % number for number in sorted(heard | copied))
     assert copied >= {*range(200), 11_999}
+    # One life of the engine reads on where the other stopped: what is lost is one piece, no larger than what
+    # an engine reads at once.
+    lost = sorted({*range(12_000)} - heard - copied)
+    assert lost == [*range(lost[0], lost[-1] + 1)] if lost else True
+    assert len(lines(12_000)) * len(lost) // 12_000 < READ_AT_ONCE
     assert node.end_of(waiting).exit_code == 0
     # Without it they end with the engine: not the job's doing, also if a process in it lacked memory before.
     own_engine.stop()

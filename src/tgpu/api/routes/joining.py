@@ -8,7 +8,7 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
-from tgpu.api.decode import MIB, decode, read_body
+from tgpu.api.decode import KIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.failure_limit import FailureLimit
 from tgpu.api.known_join_tokens import KnownJoinTokens
@@ -26,6 +26,7 @@ from tgpu.store.cluster_port import (
 )
 
 _BODY_S = 10.0
+_MOST_BYTES = 16 * KIB
 _CONNECTED_FOR_S = 2.0
 """How long it is believed who is connected: a rack that joins asks for every node."""
 
@@ -133,7 +134,7 @@ async def _body(call: Call) -> JoinAsked:
     """Whoever asks has not shown who they are: their words are few, and quickly said."""
     try:
         async with asyncio.timeout(_BODY_S):
-            return decode(_asked, await read_body(call, MIB))
+            return decode(_asked, await read_body(call, _MOST_BYTES))
     except TimeoutError:
         raise bad_request(f"the request must be whole within {_BODY_S:.0f} s") from None
 

@@ -113,6 +113,10 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    fault: str = ""
+    """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
+    disk_shortage: str = ""
+    """Why the node takes no new tasks for want of disk space; empty: it does."""
     approval: ApprovalOut | None = None
     """What it waits for, if it was not approved yet: it is offline until then."""
 
@@ -186,6 +190,8 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        fault=view.fault,
+        disk_shortage=view.disk_shortage,
     )
 
 
@@ -295,6 +301,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "running": ["42.0.1"],
     "silent_s": None,
     "drain": None,
+    "fault": "",
 }
 
 

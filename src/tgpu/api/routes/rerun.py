@@ -73,6 +73,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             {201: Answer("The new job.", JobOut, JOB_EXAMPLE, headers={"Location": "/jobs/43"})},
             errors=(404, 409, 413, 422),
             params=(JOB_ID,),
+            adds_data=True,
             body=Body(
                 (RerunAsked,),
                 {"as it was": {}, "for longer": {"time_limit_s": 7200}, "after another": {"after": ["57"]}},

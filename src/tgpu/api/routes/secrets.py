@@ -97,6 +97,7 @@ ENDPOINTS = (
         errors=(404, 413, 422),
         params=(_NAME,),
         body=Body((), {"a token": "hf_…"}, media_type="application/octet-stream"),
+        adds_data=True,
     ),
     Endpoint(
         "DELETE", "/secrets/{name}", remove_secret, MANAGE_OWN, "tokens",

@@ -216,6 +216,7 @@ ENDPOINTS = (
         {202: Answer("What starts anew.", Retried, {"restarted": [], "job_id": 57, "indices": "3,9"})},
         errors=(404, 409, 413, 422),
         params=(JOB_ID,),
+        adds_data=True,
         body=Body(
             (Again,),
             {"some tasks": {"indices": "3-9"}, "after another": {"after": ["57"]}},

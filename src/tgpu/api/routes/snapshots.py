@@ -8,11 +8,11 @@ from litestar import Response
 from tgpu.api.decode import MIB, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.needs import SUBMIT
-from tgpu.api.problems import ProblemError, bad_request, forbidden, not_found, unprocessable
+from tgpu.api.problems import ProblemError, bad_request, disk_full, forbidden, not_found, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.domain.quantities import BadQuantityError
 from tgpu.domain.snapshot import checked_digest
-from tgpu.store.snapshot_shelf import NotThereYetError, ShelfRefusedError
+from tgpu.store.snapshot_shelf import NotThereYetError, ShelfFullError, ShelfRefusedError
 
 PIECE = 8 * MIB
 _MOST = 1 << 40
@@ -40,6 +40,8 @@ async def put_snapshot(call: Call) -> Response[Any]:
         received = await call.services.snapshots.put(user, digest, offset, total, data)
     except NotThereYetError as error:
         raise ProblemError(409, "not-next", str(error), extras={"received": error.received}) from None
+    except ShelfFullError as error:
+        raise disk_full(str(error)) from None
     except ShelfRefusedError as error:
         raise unprocessable("snapshot", str(error)) from None
     return json_reply(SnapshotOut(digest=digest, received=received, complete=received >= total))

@@ -15,7 +15,7 @@ from tgpu.api.access import Sight, sight_of
 from tgpu.api.accounts import Account
 from tgpu.api.audit_note import note
 from tgpu.api.cwd_reach import CwdReach, kept_on, needs_its_directory
-from tgpu.api.decode import MIB, check_single, decode, read_body
+from tgpu.api.decode import MIB, check_single, decode, decode_shape, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.image_rules import pinned_down
 from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
@@ -31,6 +31,7 @@ from tgpu.api.routes.params import JOB_EXAMPLE
 from tgpu.api.secret_rules import names_in_store
 from tgpu.api.series_rules import with_series
 from tgpu.api.services import Services
+from tgpu.api.strict_json import check_strict, check_strict_around
 from tgpu.api.timing_rules import check_in_time, timing_of, with_wait_of_pool
 from tgpu.api.workdir import Workdirs
 from tgpu.domain.job import Job, JobSpec, Request
@@ -64,11 +65,14 @@ class Submitter:
 
     async def submit(self, call: Call) -> Response[Any]:
         raw = await read_body(call, _MAX_BODY)
-        asked = decode(_submission, raw)
+        asked = decode_shape(_submission, raw)
         if asked.jobs is not UNSET:
-            specs = await self._judge_many(call, decode(_many, raw).jobs)
+            jobs = [bytes(job) for job in decode_shape(_many, raw).jobs]
+            check_strict_around(raw, jobs)
+            specs = await self._judge_many(call, jobs)
         else:
             check_single(raw)
+            check_strict(raw)
             need_rules.alone(asked)
             specs = [await self._judge(call, asked)]
         many = asked.jobs is not UNSET
@@ -118,13 +122,14 @@ class Submitter:
         # What the caller just sent is no secret to them, even if it is somebody else's job now.
         return json_reply(job_out(job, _sight(call, job)), status, headers)
 
-    async def _judge_many(self, call: Call, jobs: Sequence[msgspec.Raw]) -> list[JobSpec]:
+    async def _judge_many(self, call: Call, jobs: Sequence[bytes]) -> list[JobSpec]:
         if not 0 < len(jobs) <= MAX_BULK:
             raise unprocessable("jobs", f"jobs must have 1 to {MAX_BULK} jobs; got {len(jobs)}")
         specs: list[JobSpec] = []
         named: list[need_rules.Named] = []
         for index, raw in enumerate(jobs):
             at = f"jobs[{index}]"
+            check_single(raw)
             asked = decode(_one_of_many, raw, at)
             try:
                 specs.append(await self._judge(call, asked))
@@ -299,6 +304,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
                 ),
             },
             errors=(409, 413, 422),
+            adds_data=True,
             params=(
                 Param(
                     "Idempotency-Key",

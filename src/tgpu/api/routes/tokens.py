@@ -175,6 +175,7 @@ ENDPOINTS = (
         "less where it is narrowed down; one that was made with a token is no wider and lives no longer.",
         {201: Answer("Made.", NewToken, {**_EXAMPLE, "token": "tgpu_…", "ends_with_parent": False})},
         errors=(409, 413, 422),
+        adds_data=True,
         body=Body(
             (TokenAsked,),
             {

@@ -8,7 +8,7 @@ from tgpu.cli import join_tokens, node_orders, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import NOT_FOUND, OK, CommandError, UsageError
-from tgpu.cli.screen import STATUS_STYLES
+from tgpu.cli.screen import STATUS_STYLES, clean
 from tgpu.cli.table import Cell, Column, table
 from tgpu.client import Client
 
@@ -105,6 +105,9 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
         return
     pools = {node.get("pool") or _USUAL_POOL for node in nodes} != {_USUAL_POOL}
     yield from table(screen, _NODES, [_node(node, pool=pools) for node in nodes])
+    for node in nodes:
+        if node.get("fault"):
+            yield screen.paint(f"{node['node_id']}: {clean(node['fault'])}", "red")
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]
     if devices:
         yield ""
@@ -115,6 +118,7 @@ def _node(node: dict[str, Any], *, pool: bool) -> list[Any]:
     serves = node.get("serves")
     silent = node.get("silent_s")
     status = node["status"] + (f" ({words.duration(silent)})" if silent else "")
+    status += " (disk full)" if node.get("disk_shortage") else ""
     if node.get("approval"):
         status = _UNAPPROVED
     labels = [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]

@@ -37,16 +37,14 @@ def meant(processes: list[Process], which: str) -> list[int]:
 
 
 def main() -> int:
-    """Says how many have got it."""
+    """Prints how many processes get it, before they do: a job that ends by it takes this process along."""
     number, which = int(sys.argv[1]), sys.argv[2]
     pids = [pid for pid in descendants(os.getppid()) if pid != os.getpid()]
-    processes = [found for pid in pids if (found := _process(pid)) is not None]
-    sent = 0
-    for pid in meant(processes, which):
+    receivers = meant([found for pid in pids if (found := _process(pid)) is not None], which)
+    print(len(receivers), flush=True)
+    for pid in receivers:
         with contextlib.suppress(OSError):  # it is gone
             os.kill(pid, number)
-            sent += 1
-    print(sent)
     return 0
 
 

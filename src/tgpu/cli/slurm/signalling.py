@@ -76,7 +76,8 @@ def _sent(client: Client, job_id: int, task: int, number: int, which: str) -> in
 
 
 def _count(job_id: int, printed: bytes, over: Over) -> int:
-    if over.exit_code == 0 and printed.strip().isdigit():
+    """However it ended: a job that ends by the signal ends what runs inside it, too."""
+    if printed.strip().isdigit():
         return int(printed)
     last = printed.decode(errors="replace").strip().rpartition("\n")[2]
     raise SlurmError(

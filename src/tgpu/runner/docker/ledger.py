@@ -12,7 +12,9 @@ import msgspec
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.records import DETAIL_MAX
+from tgpu.observe.disk_space import allocate
+from tgpu.runner.journal import RESERVE_BYTES
+from tgpu.runner.records import DETAIL_MAX, write_line
 
 _FILE = "containers.jsonl"
 _FULL_BYTES = 4 << 20
@@ -96,7 +98,12 @@ class Ledger:
             for attempt, entry in read_entries(self.folder).items()
             if entry.forgotten_ms is None or entry.forgotten_ms >= forget_before_ms
         }
-        self._write_anew()
+        try:
+            self._write_anew()
+        except OSError:  # a full disk: then it goes on in the old one
+            self._file = os.open(
+                self.folder / _FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
 
     def close(self) -> None:
         if self._file >= 0:
@@ -138,13 +145,21 @@ class Ledger:
 
     def _add(self, line: Line) -> None:
         self.entries.setdefault(line.attempt, Entry()).add(line)
-        os.write(self._file, b"\n" + _encode(line) + b"\n")
+        write_line(self._file, _encode(line))
 
     def _write_anew(self) -> None:
-        self.close()
+        """The old file stays until the new one is whole on disk."""
         draft = self.folder / f".{_FILE}"
-        self._file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        lines = [_encode(entry.as_line(attempt)) for attempt, entry in self.entries.items()]
-        os.write(self._file, b"\n".join([*lines, b""]))
-        os.fsync(self._file)
-        draft.rename(self.folder / _FILE)
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            for attempt, entry in self.entries.items():
+                write_line(file, _encode(entry.as_line(attempt)))
+            os.fsync(file)
+            draft.rename(self.folder / _FILE)
+        except OSError:
+            os.close(file)
+            draft.unlink(missing_ok=True)
+            raise
+        self.close()
+        self._file = file
+        allocate(file, os.fstat(file).st_size, RESERVE_BYTES)

@@ -11,8 +11,10 @@ from aiodocker.stream import Stream
 from tgpu.domain.container import Pull
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.runner import checkpoint_folder
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker import terminal
 from tgpu.runner.docker.body import name_of
 from tgpu.runner.docker.engine import About, Engine, EngineAwayError, EngineRefusedError, NotThereError
@@ -20,6 +22,7 @@ from tgpu.runner.docker.following import Follower
 from tgpu.runner.docker.keeper import Keeper, NoEngineError
 from tgpu.runner.docker.ledger import Ledger
 from tgpu.runner.docker.making import Maker
+from tgpu.runner.docker.memory_kills import state_of
 from tgpu.runner.docker.patience import Patience, refused_words
 from tgpu.runner.docker.preparing import Prepared, Terms
 from tgpu.runner.docker.pulling import Puller
@@ -141,12 +144,10 @@ class Life:
     def reserved_mib(self) -> int:
         return 0 if self._terms is None else self._terms.memory_mib
 
-    async def give_up(self) -> None:
+    async def give_up(self, error: Exception) -> None:
         """Of one that never had a container: something is wrong with this agent, and its log says what."""
-        why = "the agent of its node failed to start it; its log says why"
-        await self._never_began(Cause.COULD_NOT_START, why)
-
-    # From the order to the start
+        why = (Cause.COULD_NOT_START, "the agent of its node failed to start it; its log says why")
+        await self._never_began(*((Cause.NODE_LOST, DISK_FULL) if is_full(error) else why))
 
     async def _has_begun(self, spec: LaunchSpec) -> bool:
         """False: it is over before it has."""
@@ -245,8 +246,6 @@ class Life:
         if not self.is_over:
             self._shared.tell(AttemptNoted(self.attempt, words))
 
-    # While it runs
-
     def _knows(self, terms: Terms) -> None:
         if terms.terminal:
             self.terminal = ContainerTerminal(self._shared.logs / self.attempt, self._resize)
@@ -280,10 +279,9 @@ class Life:
                 await engine.wait(self.name)
                 if self._outage:  # then what was followed may have ended before it did
                     await self._follow(engine, self._follower)
-                inspected = await engine.inspect(self.name)
-                if inspected is None:
+                state = await state_of(engine, self.name, is_limited=bool(terms.memory_limit_mib))
+                if state is None:
                     raise NotThereError(0, _GONE)
-                state = State.of(inspected)
                 if not state.is_running:
                     await self._ended(engine, state, terms)
             except EngineAwayError:
@@ -364,8 +362,6 @@ class Life:
             else:
                 return
 
-    # Its end
-
     async def _ended(self, engine: Engine, state: State, terms: Terms) -> None:
         struck = None
         if self._stop is None and state.looks_struck_down:
@@ -385,15 +381,20 @@ class Life:
         return Exit(cause, detail=detail, started_ms=self._started_ms, ended_ms=now_ms)
 
     async def _over(self, end: Exit) -> None:
-        """Told once it is on disk, however long that takes."""
+        """Told once it is on disk; while the disk is full, before that: the container stays until it is."""
         while True:
             try:
                 await asyncio.to_thread(self._shared.ledger.ended, self.attempt, end)
             except OSError as error:
+                self._tell_once(end)
                 logger("runner").warning("end not recorded", attempt=self.attempt, error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
                 break
-        self.is_over = True
         self._shared.removable[self.attempt] = asyncio.get_running_loop().time()
-        self._shared.tell(AttemptEnded(self.attempt, end))
+        self._tell_once(end)
+
+    def _tell_once(self, end: Exit) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._shared.tell(AttemptEnded(self.attempt, end))

@@ -220,9 +220,9 @@ class DockerRunner:
         """What fails as nobody foresaw is gone on with, if there is a container, as if it had been found."""
         try:
             await life.run()
-        except Exception:
+        except Exception as error:
             if not life.has_container:
-                await life.give_up()
+                await life.give_up(error)
                 raise
             logger("runner").exception("a container is looked at again", attempt=life.attempt)
             await asyncio.sleep(TEND_EVERY_S)

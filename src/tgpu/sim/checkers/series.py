@@ -7,6 +7,7 @@ from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.retries import backoff_s
 from tgpu.sim.facts import Watcher
+from tgpu.store.event_data import EDITED
 from tgpu.store.memory_state import State
 from tgpu.store.port import Assigned, AttemptEnded, Batch, Receipt
 
@@ -22,6 +23,9 @@ class SeriesKeepTheirWord(Watcher):
         """How many failures of each task count."""
         self._not_before_ms: dict[TaskId, int] = {}
         """Until when those wait that are tried again, whoever leads by then."""
+        self._edited: set[int] = set()
+        """Jobs whose cap may have been changed."""
+        self._seen_seq = 0
 
     def committed(self, epoch: int, batch: Batch, receipt: Receipt) -> Iterator[str]:
         del epoch
@@ -31,8 +35,9 @@ class SeriesKeepTheirWord(Watcher):
         for start in batch.assigned:
             if start not in receipt.refused:
                 yield from self._started(start, batch.at_ms)
+        self._note_edits()
         began = {start.attempt_id.job_id for start in batch.assigned if start not in receipt.refused}
-        for job_id in sorted(began):
+        for job_id in sorted(began | {grown.job_id for grown in receipt.grown}):
             yield from self._too_many_at_once(self._state.jobs[job_id])
 
     def _ended(self, ended: AttemptEnded, at_ms: int) -> Iterator[str]:
@@ -74,11 +79,22 @@ class SeriesKeepTheirWord(Watcher):
         if job.spec.is_work_queue and Status.COMPLETED in others:
             yield f"{start.attempt_id} starts, and the work of its job is done"
 
+    def _note_edits(self) -> None:
+        for event in self._state.events_after(self._seen_seq):
+            self._seen_seq = event.seq
+            if event.kind == EDITED:
+                self._edited.add(event.job_id)
+
     def _too_many_at_once(self, job: Job) -> Iterator[str]:
-        """A cap may be lowered: then none begins before enough have ended."""
+        """A cap may be lowered below the number of tasks that have rows: then none begins before enough have
+        ended. A cap that was never changed holds for all tasks that are live."""
         series = job.spec.series
         if series is None or series.at_once is None:
             return
-        begun = sum(task.status in _HAVE_A_NODE for _, task in self._state.tasks_of(job.job_id))
+        statuses = [task.status for _, task in self._state.tasks_of(job.job_id)]
+        begun = sum(status in _HAVE_A_NODE for status in statuses)
+        live = sum(not status.is_final for status in statuses)
         if begun > series.at_once:
             yield f"of job {job.job_id} {begun} tasks have a node, and {series.at_once} may at once"
+        if live > series.at_once and job.job_id not in self._edited:
+            yield f"of job {job.job_id} {live} tasks are live, and {series.at_once} may be at once"

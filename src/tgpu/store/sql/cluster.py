@@ -9,6 +9,7 @@ from tgpu.store.port import DeposedError
 from tgpu.store.sql import codec
 from tgpu.store.sql.session import Query, Session, Values, constant, value
 from tgpu.store.tables import counters, meta, nodes
+from tgpu.store.unreadable import Unreadable
 
 EPOCH = Query(
     "The epoch that may write now, held against a claim until this transaction ends.",
@@ -28,7 +29,7 @@ RESERVE = Query(
     .returning(counters.c.last_job_id, counters.c.last_seq),
 )
 LAST_SEQ = Query("The number of the newest event.", select(counters.c.last_seq))
-NODES = Query("Every node.", select(nodes.c.body).order_by(nodes.c.node_id))
+NODES = Query("Every node.", select(nodes.c.node_id, nodes.c.body).order_by(nodes.c.node_id))
 REPLACE_NODE = Query(
     "Replaces a node that is known.",
     update(nodes).values(body=value("new_body")).where(nodes.c.node_id == value("node")),
@@ -65,8 +66,8 @@ def last_seq(session: Session) -> int:
     return int(session.the_row(LAST_SEQ)[0])
 
 
-def all_nodes(session: Session) -> list[Node]:
-    return [codec.node_from(body) for (body,) in session.rows(NODES)]
+def all_nodes(session: Session, unreadable: Unreadable | None = None) -> list[Node]:
+    return (unreadable or Unreadable()).nodes_read(session.rows(NODES), codec.node_from)
 
 
 def put_nodes(session: Session, given: Sequence[Node]) -> None:

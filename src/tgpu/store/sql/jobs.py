@@ -24,6 +24,7 @@ from tgpu.store.sql import codec
 from tgpu.store.sql.job_conditions import RAN, SEEN, WANTED, asks_how_it_ran, seen_values, wanted_values
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, attempts, jobs, tasks
+from tgpu.store.unreadable import Unreadable
 
 _FIELDS = (
     jobs.c.job_id,
@@ -122,6 +123,15 @@ LIVE_PLACES = Query(
         attempts.c.state != constant(AttemptState.ENDED), attempts.c.state != constant(AttemptState.LOST)
     ),
 )
+LOST_PLACES = Query(
+    "Where every attempt was that is lost.",
+    select(attempts.c.job_id, attempts.c.task_index, attempts.c.number, attempts.c.node_id)
+    .where(
+        attempts.c.state != constant(AttemptState.ENDED),  # as the index on those that are live says it
+        attempts.c.state == constant(AttemptState.LOST),
+    )
+    .order_by(attempts.c.job_id, attempts.c.task_index, attempts.c.number),
+)
 _COUNTED = select(jobs.c.user, jobs.c.status, func.count()).group_by(jobs.c.user, jobs.c.status)
 COUNT = Query("How many jobs of each status every user has.", _COUNTED)
 COUNT_SEEN = Query("How many of those that somebody may know of.", _COUNTED.where(SEEN))
@@ -152,8 +162,8 @@ def several(session: Session, rows: Sequence[Values]) -> list[Job | None]:
     return [None if row is None else _job(row) for row in session.row_each(ONE, rows)]
 
 
-def followed(session: Session) -> list[Job]:
-    return [_job(row) for row in session.rows(FOLLOWED)]
+def followed(session: Session, unreadable: Unreadable) -> list[Job]:
+    return unreadable.jobs_read(session.rows(FOLLOWED), _job)
 
 
 def page(session: Session, where: JobFilter, paging: Paging) -> list[Job]:
@@ -222,8 +232,8 @@ def origins(session: Session, attempt_ids: Sequence[AttemptId]) -> dict[AttemptI
     return {each.attempt_id: Origin(each, specs[each.attempt_id.job_id]) for each in tried}
 
 
-def live_attempts(session: Session) -> list[Attempt]:
-    return [attempt_from(row) for row in session.rows(LIVE_ATTEMPTS)]
+def live_attempts(session: Session, unreadable: Unreadable) -> list[Attempt]:
+    return unreadable.jobs_read(session.rows(LIVE_ATTEMPTS), attempt_from)
 
 
 def live_places(session: Session) -> set[tuple[AttemptId, str]]:
@@ -231,6 +241,10 @@ def live_places(session: Session) -> set[tuple[AttemptId, str]]:
         (AttemptId(job_id, task_index, number), codec.shared(node_id))
         for job_id, task_index, number, node_id in session.rows(LIVE_PLACES)
     }
+
+
+def lost_places(session: Session) -> list[tuple[AttemptId, str]]:
+    return [(AttemptId(*name), codec.shared(node_id)) for *name, node_id in session.rows(LOST_PLACES)]
 
 
 def counts(session: Session, seen: Seen | None = None) -> Counts:

@@ -23,6 +23,7 @@ from tgpu.store.tables import LIVE_STATUSES, events, meta, tasks
 from tgpu.store.tables import jobs as job_rows
 from tgpu.store.tables import tenants as tenant_rows
 from tgpu.store.tables import windows as window_rows
+from tgpu.store.unreadable import Unreadable
 
 _BRIEF = (
     tasks.c.job_id,
@@ -165,19 +166,22 @@ NEWS = Query(
 
 
 def load(session: Session) -> World:
-    seq, live = cluster.last_seq(session), [_brief(row) for row in session.stream(LIVE_TASKS)]
-    series = jobs.followed(session)
+    seq, unreadable = cluster.last_seq(session), Unreadable()
+    live = unreadable.jobs_read(session.stream(LIVE_TASKS), _brief)
+    series = jobs.followed(session, unreadable)
     return World(
         seq=seq,
-        nodes=cluster.all_nodes(session),
+        nodes=cluster.all_nodes(session, unreadable),
         tasks=live,
-        attempts=jobs.live_attempts(session),
+        attempts=jobs.live_attempts(session, unreadable),
         tenants=tenants.terms(session),
         windows=windows.not_cancelled(session),
         restored=restoring.is_restored(session),
         needs=needs.of_jobs(session, _unmet(live) | _unmet_series(series)),
         series=series,
         restarts=[RestartAsked(*row) for row in session.rows(RESTARTS)],
+        lost=jobs.lost_places(session),
+        unreadable=unreadable,
     )
 
 
@@ -204,13 +208,13 @@ def live_summary(session: Session, up_to_job_id: int) -> LiveSummary:
 def changes(session: Session, after_seq: int, limit: int) -> Changes:
     seq, scanned = after_seq, 0
     submitted: list[TaskBrief] = []
-    wishes, followed = _Wishes(), dict[int, None]()
+    wishes, followed, unreadable = _Wishes(), dict[int, None](), Unreadable()
     for seq, kind, job_id, named, data, *brief in session.stream(  # noqa: B007  `seq` is where the scan ended
         WISHES_AFTER, after_seq=after_seq, most=limit
     ):
         scanned += 1
         if brief[2] in _WAITS:
-            submitted.append(_brief(tuple(brief)))
+            submitted += unreadable.jobs_read([tuple(brief)], _brief)
             if brief[-1]:
                 followed[job_id] = None
         else:
@@ -226,12 +230,15 @@ def changes(session: Session, after_seq: int, limit: int) -> Changes:
         tenants=tenants.changed_terms(session, after_seq) if of_tenants else [],
         windows=windows.changed(session, after_seq) if of_windows else [],
         rearranged=bool(rearranged),
-        altered=[_brief(row) for job_id in wishes.altered for row in session.rows(LIVE_OF, job=job_id)],
+        altered=unreadable.jobs_read(
+            (row for job_id in wishes.altered for row in session.rows(LIVE_OF, job=job_id)), _brief
+        ),
         needs=needs.of_jobs(session, _unmet(submitted)),
         series=[job for job in books if job and job.spec.is_followed and not job.status.is_final],
         tasks_cancelled=wishes.tasks_cancelled,
         restarts=wishes.restarts,
         suspended=wishes.suspended,
+        unreadable=unreadable,
     )
 
 
