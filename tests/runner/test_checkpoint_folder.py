@@ -147,3 +147,15 @@ def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -
     saved_ms = checkpoint_folder.saved_ms(folder(root))
     assert saved_ms is not None
     assert saved_ms > 1_000_000
+
+
+def test_time_that_no_work_can_have_been_saved_at_counts_as_none(root: Path) -> None:
+    """Users may give their file any time; a report with it would be invalid for the server."""
+    place = root / "c1" / "someone" / "7.0"
+    place.mkdir(parents=True)
+    sign = place / checkpoint_folder.SIGN
+    sign.touch()
+    assert checkpoint_folder.saved_ms(str(place)) is not None
+    for at_s in (-631_152_000, time.time() + 10 * 365 * 86400):
+        os.utime(sign, (at_s, at_s))
+        assert checkpoint_folder.saved_ms(str(place)) is None

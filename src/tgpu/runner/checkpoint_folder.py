@@ -11,6 +11,7 @@ business.
 import errno
 import os
 import stat
+import time
 
 from tgpu.runner import records
 
@@ -25,6 +26,8 @@ _ACL_VERSION = 2
 _USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
 """Of the kernel's access lists, with rights as in a mode."""
 _NS_PER_MS = 1_000_000
+_CLOCK_AHEAD_NS = 24 * 3600 * 10**9
+"""So far the clock of a file server may be ahead of this machine's."""
 _tops: dict[str, int] = {}
 """Each cluster's folder, once it was opened by this process: whoever starts many tasks does so once."""
 
@@ -160,13 +163,15 @@ def _is_made(name: str, above: int) -> bool:
 
 
 def saved_ms(folder: str) -> int | None:
-    """When work was last saved, if ever. May wait for a network drive."""
+    """When work was last saved, if ever. May wait for a network drive. Users can give their file any time: one
+    before 1970 or in the future counts as none."""
     if not folder:
         return None
     try:
-        return os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns // _NS_PER_MS
+        at_ns = os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns
     except OSError:
         return None
+    return at_ns // _NS_PER_MS if 0 <= at_ns <= time.time_ns() + _CLOCK_AHEAD_NS else None
 
 
 def remove_if_empty(folder: str) -> None:
