@@ -163,8 +163,8 @@ def _is_made(name: str, above: int) -> bool:
 
 
 def saved_ms(folder: str) -> int | None:
-    """When work was last saved, if ever. May wait for a network drive. Users can give their file any time: one
-    before 1970 or in the future counts as none."""
+    """When work was last saved, if ever. May wait for a network drive. Users can give their file any time:
+    one before 1970 or in the future counts as none."""
     if not folder:
         return None
     try:
