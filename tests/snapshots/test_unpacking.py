@@ -101,10 +101,21 @@ def test_files_links_and_the_place_to_stand_are_there(tmp_path: Path, python: st
         [member("link", type=tarfile.SYMTYPE, linkname="../..")],
         [member("link", type=tarfile.SYMTYPE, linkname=".."), member("link/out", b"x")],
         [member("hard", type=tarfile.LNKTYPE, linkname="../archive")],
+        [member("hard", type=tarfile.LNKTYPE, linkname=".")],
         [member("pipe", type=tarfile.FIFOTYPE)],
         [member("null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)],
     ],
-    ids=["up", "up-later", "absolute-link", "link-up", "through-a-link", "hard-link", "pipe", "device"],
+    ids=[
+        "up",
+        "up-later",
+        "absolute-link",
+        "link-up",
+        "through-a-link",
+        "hard-link",
+        "hard-link-to-none",
+        "pipe",
+        "device",
+    ],  # fmt: skip
 )
 def test_what_leads_out_is_refused(tmp_path: Path, evil: list[tuple[tarfile.TarInfo, bytes]]) -> None:
     done = unpack(tmp_path / "copy", *evil)
