@@ -115,7 +115,7 @@ def test_files_links_and_the_place_to_stand_are_there(tmp_path: Path, python: st
         "hard-link-to-none",
         "pipe",
         "device",
-    ],  # fmt: skip
+    ],
 )
 def test_what_leads_out_is_refused(tmp_path: Path, evil: list[tuple[tarfile.TarInfo, bytes]]) -> None:
     done = unpack(tmp_path / "copy", *evil)
