@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
@@ -149,6 +150,12 @@ def test_malformed_attempt_id_is_refused(attempt: str) -> None:
     report = Report(seq=1, attempts=(AttemptReport(attempt=attempt, phase=Phase.RUNNING),))
     with pytest.raises(FramingError, match="not an attempt id"):
         from_agents().feed(encode(report))
+
+
+@pytest.mark.parametrize("sessions", [(-1,), (2**60,), tuple(range(2000))], ids=["negative", "huge", "many"])
+def test_record_of_sessions_out_of_bounds_is_refused(sessions: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidMessageError, match="session"):
+        checked(structs.replace(HELLO, last_sessions=sessions))
 
 
 def test_attempt_reported_twice_is_refused() -> None:

@@ -8,6 +8,7 @@ import time
 
 from tgpu.client import locate
 from tgpu.client.errors import UnreachableError
+from tgpu.client.server_account import check_account
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Means:
         if address.scheme == "unix":
             return _local(address, timeout)
         if address.scheme == "http":
-            return socket.create_connection((address.host, address.port), timeout)
+            return _plain(address, timeout)
         context = tls_context()
         sock = socket.create_connection((address.host, address.port), timeout)
         try:
@@ -66,7 +67,18 @@ def _local(address: Address, timeout: float) -> socket.socket:
     sock.settimeout(timeout)
     try:
         sock.connect(address.path)
-    except OSError:
+        check_account(sock, address, address.path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _plain(address: Address, timeout: float) -> socket.socket:
+    sock = socket.create_connection((address.host, address.port), timeout)
+    try:
+        check_account(sock, address)
+    except BaseException:
         sock.close()
         raise
     return sock

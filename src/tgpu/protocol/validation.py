@@ -47,6 +47,7 @@ MAX_TEXT = 4096
 MAX_KEY = 4096
 MAX_LABELS = 1024
 MAX_DEVICES = 1024
+MAX_SESSIONS = 1024
 MAX_FOREIGN = 64
 """Processes per device; further ones are left out."""
 MOST_IN_WORDS = 60
@@ -114,6 +115,10 @@ def _hello(hello: Hello) -> Hello:
     _word("pool", hello.pool, MAX_LABEL)
     _word("serves", hello.serves, MAX_NAME)
     _word("key", hello.key, MAX_KEY)
+    _word("instance", hello.instance, MAX_NAME)
+    _at_most("last_sessions", hello.last_sessions or (), MAX_SESSIONS)
+    for session in hello.last_sessions or ():
+        _within("a session", session, MAX_COUNT)
     _labels(hello.labels)
     _at_most("taints", hello.taints, MAX_LABELS)
     for taint in hello.taints:
@@ -241,7 +246,8 @@ def _exit(how: Exit) -> Exit:
     _perhaps("memory_limit_mib", how.memory_limit_mib, MAX_MIB)
     if how.use is not None:
         _use(how.use)
-    return replace(how, detail=legible(how.detail), checkpoint_ms=_saved_ms(how.checkpoint_ms))
+    saved_ms = _saved_ms(how.checkpoint_ms)
+    return replace(how, detail=legible(how.detail), kept_tmp=legible(how.kept_tmp), checkpoint_ms=saved_ms)
 
 
 def _use(use: Use) -> None:
