@@ -200,3 +200,16 @@ def test_use_with_numbers_that_cannot_be_is_not_read(wrong: dict[str, Any]) -> N
     facts: dict[str, Any] = {"attempt": "1.0.1", "started_ms": 1, "step_s": 5.0, "columns": {}}
     assert unpacked(packed(UseFile(**facts))) is not None
     assert unpacked(packed(UseFile(**(facts | wrong)))) is None
+
+
+@pytest.mark.parametrize("at_ms", [-631_152_000_000, 2**60])
+def test_checkpoint_time_that_a_user_made_up_is_left_out_of_a_valid_report(at_ms: int) -> None:
+    running = AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, started_ms=1000, checkpoint_ms=at_ms)
+    how = Exit(Cause.EXITED, exit_code=0, ended_ms=2000, checkpoint_ms=at_ms)
+    ended = AttemptReport(attempt="1.0.2", phase=Phase.ENDED, exit=how)
+    [report] = from_agents().feed(encode(Report(seq=1, attempts=(running, ended))))
+    assert isinstance(report, Report)
+    first, second = report.attempts
+    assert first.checkpoint_ms is None
+    assert second.exit is not None
+    assert second.exit.checkpoint_ms is None

@@ -1,8 +1,9 @@
 """Bounds of what an agent may say: checked once, where a message is decoded, for every message type.
 
-Identifiers, numbers and shapes that are out of bounds make the message invalid. Free text, which may quote
-what a user wrote (a path, the name of a process), is shortened and stripped of control characters instead: no
-user can make the messages of an honest node invalid.
+Identifiers, numbers and shapes that are out of bounds make the message invalid. What a user can choose does
+not: free text, which may quote a path or the name of a process, is shortened and stripped of control
+characters, and the time of a checkpoint, which is that of the user's own file, is left out. So no user can
+make the messages of an honest node invalid.
 """
 
 import math
@@ -213,14 +214,19 @@ def _attempt(report: AttemptReport) -> AttemptReport:
     except ValueError as error:
         raise InvalidMessageError(legible(str(error), MAX_NAME)) from None
     _perhaps("started_ms", report.started_ms, MAX_TIME_MS)
-    _perhaps("checkpoint_ms", report.checkpoint_ms, MAX_TIME_MS)
     for spot in (report.spot, report.master):
         if spot is not None:
             _spot(spot)
-    if not report.note and report.exit is None:
+    saved_ms = _saved_ms(report.checkpoint_ms)
+    if not report.note and report.exit is None and saved_ms == report.checkpoint_ms:
         return report
     how = None if report.exit is None else _exit(report.exit)
-    return structs.replace(report, note=legible(report.note), exit=how)
+    return structs.replace(report, note=legible(report.note), exit=how, checkpoint_ms=saved_ms)
+
+
+def _saved_ms(at_ms: int | None) -> int | None:
+    """The user's file has whatever time its user gave it."""
+    return at_ms if at_ms is not None and 0 <= at_ms <= MAX_TIME_MS else None
 
 
 def _spot(spot: Spot) -> None:
@@ -233,15 +239,15 @@ def _exit(how: Exit) -> Exit:
         raise InvalidMessageError(f"exit_code is {how.exit_code}")
     _perhaps("signal", how.signal, MAX_SIGNAL)
     _within("ended_ms", how.ended_ms, MAX_TIME_MS)
-    for name in ("started_ms", "checkpoint_ms"):
-        _perhaps(name, getattr(how, name), MAX_TIME_MS)
+    _perhaps("started_ms", how.started_ms, MAX_TIME_MS)
     _within("cpu_ms", how.cpu_ms, MAX_COUNT)
     _perhaps("gpu_ms", how.gpu_ms, MAX_COUNT)
     _within("peak_memory_mib", how.peak_memory_mib, MAX_MIB)
     _perhaps("memory_limit_mib", how.memory_limit_mib, MAX_MIB)
     if how.use is not None:
         _use(how.use)
-    return replace(how, detail=legible(how.detail), kept_tmp=legible(how.kept_tmp))
+    saved_ms = _saved_ms(how.checkpoint_ms)
+    return replace(how, detail=legible(how.detail), kept_tmp=legible(how.kept_tmp), checkpoint_ms=saved_ms)
 
 
 def _use(use: Use) -> None:
