@@ -11,7 +11,7 @@ import os
 import stat
 
 from tgpu.client.errors import UnreachableError
-from tgpu.config.home_path import SYSTEM_HOME, data_home, home_path
+from tgpu.config.home_path import SYSTEM_HOME, data_home, home_path, is_of_root
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -153,8 +153,11 @@ def authority(environ: Mapping[str, str]) -> str | None:
 
 
 def _own_file(environ: Mapping[str, str], name: str) -> str | None:
-    """In the home, or for root, whose home is the machine's, beside the files of any other user."""
-    homes = (home_path(environ),) if environ.get("TGPU_HOME") else (home_path(environ), data_home(environ))
+    """In the home, or for root, whose home is the machine's, in root's own data directory; not in that of the
+    user who called sudo."""
+    homes = [home_path(environ)]
+    if not environ.get("TGPU_HOME") and (os.geteuid() != 0 or is_of_root(data_home(environ))):
+        homes.append(data_home(environ))
     paths = (os.path.join(home, name) for home in homes)
     return next((path for path in paths if os.path.lexists(path)), None)
 
