@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tgpu.agent import shell
+from tgpu.agent.heartbeats import Patience
 from tgpu.agent.machine import Instruction, LaunchTask, Machine, SendReport, StopTask
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
@@ -50,7 +51,7 @@ HEARTBEAT_S = 5.0
 SLICES = 100
 """A heartbeat's interval is cut into so many, and the agents are spread over them."""
 LABEL = "bench=yes"
-_PATIENCE_S = max(shell.PATIENCE_BEATS * HEARTBEAT_S, shell.LEAST_PATIENCE_S)
+_PATIENCE = Patience(HEARTBEAT_S)
 _decoder = msgspec.msgpack.Decoder(FromServer)
 _USE = NodeUse(cpu_milli=1500, memory_mib=9000, gpu_percent=(50,) * GPUS, gpu_memory_mib=(9000,) * GPUS)
 
@@ -145,8 +146,8 @@ class SimulatedAgent(asyncio.Protocol):
                 ssl_handshake_timeout=LONGEST_PATIENCE_S if tls else None,
                 ssl_shutdown_timeout=GOODBYE_S if tls else None,
             )
-        longer_s = min(_PATIENCE_S * 2**self._missed_greetings, shell.LONGEST_PATIENCE_S)
-        patience = loop.call_later(max(_PATIENCE_S, longer_s), self._hang_up_on_silence)
+        patience_s = _PATIENCE.for_greeting_s(self._missed_greetings)
+        patience = loop.call_later(patience_s, self._hang_up_on_silence)
         await self._over
         patience.cancel()
         if not self._greeted and self._sent_on_at_once is None:
@@ -324,7 +325,7 @@ class Fleet:
             for agent in self.agents[due[0] :: SLICES]:
                 agent.beat(now, encoded)
             due.rotate(-1)
-            while self.beats and now - self.beats[0][0] >= _PATIENCE_S:
+            while self.beats and now - self.beats[0][0] >= _PATIENCE.for_answer_s(taken_in=True):
                 sent, agent = self.beats.popleft()
                 agent.hang_up_if_unanswered(sent)
 

@@ -15,8 +15,9 @@ Every key is a line of `tgpu.toml` (in `TGPU_HOME`, else `/etc/tgpu/tgpu.toml`, 
 and an environment variable `TGPU_…`; a flag wins over the variable, the variable over the file.
 `tgpu doctor --settings` prints the values in force. Some variables have no key: `TGPU_HOME`, where everything
 lives (default `/var/lib/tgpu` for root, `~/.local/share/tgpu` for other users); for clients `TGPU_SERVER`
-(`unix:///path`, or `https://host:port`, several with commas), `TGPU_TOKEN` and `TGPU_CA`; for an agent that
-joins a cluster `TGPU_JOIN_TOKEN`: see
+(`unix:///path`, or `https://host:port`, several with commas), `TGPU_TOKEN`, `TGPU_CA` and `TGPU_SERVER_USER`
+(the account of a server on this machine, if that is neither root nor your own); for an agent that joins a
+cluster `TGPU_JOIN_TOKEN`: see
 [network.md](network.md).
 
 | key | variable | default | meaning |

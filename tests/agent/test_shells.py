@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tgpu.agent.shells import MOST, Shells
+from tgpu.agent.shells import MOST, MOST_OF_USER, Shells
 from tgpu.protocol.messages import FromAgent
 from tgpu.protocol.shells import (
     CHUNK,
@@ -70,8 +70,9 @@ class Node:
         self.shells = Shells(self.said.append)
         self.runner = FakeRunner()
 
-    async def open(self, number: int = 1) -> FakeShell:
-        self.shells.open(OpenShell(shell=number, attempt="1.0.1", command=("sh",)), self.runner)  # type: ignore[arg-type]
+    async def open(self, number: int = 1, user: str = "") -> FakeShell:
+        order = OpenShell(shell=number, attempt="1.0.1", command=("sh",), user=user)
+        self.shells.open(order, self.runner)  # type: ignore[arg-type]
         await self.settle()
         return self.runner.shell
 
@@ -147,6 +148,20 @@ def test_only_so_many_are_open_at_once() -> None:
         node.shells.heard(CloseShell(shell=0))
         await node.open(MOST + 1)
         assert node.said[-1] == ShellOpened(shell=MOST + 1)
+
+    story(work)
+
+
+def test_shells_of_one_user_leave_room_for_those_of_others() -> None:
+    async def work(node: Node) -> None:
+        for number in range(MOST_OF_USER + 1):
+            await node.open(number, "eve")
+        refused = node.said[-1]
+        assert isinstance(refused, ShellOver)
+        assert (refused.shell, refused.refused) == (MOST_OF_USER, True)
+        assert refused.detail.startswith(f"eve has {MOST_OF_USER} shells open on its node")
+        await node.open(MOST, "bob")
+        assert node.said[-1] == ShellOpened(shell=MOST)
 
     story(work)
 

@@ -83,7 +83,7 @@ def test_a_filter_that_cannot_be_meant_is_refused(
     assert sentence in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("job_id", ["1", "0", "-1", "x", "1.0", "9" * 30, "%00", "٣"])
+@pytest.mark.parametrize("job_id", ["1", "0", "-1", "x", "1.0", "9" * 30, "٣"])
 @pytest.mark.parametrize("path", ["/jobs/{}", "/jobs/{}/why", "/jobs/{}/logs"])
 def test_an_unknown_job_is_not_found(quiet_client: httpx.Client, path: str, job_id: str) -> None:
     answer = quiet_client.get(path.format(job_id))

@@ -105,6 +105,7 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "requeue": False,
         "once": True,
         "pty": False,
+        "shared_tmp": False,
         "tasks": 1,
         "tasks_per_node": None,
         "nodes": None,

@@ -362,6 +362,12 @@ def test_nodes_show_who_has_which_gpu(server: FakeTgpu, tgpu: Tgpu) -> None:
     assert json.loads(tgpu("nodes", "--json").stdout) == [node]
 
 
+def test_nodes_show_a_copy_that_was_refused(server: FakeTgpu, tgpu: Tgpu) -> None:
+    copy = "a copy of it on ws2 was refused 3 times: stop that agent, or join it again"
+    server.fixed["/nodes"] = {"nodes": [{"node_id": "n1", "status": "ready", "refused_copy": copy}]}
+    assert f"! n1: {copy}" in tgpu("nodes").stdout
+
+
 def test_nodes_show_what_was_measured_and_who_uses_a_gpu_outside(server: FakeTgpu, tgpu: Tgpu) -> None:
     device = {"uuid": "u", "model": "A100", "memory_mb": 81920, "healthy": True, "note": "", "allocated": 0}
     foreign = [

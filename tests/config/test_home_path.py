@@ -110,3 +110,5 @@ def test_root_finds_its_client_files_where_they_were(roots: Roots, monkeypatch: 
     (roots.former / "token").write_text("secret")
     (roots.former / "token").chmod(0o600)
     assert locate.token(roots.environ, locate.parse("https://head:7480")) == "secret"
+    os.chown(roots.former.parent, 65534, -1)
+    assert locate.token(roots.environ, locate.parse("https://head:7480")) is None

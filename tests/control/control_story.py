@@ -111,7 +111,9 @@ def hello(
     node_id: str = "n1",
     has: Capacity | None = None,
     gangs: bool = True,
+    shared_tmp: bool = True,
     keys: bool = False,
+    **more: Any,
 ) -> Hello:
     return Hello(
         protocol=PROTOCOL,
@@ -120,11 +122,12 @@ def hello(
         version="1",
         capacity=has or capacity(),
         pool="default",
-        labels={},
         serves="*",
         attempts=attempts,
         gangs=gangs,
+        shared_tmp=shared_tmp,
         keys=keys,
+        **{"labels": {}, "instance": "the same process", **more},
     )
 
 
@@ -135,7 +138,7 @@ class FakeNode:
         self.node_id = node_id
         self.heard: list[FromServer] = []
         self.closed = False
-        self.knows_gangs = True
+        self.knows_gangs = self.knows_shared_tmp = True
         self.wants_keys = False
         self._seq = 0
         self.session = hub.opened(self)
@@ -148,9 +151,9 @@ class FakeNode:
             self.closed = True
             asyncio.get_running_loop().call_soon(self.session.closed)
 
-    def says_hello(self, *attempts: AttemptReport) -> None:
-        said = hello(*attempts, node_id=self.node_id, gangs=self.knows_gangs, keys=self.wants_keys)
-        self.session.received(said)
+    def says_hello(self, *attempts: AttemptReport, **more: Any) -> None:
+        knows = {"gangs": self.knows_gangs, "shared_tmp": self.knows_shared_tmp, "keys": self.wants_keys}
+        self.session.received(hello(*attempts, node_id=self.node_id, **knows, **more))
 
     def reports(self, *attempts: AttemptReport) -> None:
         self._seq += 1
@@ -252,11 +255,11 @@ class Leader:
     async def _lead(self) -> None:
         await self.control.run(await self.store.claim())
 
-    async def node(self, node_id: str = "n1", *attempts: AttemptReport) -> FakeNode:
+    async def node(self, node_id: str = "n1", *attempts: AttemptReport, **more: Any) -> FakeNode:
         """A node that connects and says hello."""
         await asyncio.sleep(0.01)
         node = FakeNode(self.hub, node_id)
-        node.says_hello(*attempts)
+        node.says_hello(*attempts, **more)
         await asyncio.sleep(0.01)
         return node
 

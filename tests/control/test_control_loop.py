@@ -375,3 +375,20 @@ def test_with_another_engine_plans_are_made_beside_the_loop(monkeypatch: pytest.
         leader.running.cancel()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_job_with_shared_tmp_is_launched_only_by_an_agent_that_knows_it(*, knows: bool) -> None:
+    async def story() -> None:
+        leader = Leader()
+        await asyncio.sleep(0.01)
+        node = FakeNode(leader.hub, "n1")
+        node.knows_shared_tmp = knows
+        node.says_hello()
+        await asyncio.sleep(0.01)
+        await leader.submit(spec(gpus=0, shared_tmp=True), spec(gpus=0))
+        assert node.launched() == (["1.0.1", "2.0.1"] if knows else ["2.0.1"])
+        told = "the agent of n1 is too old for shared_tmp: update tgpu on that node"
+        assert [why for *_, why in leader.hub.notes.of_job(1)] == ([] if knows else [told])
+
+    play(story())

@@ -149,6 +149,8 @@ def test_an_agent_that_knows_no_gangs_is_not_told_to_start_a_part_of_one() -> No
         await asyncio.sleep(0.01)
         await leader.submit(a_gang(per_node=None), spec(gpus=0))
         assert old.launched() == ["2.0.1"]
+        ((_, _, why),) = list(leader.hub.notes.of_job(1))[:1]
+        assert why == "the agent of n1 is too old for gangs: update tgpu on that node"
 
     play(story())
 

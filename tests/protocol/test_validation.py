@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse
-from tgpu.domain.quantities import MAX_TIME_MS
 from tgpu.domain.use import Use
 from tgpu.protocol.framing import FramingError, encode, from_agents
 from tgpu.protocol.gangs import Spot
@@ -152,6 +152,12 @@ def test_malformed_attempt_id_is_refused(attempt: str) -> None:
         from_agents().feed(encode(report))
 
 
+@pytest.mark.parametrize("sessions", [(-1,), (2**60,), tuple(range(2000))], ids=["negative", "huge", "many"])
+def test_record_of_sessions_out_of_bounds_is_refused(sessions: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidMessageError, match="session"):
+        checked(structs.replace(HELLO, last_sessions=sessions))
+
+
 def test_attempt_reported_twice_is_refused() -> None:
     with pytest.raises(InvalidMessageError, match="an attempt is reported twice"):
         checked(Report(seq=1, attempts=(ENDED, ENDED)))
@@ -175,17 +181,6 @@ def test_free_text_is_made_legible_and_not_refused() -> None:
     assert legible("plain text") == "plain text"
 
 
-@pytest.mark.parametrize(("of_file_ms", "kept_ms"), [(-315_619_200_000, 0), (2**62, MAX_TIME_MS)])
-def test_time_that_a_user_gave_a_checkpoint_is_never_refused(of_file_ms: int, kept_ms: int) -> None:
-    how = Exit(Cause.EXITED, exit_code=0, checkpoint_ms=of_file_ms)
-    runs = AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, checkpoint_ms=of_file_ms)
-    ended = AttemptReport(attempt="2.0.1", phase=Phase.ENDED, exit=how)
-    said = checked(Report(seq=1, attempts=(runs, ended)))
-    assert isinstance(said, Report)
-    assert said.attempts[0].checkpoint_ms == kept_ms
-    assert said.attempts[1].exit == Exit(Cause.EXITED, exit_code=0, checkpoint_ms=kept_ms)
-
-
 @pytest.mark.parametrize(
     "body",
     [b"\x83\xa4type\xa6report\xa3seq\x01\xa8attempts\x91\x82\xa7attempt\xa2\xff\xfe\xa5phase\xa5ended",
@@ -205,3 +200,16 @@ def test_use_with_numbers_that_cannot_be_is_not_read(wrong: dict[str, Any]) -> N
     facts: dict[str, Any] = {"attempt": "1.0.1", "started_ms": 1, "step_s": 5.0, "columns": {}}
     assert unpacked(packed(UseFile(**facts))) is not None
     assert unpacked(packed(UseFile(**(facts | wrong)))) is None
+
+
+@pytest.mark.parametrize("at_ms", [-631_152_000_000, 2**60])
+def test_checkpoint_time_that_a_user_made_up_is_left_out_of_a_valid_report(at_ms: int) -> None:
+    running = AttemptReport(attempt="1.0.1", phase=Phase.RUNNING, started_ms=1000, checkpoint_ms=at_ms)
+    how = Exit(Cause.EXITED, exit_code=0, ended_ms=2000, checkpoint_ms=at_ms)
+    ended = AttemptReport(attempt="1.0.2", phase=Phase.ENDED, exit=how)
+    [report] = from_agents().feed(encode(Report(seq=1, attempts=(running, ended))))
+    assert isinstance(report, Report)
+    first, second = report.attempts
+    assert first.checkpoint_ms is None
+    assert second.exit is not None
+    assert second.exit.checkpoint_ms is None

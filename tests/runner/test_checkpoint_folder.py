@@ -149,9 +149,37 @@ def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -
     assert saved_ms > 1_000_000
 
 
-def test_a_sign_from_before_1970_counts_as_from_1970(root: Path) -> None:
-    Path(folder(root)).mkdir(parents=True)
-    sign = Path(folder(root)) / checkpoint_folder.SIGN
+def test_time_that_no_work_can_have_been_saved_at_counts_as_none(root: Path) -> None:
+    """Users may give their file any time; a report with it would be invalid for the server."""
+    place = root / "c1" / "someone" / "7.0"
+    place.mkdir(parents=True)
+    sign = place / checkpoint_folder.SIGN
     sign.touch()
-    os.utime(sign, (-1000, -1000))
-    assert checkpoint_folder.saved_ms(folder(root)) == 0
+    assert checkpoint_folder.saved_ms(str(place)) is not None
+    for at_s in (-631_152_000, time.time() + 10 * 365 * 86400):
+        os.utime(sign, (at_s, at_s))
+        assert checkpoint_folder.saved_ms(str(place)) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders for others")
+def test_account_made_again_with_another_number_may_pass_its_folder(root: Path) -> None:
+    nobody, other = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
+    for task, account in (("7.0", other), ("8.0", nobody)):
+        checkpoint_folder.make_hidden(folder(root, task), account.pw_uid, account.pw_gid)
+    assert can_enter(folder(root, "8.0"), nobody)
+    assert not can_enter(folder(root, "7.0"), other), "the number may be another user's by now"
+
+
+def can_enter(path: str, account: pwd.struct_passwd) -> bool:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+            list(Path(path).iterdir())
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

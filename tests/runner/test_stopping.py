@@ -193,6 +193,25 @@ def test_a_shell_that_waits_to_be_typed_to_goes_at_once(machine: Machine) -> Non
     assert (end.cause, end.signal) == (Cause.CANCELLED, signal.SIGHUP)
 
 
+HARD_OF_HEARING = """
+import signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, lambda *_: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_waiting_shell_that_misses_a_hang_up_gets_another(machine: Machine) -> None:
+    """As bash does that is about to wait for keys, and not yet waiting."""
+    attempt = machine.launch("python3", "-c", HARD_OF_HEARING, pty=True, grace_s=3600)
+    machine.until(lambda: b"up" in machine.output(attempt))
+    stop(machine, attempt)
+    end = machine.end_of(attempt, within_s=30)
+    assert (end.cause, end.signal) == (Cause.CANCELLED, signal.SIGHUP)
+
+
 BUSY_SHELL = """
 import signal, subprocess, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

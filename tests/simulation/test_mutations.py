@@ -13,7 +13,7 @@ import pytest
 from tgpu.agent import machine as agent_machine
 from tgpu.agent.shell import Agent
 from tgpu.control import committer, gangs, losses, outcome
-from tgpu.control.hub import Session
+from tgpu.control.agent_session import Session
 from tgpu.control.leadership import Leadership
 from tgpu.control.loop import Control
 from tgpu.control.losses import Losses

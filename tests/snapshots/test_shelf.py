@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tgpu.store import snapshot_shelf
 from tgpu.store.snapshot_shelf import NotThereYetError, Shelf, ShelfFullError, ShelfRefusedError
 
 DATA = bytes(range(256)) * 8
@@ -48,6 +49,18 @@ def test_nobody_has_anothers(shelf: Shelf) -> None:
     shelf.put("ann", digest, 0, len(DATA), DATA)
     assert not shelf.has("bob", digest)
     assert shelf.read("bob", digest, 0, 10) is None
+
+
+def test_number_of_small_snapshots_of_one_user_is_limited(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_shelf, "MOST_SNAPSHOTS", 2)
+    shelf.put("ann", digest_of(b"1"), 0, 1, b"1")
+    shelf.put("ann", digest_of(b"22"), 0, 2, b"2")
+    with pytest.raises(ShelfRefusedError, match="you have 2 snapshots here already"):
+        shelf.put("ann", digest_of(b"3"), 0, 1, b"3")
+    shelf.put("ann", digest_of(b"22"), 1, 2, b"2")
+    shelf.put("bob", digest_of(b"3"), 0, 1, b"3")
 
 
 @pytest.mark.parametrize("user", ["..", ".", "a/../../b", "x\n", "É", "corp\\ann"])

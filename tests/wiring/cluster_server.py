@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,12 +24,14 @@ from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox, NodeEvent, NodeSaidHello
 from tgpu.observe.metrics import Metrics
-from tgpu.protocol import join_tokens, node_keys
+from tgpu.protocol import join_tokens, node_keys, server_proof
 from tgpu.store.cluster_port import JoinToken
 from tgpu.store.memory import MemoryStore
 from tgpu.wiring.connection_limits import ConnectionLimits
+from tgpu.wiring.dialing import TcpDial, node_credential
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.one_port import ApiServer, http_protocol
+from tgpu.wiring.prover import Prover
 from tgpu.wiring.trust import client_context
 
 T = TypeVar("T")
@@ -99,7 +102,10 @@ class ClusterServer:
         config = uvicorn.Config(
             create_app(services),
             http=http_protocol(
-                agent_links(self.hub, self.store, self.now_ms), lambda _visit: Echo(), self.limits
+                agent_links(self.hub, self.store, self.now_ms),
+                lambda _visit: Echo(),
+                self.limits,
+                None if entrance.tls else Prover(self.store, server_proof.digest_of("peers")),
             ),
             ws=PeerCredWebSocket,
             lifespan="off",
@@ -178,6 +184,9 @@ class ClusterServer:
         digest = join_tokens.digest_of(secret)
         self.run(self.store.enrol(digest, node_id, node_keys.digest_of(key), self.now_ms()))
         return key
+
+    def dial(self, node_id: str, key: str) -> TcpDial:
+        return TcpDial([self.url], self.entrance.ca_pem, Random(0), credential=node_credential(node_id, key))
 
     def wait_until(self, is_so: Callable[[], bool], what: str, within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s

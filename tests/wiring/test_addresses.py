@@ -1,5 +1,6 @@
 """Beyond loopback only with TLS, and a taken port is no accident."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -44,13 +45,25 @@ def test_a_port_alone_is_no_address(encrypted: bool) -> None:
 def test_a_taken_port_is_refused_unless_it_was_left_to_us() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match="choose another address or port"):
+        held = rf"process {os.getpid()} \(.*, user .*\) has that port. Stop that process, or choose another"
+        with pytest.raises(SettingsError, match=held):
             tcp_listener(f"127.0.0.1:{port}")
     first, second = tcp_listener("auto"), tcp_listener("auto")
     assert first is not None
     assert second is not None
     with first, second:
         assert first.getsockname()[1] != second.getsockname()[1]
+
+
+def test_server_fails_rather_than_move_from_the_port_where_it_listened_before() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            SettingsError, match=rf"127\.0\.0\.1:{port}, where this server listened before: proc"
+        ):
+            tcp_listener("auto", last=f"http://127.0.0.1:{port}")
+    with tcp_listener("auto", last=f"http://127.0.0.1:{port}") or pytest.fail("no socket") as listener:
+        assert listener.getsockname()[1] == port
 
 
 def test_others_are_told_what_the_settings_say_else_the_host_s_name(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.wiring.cluster_server import ClusterServer, cluster
 from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.session_record import SessionRecord
 from tgpu.agent.shell import Agent
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import FromServer, Greeting, NodeUse
@@ -51,7 +52,9 @@ class Ear:
         self.heard.put_nowait(message)
 
 
-def agent_of(dial: TcpDial, key: str, cluster_id: str) -> Agent:
+def agent_of(
+    dial: TcpDial, key: str, cluster_id: str, instance: str = "", sessions: SessionRecord | None = None
+) -> Agent:
     async def discover() -> Capacity:
         return Capacity(4000, 1024, 0)
 
@@ -61,8 +64,16 @@ def agent_of(dial: TcpDial, key: str, cluster_id: str) -> Agent:
     machine = FakeMachine(lambda _spec: Behaviour(1.0), now_ms=lambda: 0)
     return Agent(
         identity=NodeIdentity(
-            node_id="n1", boot_id="b", pool="default", labels={}, serves="*", key=key, cluster_id=cluster_id
+            node_id="n1",
+            boot_id="b",
+            pool="default",
+            labels={},
+            serves="*",
+            key=key,
+            cluster_id=cluster_id,
+            instance=instance,
         ),
+        sessions=sessions,
         dial=dial,
         guide=dial,
         runner_for=lambda _cluster_id: FakeRunner(machine),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.wiring.cluster_server import ClusterServer, cluster
 from tgpu.config.settings import Settings, SettingsError
 from tgpu.domain.node import Capacity
 from tgpu.protocol.join_tokens import new_secret
+from tgpu.protocol.server_proof import SERVER_NAME
 from tgpu.wiring import enrolment, home
 from tgpu.wiring.agent_process import identity_of
 from tgpu.wiring.dialing import TcpDial
@@ -301,8 +303,17 @@ class Electing(BaseHTTPRequestHandler):
 JOINED = {"cluster_id": "c", "node_id": "n1", "key": "k", "servers": [], "pool": None}
 
 
+class Unsealed:
+    """In place of the TLS that follows a proof."""
+
+    def wrap_socket(self, sock: socket.socket, server_hostname: str) -> socket.socket:
+        assert server_hostname == SERVER_NAME
+        return sock
+
+
 def test_while_nobody_leads_a_machine_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enrolment, "AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(enrolment, "prove_and_wait", lambda *_asked: Unsealed())
     with ThreadingHTTPServer(("127.0.0.1", 0), Electing) as electing:
         Thread(target=electing.serve_forever, daemon=True).start()
         joined = join([f"http://127.0.0.1:{electing.server_port}"], new_secret(), "n1")

@@ -16,11 +16,19 @@ from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
+from tgpu.protocol.server_proof import digest_of
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, Taken, ToShell
 from tgpu.protocol.snapshots import Piece
+from tgpu.store.memory import MemoryStore
 from tgpu.wiring import peers
+from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.peers import AskedLink, Asking, UnansweredError, desk_of
+from tgpu.wiring.prover import ProofLink, Prover
 
+STORE = MemoryStore()
+CLUSTER = STORE.cluster_id
+LIMITS = ConnectionLimits(per_user=9, per_address=9, total=99)
+PROVER = Prover(STORE, digest_of("secret"))
 NODE = NodeView(
     node=Node("n1", NodeState.READY, Capacity(1000, 64, 0, (Device(0, "u", "A100", 80),), {"nic": 2})),
     allocated=Amounts(cpu_milli=1),
@@ -116,8 +124,12 @@ class Door(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        assert data.startswith(door.PEER)
-        link = self._link()
+        link: asyncio.Protocol
+        if data.startswith(door.PROVE):
+            link = ProofLink(PROVER, lambda _visit: Door(self._link), LIMITS.unlimited())
+        else:
+            assert data.startswith(door.PEER)
+            link = self._link()
         self._transport.set_protocol(link)
         link.connection_made(self._transport)
         link.data_received(data[door.LENGTH :])
@@ -128,7 +140,7 @@ def with_leader(story: Callable[[Leader, Asking, Callable[[], None]], Awaitable[
         leader, links = Leader(), []
 
         def link() -> AskedLink:
-            links.append(AskedLink(desk_of(leader), "c", "secret"))
+            links.append(AskedLink(desk_of(leader), CLUSTER, "secret"))
             return links[-1]
 
         server = await asyncio.get_running_loop().create_server(lambda: Door(link), "127.0.0.1", 0)
@@ -136,7 +148,7 @@ def with_leader(story: Callable[[Leader, Asking, Callable[[], None]], Awaitable[
         at = {"url": f"http://127.0.0.1:{port}"} | said
         asking = Asking(
             leader=lambda: at["url"],
-            cluster_id=said.get("cluster_id", "c"),
+            cluster_id=said.get("cluster_id", CLUSTER),
             secret=said.get("secret", "secret"),
             tls=lambda: None,
         )

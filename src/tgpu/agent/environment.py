@@ -38,6 +38,7 @@ def launch_spec(
         log_cap_bytes=log_cap_bytes,
         once=launch.once,
         pty=launch.pty,
+        shared_tmp=launch.shared_tmp,
         secret_env=launch.secret_env,
         limits=limits_of(launch),
         container=launch.container,

@@ -22,6 +22,8 @@ class NodeIdentity:
     """Which it has joined; None: whichever it meets first."""
     key: str = ""
     """By which that cluster knows it."""
+    instance: str = ""
+    """Of this process, and of no other."""
 
     def why_not(self, theirs: str) -> str:
         """A server of that cluster is not obeyed."""
@@ -32,12 +34,13 @@ class NodeIdentity:
             "check --server, or join that cluster with a token of its own"
         )
 
-    def hello(
+    def hello(  # noqa: PLR0917  a node has these facts
         self,
         labels: Mapping[str, str],
         capacity: Capacity,
         attempts: tuple[AttemptReport, ...],
         clock_ms: int,
+        last_sessions: tuple[int, ...] | None = None,
         disk_shortage: str = "",
     ) -> Hello:
         """The answer to a greeting; `labels` are all that it has now."""
@@ -58,5 +61,8 @@ class NodeIdentity:
             shells=True,
             gangs=True,
             snapshots=True,
+            shared_tmp=True,
             keys=self.cluster_id is not None,
+            instance=self.instance,
+            last_sessions=last_sessions,
         )

@@ -18,6 +18,7 @@ from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.machine import Instruction, LaunchTask, Machine, PrepareTask, SendReport
 from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.older_epoch import OlderEpoch
+from tgpu.agent.session_record import SessionRecord
 from tgpu.agent.shells import Shells
 from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.agent.spots import FixedSpots, Spots
@@ -79,6 +80,7 @@ class Agent:
         checkpoints: Checkpoints | None = None,
         uses: Uses | None = None,
         snapshots: SnapshotFetch | None = None,
+        sessions: SessionRecord | None = None,
         disk: NodeDisk | None = None,
         boottime_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     ) -> None:
@@ -107,8 +109,7 @@ class Agent:
         self._runner: Runner | None = None
         self._opening = asyncio.Lock()
         self._cluster_id = identity.cluster_id
-        self._epoch = 0
-        self._lease_s = 0.0
+        self._epoch, self._lease_s = 0, 0.0
         self._use = NodeUse()
         self._unanswered = Unanswered()
         self._sent_on_at_once: bool | None = None
@@ -116,6 +117,7 @@ class Agent:
         self._greeted_once = self._taken_in = False
         self._missed_greetings = 0
         self._older_epoch = OlderEpoch(identity)
+        self._sessions = sessions or SessionRecord()
         self._capacity: Capacity | None = None
         self._channel: Channel | None = None
         self._report_due = False
@@ -272,6 +274,7 @@ class Agent:
         """What came of this session's hello was ordered before: tasks that live at most once go on."""
         if not self._taken_in:
             self._taken_in = True
+            self._aside(self._sessions.confirm(self._machine.session))
             self._log.info("connected", node_id=self._identity.node_id, epoch=self._epoch)
         stamp_ns = self._unanswered.heard(heard.sent)
         if stamp_ns is not None and self._runner is not None:
@@ -309,12 +312,12 @@ class Agent:
                 self._spots.sweep(self._machine.attempts)
         self._capacity, short = await self._discover(), await self._disk.look()
         self._labels = self._labels_now()
+        known = await self._sessions.offer(greeting.session)
         if channel is None or channel is not self._channel:
             return  # the stream broke meanwhile; the next greeting says it all again
+        attempts = self._machine.greeted(greeting.session)
         channel.send(
-            self._identity.hello(
-                self._labels, self._capacity, self._machine.greeted(greeting.session), self._clock_ms(), short
-            )
+            self._identity.hello(self._labels, self._capacity, attempts, self._clock_ms(), known, short)
         )
         self._report_soon()
         await self._beat(channel)

@@ -25,14 +25,17 @@ from tgpu.protocol.shells import (
 from tgpu.runner.port import Runner
 from tgpu.runner.shell_port import Over, Shell, ShellOrder, ShellRefusedError
 
-MOST = 32
+MOST = 64
 """So many at once: together they may not have more under way than heartbeats can wait for."""
+MOST_OF_USER = 32
+"""Of them: no user can keep all others out."""
 
 
 @dataclass(slots=True)
 class _Open:
     """One shell, from its order to its end."""
 
+    user: str
     task: "asyncio.Task[None] | None" = None
     shell: Shell | None = None
     typed: "asyncio.Queue[bytes]" = field(default_factory=asyncio.Queue)
@@ -53,12 +56,20 @@ class Shells:
         number = order.shell
         if runner is None or number in self._open:
             return
-        if len(self._open) >= MOST:
-            why = f"{MOST} shells are open on its node, and no more may be: try again when one is closed"
+        if why := self._why_no_more(order.user):
             self._send(ShellOver(shell=number, detail=why, refused=True))
             return
-        one = self._open[number] = _Open()
+        one = self._open[number] = _Open(order.user)
         one.task = asyncio.get_running_loop().create_task(self._serve(one, order, runner))
+
+    def _why_no_more(self, user: str) -> str:
+        """Empty: one more may be opened."""
+        if len(self._open) >= MOST:
+            return f"{MOST} shells are open on its node, and no more may be: try again when one is closed"
+        of_user = sum(one.user == user for one in self._open.values())
+        if user and of_user >= MOST_OF_USER:
+            return f"{user} has {of_user} shells open on its node, and may have no more: close one first"
+        return ""
 
     def heard(self, message: ToShell) -> None:
         one = self._open.get(message.shell)

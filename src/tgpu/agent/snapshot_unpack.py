@@ -235,6 +235,8 @@ class Unpacking:
 
     def _link(self, member: Member, above: int, name: bytes) -> None:
         parts = _parts(member.target)
+        if not parts:
+            raise BadArchiveError(f"the hard link {_shown(member.name)} leads to no file")
         source = self._opened(parts[:-1])
         try:
             os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=above, follow_symlinks=False)

@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from tgpu.aio.switching import wait_for
 from tgpu.client.locate import Address
 from tgpu.client.means import Means, distrust, tls_context
+from tgpu.client.server_account import check_account
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,9 +53,9 @@ class LoopPlug:
 
 async def _connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if address.scheme == "unix":
-        return await asyncio.open_unix_connection(address.path)
+        return _checked(address, *await asyncio.open_unix_connection(address.path))
     if address.scheme == "http":
-        return await asyncio.open_connection(address.host, address.port)
+        return _checked(address, *await asyncio.open_connection(address.host, address.port))
     try:
         return await asyncio.open_connection(
             address.host, address.port, ssl=tls_context(), server_hostname=address.host
@@ -64,3 +65,14 @@ async def _connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.St
         if told is None:
             raise
         raise told from error
+
+
+def _checked(
+    address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        check_account(writer.get_extra_info("socket"), address, address.path)
+    except BaseException:
+        writer.close()
+        raise
+    return reader, writer

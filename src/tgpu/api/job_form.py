@@ -246,6 +246,13 @@ class JobAsked(ReproducibleAsked, forbid_unknown_fields=True, kw_only=True):
         bool,
         Meta(description="Give it a terminal of its own, to attach to; else its stdin is /dev/null."),
     ] = False
+    shared_tmp: Annotated[
+        bool,
+        Meta(
+            description="Use the node's own /tmp and /dev/shm instead of private ones, where the setting "
+            "`shared_tmp` allows it."
+        ),
+    ] = False
     nodes: Annotated[
         int | None,
         Meta(

@@ -12,6 +12,7 @@ from tgpu.api.roles import Scope
 from tgpu.domain.access import Action, Role
 from tgpu.domain.ids import AttemptId
 from tgpu.protocol.job_keys import PREFIX, JobKeys
+from tgpu.runner.process_origin import MOST_ANCESTORS
 from tgpu.store.access_port import AttemptHolder, Token
 from tgpu.store.port import Store
 
@@ -76,7 +77,8 @@ class JobOnSocket:
         if peer.is_gone:
             raise forbidden(
                 f"process {peer.pid}, which opened this connection, ended before it was known whether it "
-                "belongs to a job: keep it running until the answer has come"
+                f"belongs to a job, or has more than {MOST_ANCESTORS} ancestors: keep it running until the "
+                "answer has come, and nest fewer processes"
             )
         attempt_id = peer.attempt_in(self._store.cluster_id)
         if attempt_id is None:

@@ -18,6 +18,7 @@ from tgpu.api.image_rules import (
 )
 from tgpu.api.job_form import MAX_NAME, JobAsked
 from tgpu.api.limit_rules import cpu_limit, memory_limit
+from tgpu.api.private_tmp import check_shared_tmp
 from tgpu.api.problems import unprocessable
 from tgpu.api.reproducible_rules import files_of, snapshot_of
 from tgpu.api.secret_rules import checked_secret_env
@@ -57,6 +58,8 @@ class Defaults:
     max_grace_s: int
     networks: tuple[str, ...] = ()
     """Those that containers may ask for."""
+    shared_tmp: bool = False
+    """Whether jobs may use the /tmp of their nodes."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Defaults":
@@ -65,6 +68,7 @@ class Defaults:
             mib("default_memory", settings.default_memory),
             seconds("max_grace", settings.max_grace),
             settings.container_networks,
+            shared_tmp=settings.shared_tmp == "on",
         )
 
 
@@ -74,6 +78,8 @@ def spec_of(  # noqa: PLR0917  what else it depends on
     """Raises ProblemError that names the field; the caller adds the index inside a bulk."""
     groups = groups_of(asked, lambda one: _group(one, user, cwd if one.cwd is None else one.cwd, defaults))
     check_way_of_life(asked, groups)
+    if asked.shared_tmp:
+        check_shared_tmp(groups, allowed=defaults.shared_tmp)
     gang = gang_of(asked, groups)
     if gang is not None:
         groups = on_one_network(groups, defaults.networks)
@@ -103,6 +109,7 @@ def spec_of(  # noqa: PLR0917  what else it depends on
         requeue=asked.requeue,
         once=asked.once,
         pty=asked.pty,
+        shared_tmp=asked.shared_tmp,
         on_return=asked.on_return,
         grace_s=grace_s,
         gang=gang,

@@ -52,6 +52,8 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     """Of its running time, what was thrown away."""
     use: UseOut | None = None
     """What it did with what it had; null while it runs, and of one that was over at once."""
+    kept_tmp: str | None = None
+    """Where its node keeps its private /tmp for a while after a failure; null: nowhere."""
 
 
 class EventOut(msgspec.Struct, kw_only=True):
@@ -113,6 +115,8 @@ class JobOut(ReproducibleOut, kw_only=True):
     requeue: bool
     once: bool
     pty: bool
+    shared_tmp: bool
+    """Whether its tasks use their node's own /tmp, where others have a private one."""
     tasks: int
     """How many it has."""
     tasks_per_node: int | None
@@ -165,6 +169,8 @@ class JobOut(ReproducibleOut, kw_only=True):
     advice: Sequence[str] | UnsetType = UNSET
     """What to ask for next time, by what it used."""
     events: Sequence[EventOut] | UnsetType = UNSET
+    tmp_note: str | UnsetType = UNSET
+    """Only in the answer to a submission: what its submitter should know of its /tmp."""
 
 
 def job_out(job: Job, sight: Sight) -> JobOut:
@@ -211,6 +217,7 @@ def job_out(job: Job, sight: Sight) -> JobOut:
         requeue=spec.requeue,
         once=spec.once,
         pty=spec.pty,
+        shared_tmp=spec.shared_tmp,
         tasks=spec.task_count,
         tasks_per_node=None if spec.gang is None else spec.gang.per_node,
         nodes=None if spec.gang is None else spec.gang.nodes,
@@ -305,6 +312,7 @@ def attempt_out(attempt: Attempt, sight: Sight, time_limit_s: int | None) -> Att
         mem_limit_mb=told.memory_limit_mib if told else None,
         gpu_busy_s=None if told is None or told.gpu_ms is None else told.gpu_ms / 1000,
         use=use_out(told.use) if told else None,
+        kept_tmp=(told.kept_tmp or None) if told else None,
     )
 
 

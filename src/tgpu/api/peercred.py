@@ -36,7 +36,7 @@ class Peer(NamedTuple):
     origins: tuple[Origin, ...] = ()
     """The jobs that its process belongs to."""
     is_gone: bool = False
-    """Its process ended before it was known what it belongs to."""
+    """It is not known what its process belongs to: it ended before, or has too many ancestors."""
 
     def attempt_in(self, cluster_id: str) -> AttemptId | None:
         found = [origin.attempt for origin in self.origins if origin.cluster_id == cluster_id]

@@ -55,7 +55,7 @@ class TerminalDoor:
                 asked = read_asked(await relay.first_word())
             _check_terminal(call, asked)
             await _note(call, attempt, asked)
-            await relay.open(attempt.node_id, _order(attempt, asked))
+            await relay.open(attempt.node_id, _order(call, attempt, asked))
         except (UserGoneError, TimeoutError):
             await relay.close(_POLICY)
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
@@ -130,7 +130,7 @@ async def _note(call: Call, attempt: Attempt, asked: ShellAsked) -> None:
         await note(call, "job.attach", target, after=facts)
 
 
-def _order(attempt: Attempt, asked: ShellAsked) -> OpenShell:
+def _order(call: Call, attempt: Attempt, asked: ShellAsked) -> OpenShell:
     return OpenShell(
         shell=0,
         attempt=str(attempt.attempt_id),
@@ -139,6 +139,7 @@ def _order(attempt: Attempt, asked: ShellAsked) -> OpenShell:
         rows=asked.rows,
         cols=asked.cols,
         term=asked.term,
+        user=call.caller.user,
     )
 
 

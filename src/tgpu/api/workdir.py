@@ -5,6 +5,7 @@ alone, so that nobody learns what lies in another's private directories.
 """
 
 import asyncio
+import errno
 import os
 import stat
 import time
@@ -15,6 +16,7 @@ from tgpu.api.accounts import Account
 _KEEP_S = 2.0
 _MOST = 10_000
 _MAX_PATH = 4096
+_MOST_LINKS = 40  # as the kernel follows
 
 
 def complaint(cwd: str, account: Account) -> str | None:
@@ -22,22 +24,46 @@ def complaint(cwd: str, account: Account) -> str | None:
     if len(os.fsencode(cwd)) >= _MAX_PATH:
         return f"cwd may have at most {_MAX_PATH - 1} bytes"
     groups = frozenset(account.groups())
-    path = "/"
+    path, ahead, links = "/", _names(cwd), _MOST_LINKS
     try:
-        for part in (*os.path.realpath(cwd).split("/")[1:], ""):
+        while True:
             found = os.stat(path)  # noqa: PTH116  a hot path of plain strings
             if not stat.S_ISDIR(found.st_mode):
                 return f"cwd: {cwd} is not a directory"
-            if part and not _may_search(found, account, groups):
-                return (
-                    None  # an access list may allow what the mode does not: the start of the task will tell
-                )
-            path = os.path.join(path, part)  # noqa: PTH118  a hot path of plain strings
+            # An access list may allow what the mode does not: the start of the task will tell.
+            if not ahead or not _may_search(found, account, groups):
+                return None
+            name = ahead.pop()
+            below = os.path.dirname(path) if name == ".." else os.path.join(path, name)  # noqa: PTH118, PTH120
+            target = None if name == ".." else _target(below)
+            if target is None:
+                path = below
+                continue
+            links -= 1
+            if links < 0:
+                return f"cwd: {cwd} cannot be used: {os.strerror(errno.ELOOP)}"
+            ahead += _names(target)
+            path = "/" if target.startswith("/") else path
     except FileNotFoundError:
         return f"cwd: there is no directory {cwd} on this machine"
     except OSError as error:
         return f"cwd: {cwd} cannot be used: {error.strerror}"
-    return None
+
+
+def _names(path: str) -> list[str]:
+    """Its components, the last one first."""
+    return [name for name in reversed(path.split("/")) if name not in {"", "."}]
+
+
+def _target(path: str) -> str | None:
+    """Where that link leads; None: it is none. Raises OSError. It is read only in a directory that the user
+    may search: where links of others lead in their private directories is not for the user to learn."""
+    try:
+        return os.readlink(path)  # noqa: PTH115  a hot path of plain strings
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
 
 
 def _may_search(found: os.stat_result, account: Account, groups: frozenset[int]) -> bool:

@@ -125,6 +125,12 @@ def add_job_flags(parser: Parser) -> None:
         "--pty", action="store_true", default=None, help="give it a terminal of its own: `tgpu attach`"
     )
     parser.add_argument(
+        "--shared-tmp",
+        action="store_true",
+        default=None,
+        help="use the node's own /tmp instead of a private one, where the setting shared_tmp allows it",
+    )
+    parser.add_argument(
         "--on-return",
         dest="on_return",
         choices=ON_RETURN,
@@ -205,7 +211,7 @@ def _flags_for(field: str) -> list[tuple[str, str]]:
 
 def _given(args: Namespace) -> dict[str, Any]:
     names = [dest for _, dest, _, _ in (*_FLAGS, *_REPEATED)]
-    names += ["exclusive", "read_only", "requeue", "once", "pty", "on_return", "fail_together"]
+    names += ["exclusive", "read_only", "requeue", "once", "pty", "shared_tmp", "on_return", "fail_together"]
     names += [dest for _, dest, _ in (*TIME_SWITCHES, *SERIES_SWITCHES)]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     given |= {name: _by_number(given[name]) for _, name, _, _ in TIME_REPEATED if name in given}

@@ -32,6 +32,7 @@ _ATTEMPTS = (
 )
 _MOST_EVENTS = 12
 _MOST_NODES = 8
+_MOST_KEPT = 3
 _OWN_LABELS = "tgpu.dev/"  # asked for by tgpu itself, such as a node with a container engine for an image
 _HOST = "tgpu/host"
 _IN_HOSTS = (f"{_HOST} in ", f"{_HOST}=")
@@ -105,6 +106,8 @@ def _facts(job: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "node", _nodes(job)
     yield "gpus", ",".join(map(str, job.get("devices") or []))
     yield "using", str(job.get("using") or "")
+    for place in _kept_tmp(job):
+        yield "kept /tmp", place
     yield "outcome" if job["status"] in _FINAL else "reason", _reason(job)
     for sentence in job.get("advice") or ():
         yield "advice", sentence
@@ -120,6 +123,12 @@ def _nodes(job: dict[str, Any]) -> str:
     those = dict.fromkeys(task.get("node_id") for task in job.get("task_list") or ())
     named = [node for node in those if node] or [job.get("assigned_node_id") or ""]
     return ", ".join(named[:_MOST_NODES]) + (" …" if len(named) > _MOST_NODES else "")
+
+
+def _kept_tmp(job: dict[str, Any]) -> list[str]:
+    """Where its nodes keep what its last failed attempts left in their private /tmp."""
+    attempts = [attempt for attempt in job.get("attempts") or () if attempt.get("kept_tmp")]
+    return [f"{attempt['kept_tmp']} on {attempt['node_id']}" for attempt in attempts[-_MOST_KEPT:]]
 
 
 def _reason(job: dict[str, Any]) -> str:
@@ -235,6 +244,7 @@ def _limits(job: dict[str, Any]) -> str:
     parts += ["waits again at its time limit"] if job.get("requeue_on_timeout") else []
     parts += ["never tried again"] if job.get("requeue") is False else []
     parts += ["lives at most once"] if job.get("once") else []
+    parts += ["shares the /tmp of its node"] if job.get("shared_tmp") else []
     parts += _of_failures(job)
     return ", ".join(parts)
 

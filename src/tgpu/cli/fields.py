@@ -234,6 +234,7 @@ CONVERT: dict[str, Callable[[str, Any], object]] = {
     "requeue": _flag,
     "once": _flag,
     "pty": _flag,
+    "shared_tmp": _flag,
     "nodes": _tasks,
     "tasks": _tasks,
     "tasks_per_node": _tasks,

@@ -71,13 +71,18 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
         jobs: Sequence[Mapping[str, object]],
         *,
         on_recorded: Callable[[list[int]], None] = lambda _: None,
+        on_note: Callable[[str], None] = lambda _: None,
     ) -> list[int]:
         """Their ids, in the order given. Up to 10,000 jobs (32 MiB) are recorded whole or not at all; of
-        more, `on_recorded` hears the ids of each such part as soon as it is durable."""
+        more, `on_recorded` hears the ids of each such part as soon as it is durable. `on_note` gets what the
+        server has to say about their /tmp."""
         ids: list[int] = []
         for batch in _batches(jobs):
-            recorded = self._dict("POST", "/jobs", body={"jobs": batch})["job_ids"]
+            answer = self._dict("POST", "/jobs", body={"jobs": batch})
+            recorded = answer["job_ids"]
             on_recorded(recorded)
+            if answer.get("tmp_note"):
+                on_note(answer["tmp_note"])
             ids += recorded
         return ids
 

@@ -11,7 +11,7 @@ import os
 import stat
 
 from tgpu.client.errors import UnreachableError
-from tgpu.config.home_path import data_home, home_path
+from tgpu.config.home_path import SYSTEM_HOME, data_home, home_path, is_of_root
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class Address:
     """Where a server listens: `unix`, `http` or `https`, and the path or the host and port."""
 
-    __slots__ = ("host", "path", "port", "scheme")
+    __slots__ = ("host", "instead_of_tcp", "path", "port", "scheme")
 
-    def __init__(self, scheme: str, *, path: str = "", host: str = "", port: int = 0) -> None:
+    def __init__(
+        self, scheme: str, *, path: str = "", host: str = "", port: int = 0, instead_of_tcp: bool = False
+    ) -> None:
+        """`instead_of_tcp`: the socket of a server that was named by its TCP address."""
+        self.instead_of_tcp = instead_of_tcp
         self.scheme = scheme
         self.path = path
         self.host = host
@@ -68,11 +72,37 @@ def parse_all(urls: str) -> list[Address]:
     return [parse(url.strip()) for url in urls.split(",") if url.strip()] or [parse(urls)]
 
 
+def with_sockets(named: list[Address], environ: Mapping[str, str]) -> list[Address]:
+    """Before a plain address of this machine, the unix socket of the installation that listens there: its
+    path cannot be taken by another user while the server is down."""
+    homes = {os.path.join(home_path(environ), "run"): "", os.path.join(SYSTEM_HOME, "run"): SYSTEM_SOCKET}
+    found = []
+    for address in named:
+        if address.scheme == "http":
+            for run, public in homes.items():
+                if _listens_at(run) == str(address):
+                    paths = (public, os.path.join(run, "tgpu.sock"))
+                    path = next((path for path in paths if path and os.path.exists(path)), None)
+                    if path is not None:
+                        found.append(Address("unix", path=path, instead_of_tcp=True))
+        found.append(address)
+    return found
+
+
+def _listens_at(run: str) -> str:
+    """What the server of that installation has written there."""
+    try:
+        with open(os.path.join(run, "address"), encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def candidates(environ: Mapping[str, str]) -> list[Address]:
     """Where to try, in order. Who names servers or a home means those and no others."""
     said = environ.get("TGPU_SERVER")
     if said:
-        return parse_all(said)
+        return with_sockets(parse_all(said), environ)
     own = Address("unix", path=os.path.join(home_path(environ), "run", "tgpu.sock"))
     if not os.path.exists(own.path) and (joined := _servers_joined(environ)):
         return joined
@@ -105,7 +135,7 @@ def token(environ: Mapping[str, str], address: Address) -> str | None:
     said = environ.get("TGPU_TOKEN")
     if said:
         return said.strip()
-    if address.scheme == "unix":
+    if address.scheme == "unix" and not address.instead_of_tcp:
         return None
     path = _own_file(environ, "token")
     if path is None:
@@ -131,8 +161,11 @@ def authority(environ: Mapping[str, str]) -> str | None:
 
 
 def _own_file(environ: Mapping[str, str], name: str) -> str | None:
-    """In the home, or for root, whose home is the machine's, beside the files of any other user."""
-    homes = (home_path(environ),) if environ.get("TGPU_HOME") else (home_path(environ), data_home(environ))
+    """In the home, or for root, whose home is the machine's, in root's own data directory; not in that of the
+    user who called sudo."""
+    homes = [home_path(environ)]
+    if not environ.get("TGPU_HOME") and (os.geteuid() != 0 or is_of_root(data_home(environ))):
+        homes.append(data_home(environ))
     paths = (os.path.join(home, name) for home in homes)
     return next((path for path in paths if os.path.lexists(path)), None)
 

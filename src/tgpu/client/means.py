@@ -10,6 +10,7 @@ import time
 
 from tgpu.client import locate
 from tgpu.client.errors import UnreachableError
+from tgpu.client.server_account import check_account
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Means:
         if address.scheme == "unix":
             return _local(address, timeout)
         if address.scheme == "http":
-            return socket.create_connection((address.host, address.port), timeout)
+            return _plain(address, timeout)
         context = tls_context()
         sock = socket.create_connection((address.host, address.port), timeout)
         try:
@@ -67,26 +68,37 @@ def _local(address: Address, timeout: float) -> socket.socket:
     owners = locate.owner_socket(address)
     if owners is not None:
         try:
-            return _connected(owners, timeout)
+            return _connected(address, owners, timeout)
         except OSError:  # of a server that was killed, or is older
             pass
-    return _connected(address.path, timeout)
+    return _connected(address, address.path, timeout)
 
 
-def _connected(path: str, timeout: float) -> socket.socket:
+def _connected(address: Address, path: str, timeout: float) -> socket.socket:
     """Waits in line where many connect at once: a socket with a timeout of Python's would be refused."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     whole, part = divmod(timeout, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
     try:
         sock.connect(path)
+        check_account(sock, address, path)
     except BlockingIOError:
         sock.close()
         raise TimeoutError(errno.ETIMEDOUT, "too many clients connect to it at once") from None
-    except OSError:
+    except BaseException:
         sock.close()
         raise
     sock.settimeout(timeout)
+    return sock
+
+
+def _plain(address: Address, timeout: float) -> socket.socket:
+    sock = socket.create_connection((address.host, address.port), timeout)
+    try:
+        check_account(sock, address)
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 

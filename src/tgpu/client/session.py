@@ -36,7 +36,8 @@ class Session:
         self, server: str | None, token: str | None, timeout: float, means: Means | None = None
     ) -> None:
         self.means = means or Means()
-        self._candidates = locate.parse_all(server) if server else locate.candidates(os.environ)
+        named = locate.with_sockets(locate.parse_all(server), os.environ) if server else None
+        self._candidates = named or locate.candidates(os.environ)
         self._token = token
         self._timeout = timeout
         self._kept = Connection(self._candidates, timeout, self.means)

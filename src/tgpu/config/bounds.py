@@ -137,6 +137,8 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "container_keep": _duration,
     "checkpoint_root": _checkpoint_root,
     "checkpoint_keep": _an_hour,
+    "failed_tmp_keep": _duration,
+    "failed_tmp_max": mib,
     "gpu_recovery": _duration,
     "gpu_too_hot": _up_to(_MOST_CELSIUS),
     "gpu_ecc_errors": _up_to(_MOST_ECC_ERRORS),

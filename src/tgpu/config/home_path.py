@@ -34,7 +34,7 @@ def former_home(environ: Mapping[str, str]) -> str | None:
     """Where root began an installation before there was /var/lib/tgpu. Not if a user could have put it there:
     under sudo, HOME may be another user's."""
     former = data_home(environ)
-    return former if is_installation(former) and _is_of_root(former) else None
+    return former if is_installation(former) and is_of_root(former) else None
 
 
 def data_home(environ: Mapping[str, str]) -> str:
@@ -43,7 +43,7 @@ def data_home(environ: Mapping[str, str]) -> str:
     return os.path.join(base, "tgpu")
 
 
-def _is_of_root(path: str) -> bool:
+def is_of_root(path: str) -> bool:
     """Whether nobody but root can change it or any directory above it."""
     while True:
         try:

@@ -29,6 +29,21 @@ class IsolationSettings:
         "`auto`: where the agent is root, each task has a /tmp and a /dev/shm of its own, which are gone "
         "with it, unless its working directory lies in one of them. `off`: all share the machine's.",
     )
+    shared_tmp: str = setting(
+        "off",
+        "`on`: a job may use the /tmp and /dev/shm of its node in place of private ones (`--shared-tmp`). "
+        "`off`: such jobs are refused. Read by servers.",
+    )
+    failed_tmp_keep: str = setting(
+        "1h",
+        "How long a node keeps the private /tmp of a failed attempt for the job's user, in the folder "
+        "`failed-tmp` of the home; `tgpu show` says where. 0: it is removed at once.",
+    )
+    failed_tmp_max: str = setting(
+        "10G",
+        "How much disk the kept /tmp directories of failed attempts may take on this node together; beyond "
+        "that the oldest are removed first.",
+    )
     pin_cpus: str = setting(
         "auto",
         "`auto`: on a machine of several NUMA nodes, a task whose GPUs are all at one of them runs on that "
@@ -45,5 +60,6 @@ class IsolationSettings:
 ISOLATION_CHOICES = {
     "systemd_scope": ("auto", "off"),
     "private_tmp": ("auto", "off"),
+    "shared_tmp": ("off", "on"),
     "pin_cpus": ("auto", "off"),
 }

@@ -38,8 +38,9 @@ class Settings(Parts):
     listen: str = _setting(
         "auto",
         "Address of the server's one port, HOST:PORT, for the HTTP API, agents and other servers; port 0 is "
-        "any free one. Beyond loopback only with TLS. `auto`: 127.0.0.1:7480, or any free port if that is "
-        "taken. `off`: only the socket.",
+        "any free one. Beyond loopback only with TLS. `auto`: at the first start 127.0.0.1:7480, or any free "
+        "port if that is taken; from then on the same port, or none if another process has it. `off`: only "
+        "the socket.",
     )
     store: str = _setting(
         "",

@@ -126,6 +126,7 @@ class Answers:
             used_cpu_milli=use.cpu_milli if use else None,
             used_memory_mib=use.memory_mib if use else None,
             allocated_generic=_allocated_generic(place),
+            copy=self._hub.copies.told_of(node_id, now),
             disk_shortage=place.shortage if place.reachable else "",
         )
 

@@ -3,14 +3,16 @@
 import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
+from tgpu.control.agent_session import Link, Session
+from tgpu.control.alerts import NODES_COPIED, STORE_BEHIND
 from tgpu.control.disobeyed import Disobeyed
 from tgpu.control.images import Images, WithEngine
 from tgpu.control.inbox import Inbox, NodeChanged, NodeDiskChanged, NodeLeft, NodeReported, NodeSaidHello
 from tgpu.control.log_questions import LogQuestions, NodeAwayError
+from tgpu.control.node_copies import NodeCopies
 from tgpu.control.notes import Notes
 from tgpu.control.refusals import Refusals
 from tgpu.control.shells import ShellRefusedError, Switchboard
@@ -45,44 +47,6 @@ from tgpu.protocol.snapshots import WantSnapshot
 __all__ = ["Hub", "Link", "NodeAwayError", "Session"]
 
 
-class Link(Protocol):
-    """One stream to an agent, whatever carries it."""
-
-    def send(self, message: FromServer) -> None:
-        """Never blocks; lost if the stream breaks."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Session:
-    """One connection of one agent; named once it has said hello."""
-
-    def __init__(self, hub: "Hub", number: int, link: Link) -> None:
-        self._hub = hub
-        self.number = number
-        self.link = link
-        self.node_id: str | None = None
-        self.settled = False
-        """Its hello is committed, and what followed from it was ordered."""
-        self.unanswered: float | None = None
-        """The newest heartbeat that came before that."""
-        self.knows_shells = self.knows_gangs = self.knows_snapshots = self.wants_keys = False
-        self.serves = ""
-        self.labels: Mapping[str, str] = {}
-
-    def received(self, message: FromAgent) -> None:
-        self._hub.received(self, message)
-
-    def refused(self, why: str) -> None:
-        """It has said something that is not valid: its stream is cut."""
-        self._hub.refusals.add(self.node_id, why)
-        self.link.close()
-
-    def closed(self) -> None:
-        self._hub.closed(self)
-
-
 class Hub:
     """Sessions by node; a node's newest session is the one that counts."""
 
@@ -113,6 +77,7 @@ class Hub:
         self.disk_shortages: dict[str, str] = {}
         """By node, of those that start nothing new: what their agents say of their disks."""
         self.disobeyed = Disobeyed()
+        self.copies = NodeCopies()
         self.shells = Switchboard()
         self.images = Images(self._with_engine)
         self.notes = Notes()
@@ -121,11 +86,15 @@ class Hub:
         self.job_keys: JobKeys | None = None
         """By which tasks speak for themselves; None: none of them does."""
 
-    def lead(self, cluster_id: str, epoch: int, lease_s: float = 0.0) -> None:
-        """From now on agents are welcome; those who came early are greeted now."""
+    def lead(
+        self, cluster_id: str, epoch: int, lease_s: float = 0.0, sessions: Mapping[str, int] | None = None
+    ) -> None:
+        """From now on agents are welcome; those who came early are greeted now. `sessions`: the last one of
+        each node."""
         self._cluster_id, self._epoch, self.leader = cluster_id, epoch, None
         self._lease_s = lease_s
         self.disobeyed = Disobeyed()
+        self.copies.begin_term(sessions or {})
         self._last_number = epoch << 32  # numbers are never used again, across restarts too
         for session in self._nameless:
             self._greet(session)
@@ -140,6 +109,7 @@ class Hub:
     def step_down(self) -> None:
         """From now on this is not the place to be."""
         self._epoch, self.leader = 0, None
+        self.copies.end_term()
         for session in (*self._sessions.values(), *self._nameless):
             self._send_away(session)
         self._sessions.clear()
@@ -189,7 +159,7 @@ class Hub:
             case Heartbeat() if node_id is not None:
                 self._beat(session, node_id, message)
             case LogChunk() | ImageResolved():
-                self._answered(session.link, message)
+                self._answered(session, message)
             case WantSnapshot() if node_id is not None:
                 self.snapshots.asked(session.link, node_id, message, session.serves)
             case ShellOpened() | ShellOutput() | Taken() | ShellOver():
@@ -232,12 +202,14 @@ class Hub:
             if CONTAINERS_LABEL in session.labels
         ]
 
-    def _answered(self, link: Link, answer: LogChunk | ImageResolved) -> None:
+    def _answered(self, session: Session, answer: LogChunk | ImageResolved) -> None:
         """Whoever asked hears it only from the node that was asked."""
+        if session.node_id is not None and self.copies.incumbent_answered(session.node_id, answer.request):
+            return
         if isinstance(answer, LogChunk):
-            self._questions.heard(link, answer)
+            self._questions.heard(session.link, answer)
         else:
-            self.images.heard(link, answer)
+            self.images.heard(session.link, answer)
 
     def _hears(self, node_id: str) -> None:
         self.heard.pop(node_id, None)  # so that the order is that of the times
@@ -256,6 +228,8 @@ class Hub:
         session = self._sessions.get(node_id)
         if session is not None and session.number == number:
             session.settled = True
+            if session.keeps_record:
+                self.copies.committed(node_id, number)
             self._answer(session)
 
     def is_settled(self, node_id: str) -> bool:
@@ -268,6 +242,9 @@ class Hub:
         if session is not None:
             session.link.close()
 
+    def alerts(self, now: float) -> dict[str, str | None]:
+        return {STORE_BEHIND: self.disobeyed.complaint(now), NODES_COPIED: self.copies.complaint(now)}
+
     def forget(self, node_id: str) -> None:
         """It is no node of this cluster any more: whoever was let in by its key a moment ago is sent away."""
         self.drop(node_id)
@@ -277,6 +254,7 @@ class Hub:
         self.refusals.forget(node_id)
         self.disk_shortages.pop(node_id, None)
         self.disobeyed.obeys(node_id)
+        self.copies.forget(node_id)
 
     def _acceptable(self, session: Session, node_id: str, capacity: Capacity) -> bool:
         """A node whose description cannot be true is sent away, with the reason."""
@@ -299,16 +277,29 @@ class Hub:
         if not self.listens_to(hello.node_id):
             session.link.close()
             return
+        older = self._sessions.get(hello.node_id)
+        if self.copies.is_behind(hello):
+            self.copies.refuse(session.link, hello)
+        elif older is None or older is session or (hello.instance and hello.instance == older.instance):
+            self._admit(session, hello)
+        else:
+            self.copies.challenge(
+                hello, session.link, older, self._questions.number, lambda: self._hello(session, hello)
+            )
+
+    def _admit(self, session: Session, hello: Hello) -> None:
         if session.number < self._newest.get(hello.node_id, 0):
             session.link.close()  # it was under way for so long that the agent has come again since
             return
         self._newest[hello.node_id] = session.number
         self.disobeyed.obeys(hello.node_id)
         older = self._sessions.get(hello.node_id)
-        session.node_id = hello.node_id
+        session.node_id, session.instance = hello.node_id, hello.instance
+        session.keeps_record = hello.last_sessions is not None
         session.knows_shells, session.knows_gangs = hello.shells, hello.gangs
         session.knows_snapshots, session.serves = hello.snapshots, hello.serves
         session.labels, session.wants_keys = hello.labels, hello.keys
+        session.knows_shared_tmp = hello.shared_tmp
         self.notes.left(hello.node_id)
         self.notes.heard(hello.node_id, hello.attempts)
         self._note_disk(hello.node_id, hello.disk_shortage)
@@ -319,13 +310,19 @@ class Hub:
             older.link.close()
         self._inbox.put(NodeSaidHello(session.number, hello))
 
+    def refused(self, session: Session, why: str) -> None:
+        self.refusals.add(session.node_id, why)
+        session.link.close()
+
     def closed(self, session: Session) -> None:
         self.shells.left(session.link)
         self._questions.left(session.link)
         self._nameless.pop(session, None)
+        self.copies.newcomer_left(session.link)
         if session.node_id is not None and self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
             self._inbox.put(NodeLeft(session.node_id))
+            self.copies.incumbent_left(session.node_id)
 
     def hang_up(self) -> None:
         """Every agent comes again and says everything anew."""
@@ -345,15 +342,16 @@ class Hub:
         if session is not None:
             session.link.send(message)
 
-    def knows_gangs(self, node_id: str) -> bool:
-        """Whether its agent waits with the tasks of a gang until all are ready."""
+    def missing_for(self, launch: Launch, node_id: str) -> str:
+        """What this launch needs that the node's agent does not know; empty: nothing."""
         session = self._sessions.get(node_id)
-        return session is not None and session.knows_gangs
-
-    def knows_snapshots(self, node_id: str) -> bool:
-        """Whether its agent starts a task in a copy of its code, and writes its output's files."""
-        session = self._sessions.get(node_id)
-        return session is not None and session.knows_snapshots
+        if session is None:
+            return ""
+        if launch.gang is not None and not session.knows_gangs:  # it would start them at once
+            return "gangs"
+        if (launch.snapshot is not None or launch.files is not None) and not session.knows_snapshots:
+            return "snapshots and output files"
+        return "shared_tmp" if launch.shared_tmp and not session.knows_shared_tmp else ""
 
     def keyed(self, node_id: str, launches: Sequence[Launch]) -> Sequence[Launch]:
         """With keys, if the node's tasks need any: made on their way out, and kept nowhere."""

@@ -36,10 +36,14 @@ class LogQuestions:
             if asked is line and not waiting.done():
                 waiting.set_exception(NodeAwayError("the connection to its node broke: try again shortly"))
 
+    def number(self) -> int:
+        """One that no other question has."""
+        self._last += 1
+        return self._last
+
     async def ask(self, line: Line, node_id: str, question: ReadLog) -> LogChunk:
         """Raises NodeAwayError, also if the answer does not fit the question."""
-        self._last += 1
-        number = self._last
+        number = self.number()
         waiting: asyncio.Future[LogChunk] = asyncio.get_running_loop().create_future()
         self._open[number] = (line, waiting)
         line.send(replace(question, request=number))

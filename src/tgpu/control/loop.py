@@ -9,7 +9,7 @@ from itertools import chain
 from time import perf_counter
 
 from tgpu.control import committer, device_health, node_disks, node_orders, returns, series, wishes
-from tgpu.control.alerts import PICTURE_DRIFT, STORE_BEHIND, STORE_RESTORED, Alerts
+from tgpu.control.alerts import PICTURE_DRIFT, STORE_RESTORED, Alerts
 from tgpu.control.committed_orders import Teller
 from tgpu.control.containment import Containment
 from tgpu.control.deadlines import Deadlines
@@ -186,7 +186,8 @@ class Control:
         self._hub.heard.update(dict.fromkeys(self.picture.places, now))
         self._hub.listens_to = lambda node_id: self.containment.listens_to(node_id, self._loop_time())
         self._next_reconcile = now + self._timers.reconcile_s
-        self._hub.lead(self._store.cluster_id, self._epoch, LEASE_PART * self._timers.node_silent_s)
+        sessions = {node_id: place.node.session for node_id, place in self.picture.places.items()}
+        self._hub.lead(self._store.cluster_id, epoch, LEASE_PART * self._timers.node_silent_s, sessions)
         self.leads = True
         self._inbox.store_changed()
 
@@ -291,7 +292,7 @@ class Control:
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
         of_nodes = device_health.alerts(self.picture) | node_disks.alerts(self.picture)
         self.alerts.tell_all(self._losses.alerts | of_nodes)
-        self.alerts.tell_all({STORE_BEHIND: self._hub.disobeyed.complaint(now), **self._complaints()})
+        self.alerts.tell_all({**self._hub.alerts(now), **self._complaints()})
 
     async def _reconcile(self) -> None:
         """Between turns nothing of ours is on its way, so a difference is drift: counted, then mended."""

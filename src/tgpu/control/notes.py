@@ -23,6 +23,12 @@ class Notes:
         if not notes:
             del self._of[node_id]
 
+    def withheld(self, node_id: str, attempt: str, why: str) -> None:
+        """Its launch was not sent to its node."""
+        notes = self._of.setdefault(node_id, {})
+        if len(notes) < MOST_OF_NODE:
+            notes[AttemptId.parse(attempt)] = why
+
     def left(self, node_id: str) -> None:
         """What it says next, it says again."""
         self._of.pop(node_id, None)

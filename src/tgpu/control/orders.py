@@ -115,23 +115,27 @@ class OrderBook:
         due, self._due = self._due, {}
         for node_id, orders in due.items():
             session = self._hub.session_of(node_id)
-            if session is not None and not self._hub.knows_gangs(node_id):  # it would start them at once
-                orders.launches = [launch for launch in orders.launches if launch.gang is None]
-            if session is not None and not self._hub.knows_snapshots(node_id):  # it would start them without
-                orders.launches = [
-                    launch for launch in orders.launches if launch.snapshot is None and launch.files is None
-                ]
             if session is not None:
+                launches = [launch for launch in orders.launches if self._is_understood(launch, node_id)]
                 self._hub.send(
                     node_id,
                     Orders(
                         session=session,
-                        launches=tuple(self._hub.keyed(node_id, orders.launches)),
+                        launches=tuple(self._hub.keyed(node_id, launches)),
                         stops=tuple(orders.stops),
                         forget=tuple(orders.forget),
                         go=tuple(orders.go),
                     ),
                 )
+
+    def _is_understood(self, launch: Launch, node_id: str) -> bool:
+        """An older agent would start the task otherwise than it was asked for: it gets no such launch, and
+        the job says what it waits for."""
+        missing = self._hub.missing_for(launch, node_id)
+        if missing:
+            text = f"the agent of {node_id} is too old for {missing}: update tgpu on that node"
+            self._hub.notes.withheld(node_id, launch.attempt, text)
+        return not missing
 
     def _for(self, node_id: str) -> _ForNode:
         if node_id not in self._due:
@@ -213,6 +217,7 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         once=spec.once,
         gang=place,
         pty=spec.pty,
+        shared_tmp=spec.shared_tmp,
         container=group.container,
         stop_signal=spec.stop_signal or TERM,
         warn=spec.warn,

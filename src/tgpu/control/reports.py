@@ -22,7 +22,7 @@ def take_in(picture: Picture, event: NodeEvent, turn: Turn, origins: Origins) ->
     """`origins`: what the store knows of the attempts that the picture does not."""
     match event:
         case NodeSaidHello(session=session, hello=hello):
-            _hello(picture, hello, turn, origins)
+            _hello(picture, hello, session, turn, origins)
             turn.settled.append((hello.node_id, session))
         case NodeReported(node_id=node_id):
             for report in event.report.attempts:
@@ -54,9 +54,9 @@ def _is_kept(picture: Picture, report: AttemptReport) -> bool:
     return holding is not None and holding.stays
 
 
-def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None:
+def _hello(picture: Picture, hello: Hello, session: int, turn: Turn, origins: Origins) -> None:
     """The node's whole truth: adopt what we know, judge what we do not, miss what is gone."""
-    _describe(picture, hello, turn)
+    _describe(picture, hello, session, turn)
     for report in hello.attempts:
         if not _attempt(picture, hello.node_id, report, turn):
             returns.take_in(picture, hello.node_id, report, origins, turn, hello=True)
@@ -77,9 +77,10 @@ def _hello(picture: Picture, hello: Hello, turn: Turn, origins: Origins) -> None
     device_health.take_in(picture, hello.node_id, turn)
 
 
-def _describe(picture: Picture, hello: Hello, turn: Turn) -> None:
-    """Written down only if it is another node than before: most agents come back as they were."""
+def _describe(picture: Picture, hello: Hello, session: int, turn: Turn) -> None:
+    """Most agents come back as they were: then only their session is new."""
     known = picture.places.get(hello.node_id)
+    before = known.node.session if known else 0
     drain = known.node.drain if known else None
     node = Node(
         node_id=hello.node_id,
@@ -93,10 +94,13 @@ def _describe(picture: Picture, hello: Hello, turn: Turn) -> None:
         heard_ms=picture.now_ms,
         serves=hello.serves,
         drain=drain,
+        session=before if hello.last_sessions is None else session,
     )
-    if known is None or replace(known.node, heard_ms=node.heard_ms) != node:
+    if known is None or replace(known.node, heard_ms=node.heard_ms, session=node.session) != node:
         picture.set_node(node)
         turn.batch.nodes.append(node)
+    elif node.session != before:
+        turn.batch.nodes.append(known.begin_session(node.session))
     picture.set_shortage(hello.node_id, hello.disk_shortage[:LONGEST_SHORTAGE])
     picture.set_reachable(hello.node_id, reachable=True)
 

@@ -1,6 +1,6 @@
 """What stands in a picture: tasks that have a place, nodes, and windows in which nodes are kept."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import TaskBrief
@@ -58,6 +58,11 @@ class Place:
     @property
     def takes_tasks(self) -> bool:
         return self.is_open and self.node.state is NodeState.READY
+
+    def begin_session(self, session: int) -> Node:
+        """No plan depends on it."""
+        self.node = replace(self.node, session=session)
+        return self.node
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Group:
 
     @property
     def cpu_most_milli(self) -> int:
-        """What each may use; 0: as much as there is."""
+        """0: as much as there is."""
         if self.cpu_limit_milli is not None:
             return self.cpu_limit_milli
         return 0 if self.request.exclusive else self.request.cpu_milli
@@ -150,6 +150,8 @@ class JobSpec:
     """At most one live attempt, ever: one that is cut off from all servers is frozen in time."""
     pty: bool = False
     """It has a terminal of its own, to which people attach; else its stdin is /dev/null."""
+    shared_tmp: bool = False
+    """Its tasks use their node's own /tmp and /dev/shm, where others have private ones."""
     gang: Gang | None = None
     """Its tasks run whole or not at all; None: each for itself."""
     fail_together: bool = True
@@ -186,8 +188,7 @@ class JobSpec:
 
     @property
     def first_born(self) -> int:
-        """How many tasks have rows at once; the others of a series get theirs as they are needed. Behind
-        another series that is when that has some: till then they would only take up its quota."""
+        """How many tasks have rows at once. Behind another array, more would only take up quota."""
         if self.series is None:
             return self.task_count
         goes_behind = any(need.kind is NeedKind.CORR for need in self.needs)
@@ -252,7 +253,6 @@ class TaskBrief:
     checkpoint_ms: int | None = None
     """When it last saved its work, if it said so."""
     timing: Timing | None = None
-    """When it may start and must be over, where its job says so."""
     failures: int = 0
     """How many of its attempts failed and count."""
     retries: Retries | None = None
@@ -306,6 +306,8 @@ class Exit:
     """When it last saved its work, if it ever said so."""
     use: Use | None = None
     """What it did with what it had; None of one that was over at once."""
+    kept_tmp: str = ""
+    """Where its node keeps its private /tmp for a while after a failure; empty: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

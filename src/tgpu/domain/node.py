@@ -115,6 +115,8 @@ class Node:
     """`*` when the agent is root and runs anyone's jobs, else the one user name it can run."""
     drain: Drain | None = None
     """Outlives silence and restarts, of the node and of the servers."""
+    session: int = 0
+    """The last one in which an agent that keeps a record of them was admitted; 0: none."""
 
     @property
     def state_when_heard(self) -> NodeState:

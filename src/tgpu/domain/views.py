@@ -97,6 +97,8 @@ class NodeView:
     used_memory_mib: int | None = None
     allocated_generic: Mapping[str, int] = field(default_factory=dict)
     """Of the named resources that it has, what attempts hold."""
+    copy: str = ""
+    """An agent with a copy of its identity was refused lately: where, and what to do."""
     fault: str = ""
     """What is wrong with what its agent says, if anything: then parts of this may be missing."""
     disk_shortage: str = ""

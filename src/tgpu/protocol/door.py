@@ -2,7 +2,9 @@
 
 AGENT = b"\x00tgpu/agent\n"
 PEER = b"\x00tgpu/peer\n\n"
-assert len(AGENT) == len(PEER)
+PROVE = b"\x00tgpu/prove\n"
+"""On a plain port: the server proves itself first (see `server_proof`), and TLS follows."""
+assert len(AGENT) == len(PEER) == len(PROVE)
 LENGTH = len(AGENT)
 
 

@@ -7,12 +7,13 @@ import msgspec
 
 from tgpu.protocol.messages import FromAgent, FromServer
 from tgpu.protocol.peers import FromPeer, ToPeer
+from tgpu.protocol.server_proof import LONGEST, FromProver, Opening
 from tgpu.protocol.validation import InvalidMessageError, checked
 
 MAX_FRAME = 64 * 1024 * 1024
 _LENGTH = 4
 
-Message = FromAgent | FromServer | ToPeer | FromPeer
+Message = FromAgent | FromServer | ToPeer | FromPeer | Opening | FromProver
 _encoder = msgspec.msgpack.Encoder()
 T = TypeVar("T")
 
@@ -76,3 +77,16 @@ def from_asking_servers() -> Reader[ToPeer]:
 
 def from_leader() -> Reader[FromPeer]:
     return Reader(msgspec.msgpack.Decoder(FromPeer))
+
+
+def from_callers() -> Reader[Opening]:
+    return _short(Reader(msgspec.msgpack.Decoder(Opening)))
+
+
+def from_prover() -> Reader[FromProver]:
+    return _short(Reader(msgspec.msgpack.Decoder(FromProver)))
+
+
+def _short(reader: Reader[T]) -> Reader[T]:
+    reader.longest = LONGEST
+    return reader

@@ -100,8 +100,15 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it only prepares the tasks of gangs: an older agent would start them at once."""
     snapshots: bool = False
     """Whether it knows of snapshots and of output files: an older agent would start tasks without."""
+    shared_tmp: bool = False
+    """Whether it can start tasks with the node's own /tmp: an older agent would give them a private one."""
     keys: bool = False
     """Whether its tasks need keys to speak to the servers: no server's socket is beside them."""
+    instance: str = ""
+    """Of this process: made when it started, and nowhere kept."""
+    last_sessions: tuple[int, ...] | None = None
+    """The last session in which the node was admitted (0: none), then those in which it may have been since;
+    None: this agent keeps no record."""
     disk_shortage: str = ""
     """Why its disk lets it start nothing new, in words; empty: it does."""
 
@@ -210,6 +217,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """It lives at most once: frozen while no server is heard."""
     pty: bool = False
     """It gets a terminal of its own."""
+    shared_tmp: bool = False
+    """It uses the node's own /tmp and /dev/shm, where others have private ones."""
     secret_env: Mapping[str, str] = {}
     """Variables whose values the node finds: `file:PATH`. With any other word before the colon there is no
     such secret, and the task cannot start."""

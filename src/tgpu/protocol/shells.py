@@ -25,6 +25,8 @@ class OpenShell(msgspec.Struct, frozen=True, kw_only=True, tag="open-shell"):
     rows: int = 24
     cols: int = 80
     term: str = ""
+    user: str = ""
+    """Who opens it; empty: an older server does not say."""
 
 
 class ShellInput(msgspec.Struct, frozen=True, kw_only=True, tag="shell-input"):

@@ -1,9 +1,9 @@
 """Bounds of what an agent may say: checked once, where a message is decoded, for every message type.
 
-Identifiers, numbers and shapes that are out of bounds make the message invalid. What users decide is brought
-within bounds instead, so that no user can make the messages of an honest node invalid: free text, which may
-quote a path or the name of a process, is shortened and stripped of control characters; the time of a
-checkpoint, which is that of a user's file, is moved to the nearest time that can be stored.
+Identifiers, numbers and shapes that are out of bounds make the message invalid. What a user can choose does
+not: free text, which may quote a path or the name of a process, is shortened and stripped of control
+characters, and the time of a checkpoint, which is that of the user's own file, is left out. So no user can
+make the messages of an honest node invalid.
 """
 
 import math
@@ -47,6 +47,7 @@ MAX_TEXT = 4096
 MAX_KEY = 4096
 MAX_LABELS = 1024
 MAX_DEVICES = 1024
+MAX_SESSIONS = 1024
 MAX_ATTEMPTS = 100_000
 """Of one message: more than run on any node."""
 MAX_FOREIGN = 64
@@ -116,6 +117,10 @@ def _hello(hello: Hello) -> Hello:
     _word("pool", hello.pool, MAX_LABEL)
     _word("serves", hello.serves, MAX_NAME)
     _word("key", hello.key, MAX_KEY)
+    _word("instance", hello.instance, MAX_NAME)
+    _at_most("last_sessions", hello.last_sessions or (), MAX_SESSIONS)
+    for session in hello.last_sessions or ():
+        _within("a session", session, MAX_COUNT)
     _labels(hello.labels)
     _at_most("taints", hello.taints, MAX_LABELS)
     for taint in hello.taints:
@@ -215,16 +220,16 @@ def _attempt(report: AttemptReport) -> AttemptReport:
     for spot in (report.spot, report.master):
         if spot is not None:
             _spot(spot)
-    if not report.note and report.exit is None and report.checkpoint_ms is None:
+    saved_ms = _saved_ms(report.checkpoint_ms)
+    if not report.note and report.exit is None and saved_ms == report.checkpoint_ms:
         return report
     how = None if report.exit is None else _exit(report.exit)
-    saved_ms = _time_of_file(report.checkpoint_ms)
     return structs.replace(report, note=legible(report.note), exit=how, checkpoint_ms=saved_ms)
 
 
-def _time_of_file(ms: int | None) -> int | None:
-    """Users can give their files any time, also one before 1970."""
-    return None if ms is None else min(max(0, ms), MAX_TIME_MS)
+def _saved_ms(at_ms: int | None) -> int | None:
+    """The user's file has whatever time its user gave it."""
+    return at_ms if at_ms is not None and 0 <= at_ms <= MAX_TIME_MS else None
 
 
 def _spot(spot: Spot) -> None:
@@ -244,7 +249,8 @@ def _exit(how: Exit) -> Exit:
     _perhaps("memory_limit_mib", how.memory_limit_mib, MAX_MIB)
     if how.use is not None:
         _use(how.use)
-    return replace(how, detail=legible(how.detail), checkpoint_ms=_time_of_file(how.checkpoint_ms))
+    saved_ms = _saved_ms(how.checkpoint_ms)
+    return replace(how, detail=legible(how.detail), kept_tmp=legible(how.kept_tmp), checkpoint_ms=saved_ms)
 
 
 def _use(use: Use) -> None:

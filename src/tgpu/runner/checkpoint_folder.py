@@ -11,6 +11,7 @@ business.
 import errno
 import os
 import stat
+import time
 
 from tgpu.runner import records
 
@@ -21,10 +22,12 @@ FINAL = frozenset({"cancelled", "could-not-start", "time-limit"})
 """Causes after which no other attempt is about to use it."""
 _PASSABLE, _OWN = 0o711, 0o700
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_ACL_VERSION = 2
+_ACL, _ACL_VERSION = "system.posix_acl_access", 2
 _USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
 """Of the kernel's access lists, with rights as in a mode."""
 _NS_PER_MS = 1_000_000
+_CLOCK_AHEAD_NS = 24 * 3600 * 10**9
+"""So far the clock of a file server may be ahead of this machine's."""
 _tops: dict[str, int] = {}
 """Each cluster's folder, once it was opened by this process: whoever starts many tasks does so once."""
 
@@ -72,12 +75,12 @@ def make_hidden(folder: str, uid: int, gid: int) -> None:
     cluster, user = os.path.split(above)
     outer = _opened(cluster)
     try:
-        is_new = _is_made(user, outer)
+        _is_made(user, outer)
         top = os.open(user, _OPEN | os.O_NOFOLLOW, dir_fd=outer)
         try:
             if os.fstat(top).st_uid != os.geteuid():
                 raise PermissionError(errno.EPERM, "it is another user's", above)
-            if is_new and uid != os.geteuid():
+            if uid != os.geteuid():
                 _let_in(top, uid, gid)
             _move_in(name, outer, top, uid)
             _give(name, top, uid, gid)
@@ -88,14 +91,21 @@ def make_hidden(folder: str, uid: int, gid: int) -> None:
 
 
 def _let_in(top: int, uid: int, gid: int) -> None:
-    """That user may pass; where file systems have no access lists, so may the user's group."""
+    """That user may pass; where file systems have no access lists, so may the user's group. An account that
+    was made again under its name may have another number than when the folder was made."""
     entries = ((_USER_OBJ, 7, -1), (_USER, 1, uid), (_GROUP_OBJ, 0, -1), (_MASK, 1, -1), (_OTHER, 0, -1))
     rules = b"".join(
         tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who % 2**32).to_bytes(4, "little")
         for tag, rights, who in entries
     )
+    rules = _ACL_VERSION.to_bytes(4, "little") + rules
     try:
-        os.setxattr(top, "system.posix_acl_access", _ACL_VERSION.to_bytes(4, "little") + rules)
+        if os.getxattr(top, _ACL) == rules:
+            return
+    except OSError:  # there is none yet
+        pass
+    try:
+        os.setxattr(top, _ACL, rules)
     except OSError:
         os.fchown(top, -1, gid)
         os.fchmod(top, 0o710)
@@ -160,14 +170,15 @@ def _is_made(name: str, above: int) -> bool:
 
 
 def saved_ms(folder: str) -> int | None:
-    """When work was last saved, if ever: not before 1970, whatever time the user has given the file. May
-    wait for a network drive."""
+    """When work was last saved, if ever. May wait for a network drive. Users can give their file any time:
+    one before 1970 or in the future counts as none."""
     if not folder:
         return None
     try:
-        return max(0, os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns // _NS_PER_MS)
+        at_ns = os.stat(f"{folder}/{SIGN}", follow_symlinks=False).st_mtime_ns
     except OSError:
         return None
+    return at_ns // _NS_PER_MS if 0 <= at_ns <= time.time_ns() + _CLOCK_AHEAD_NS else None
 
 
 def remove_if_empty(folder: str) -> None:

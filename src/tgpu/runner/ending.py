@@ -10,6 +10,8 @@ from tgpu.runner.place import Order, Place
 LEFTOVER_GRACE_S = 2.0
 """What a task's leftovers (daemons, background children) get after its main process has ended."""
 KILL_AGAIN_S = 0.05
+HANG_UP_AGAIN_S = 0.2
+"""A shell that is just about to wait for keys may take no notice of the first SIGHUP."""
 GIVE_UP_S = 5.0
 """After so long, processes that we may not kill (a setuid program, say) are left alone."""
 SUPERSEDED = "superseded"
@@ -31,6 +33,8 @@ class Ending:
             self._warn_at = self._deadline - order.warn[1]
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
+        self._hang_up_at: float | None = None
+        """Of a shell that waited to be typed to when its end began, and does still."""
         self._in_cgroup = False
         self._frozen = False
         self.reason: tuple[str, str] | None = None
@@ -95,6 +99,8 @@ class Ending:
             if told:
                 self.look_for_stop(shutdown=signal.SIGTERM in signals)
             self._look_at_limit(now)
+        if self._hang_up_at is not None and now >= self._hang_up_at:
+            self._hang_up(now, main_ended=main_ended)
         if told and self._kill_at is not None and self._stop_text().endswith(records.AT_ONCE):
             self._kill_at = now  # whatever its end has begun with
         if main_ended and self._kill_at is None:
@@ -115,6 +121,8 @@ class Ending:
         """How long nothing is due; None: for ever."""
         limit = self._deadline if self._warn_at is None else self._warn_at
         due = limit if self._kill_at is None and not main_ended else self._kill_at
+        if due is not None and self._hang_up_at is not None:
+            due = min(due, self._hang_up_at)
         return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
 
     def _warn(self) -> None:
@@ -132,8 +140,17 @@ class Ending:
             self._kill_at = now
             return
         self._kill_at = now + self._order.grace_s
+        # Looked at before: a program may ignore SIGTERM from the first one on, while it saves its work.
+        waits = self._order.pty and tree.is_waiting_shell(self.main)
         tree.terminate(self._pid, wake=not self._frozen, number=self._order.stop_signal)
-        if self._order.pty:
+        if waits:
+            self._hang_up(now, main_ended=False)
+
+    def _hang_up(self, now: float, *, main_ended: bool) -> None:
+        """Until it is gone, or something runs in it."""
+        waits = not main_ended and tree.is_waiting_shell(self.main)
+        self._hang_up_at = now + HANG_UP_AGAIN_S if waits else None
+        if waits:
             tree.hang_up(self._pid, self.main)
 
     def _kill(self, now: float) -> None:

@@ -24,7 +24,7 @@ class Order:
 
     __slots__ = (
         "argv", "attempt", "bounds", "checkpoint_dir", "cwd", "env", "files", "grace_s", "log_cap_bytes",
-        "once", "pty", "secret_env", "stop_signal", "time_limit_s", "user", "warn",
+        "once", "pty", "secret_env", "shared_tmp", "stop_signal", "time_limit_s", "user", "warn",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -45,6 +45,7 @@ class Order:
         warn: "WarnAt",
         checkpoint_dir: str,
         files: "Files",
+        shared_tmp: int = 0,
     ) -> None:
         self.attempt = attempt
         self.argv = argv
@@ -62,6 +63,7 @@ class Order:
         self.warn = warn
         self.checkpoint_dir = checkpoint_dir
         self.files = files
+        self.shared_tmp = bool(shared_tmp)
 
     @classmethod
     def of(cls, message: bytes) -> "Order":
@@ -81,6 +83,7 @@ class Place:
         cgroup_homes: dict[str, str],
         private_tmp: int,
         log_reserve_bytes: int = 0,
+        failed_tmp: str = "",
     ) -> None:
         os.chdir(folder)
         Stream.reserve_bytes = log_reserve_bytes
@@ -91,6 +94,8 @@ class Place:
         if self.cgroups is not None:
             self.cgroups.open_ways_home()
         self.private_tmp = bool(private_tmp)
+        self.failed_tmp = failed_tmp
+        """Where private /tmp directories of failed tasks are kept; empty: nowhere."""
         self.own = task.own_account()
         self.scores = Scores()
         self.journal = -1

@@ -33,6 +33,8 @@ class LaunchSpec:
     """It lives at most once: it runs only while `heard` moves."""
     pty: bool = False
     """It has a terminal of its own, in place of a stdin from /dev/null."""
+    shared_tmp: bool = False
+    """It uses the node's own /tmp and /dev/shm, where others have private ones."""
     secret_env: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values are read when it starts, as its user: `file:PATH`."""
     container: Container | None = None

@@ -11,7 +11,7 @@ task has passed on to other processes, none of them leads to anything of a later
 
 import os
 
-from tgpu.runner import namespaces, removing
+from tgpu.runner import failed_tmp, namespaces, removing
 
 FOLDER = "tmp"
 SHARED = ("/tmp", "/dev/shm")  # noqa: S108  these are what it is about
@@ -59,6 +59,12 @@ class PrivateTmp:
     def release(self) -> bool:
         """The task is over. False: it has left files, which may take a while to be removed by `clear`."""
         return not self._attempt or _is_removed(f"{FOLDER}/{self._attempt}")
+
+    def keep(self, above: str, uid: int, gid: int) -> str:
+        """Where below `above` that user finds the files. Raises OSError."""
+        kept = failed_tmp.keep(f"{FOLDER}/{self._attempt}", above, self._attempt, uid, gid)
+        self._attempt = ""
+        return kept
 
     def clear(self) -> None:
         """Nothing is left of it. The kernel takes some milliseconds to give up a mount namespace."""

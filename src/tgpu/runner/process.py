@@ -54,14 +54,17 @@ class ProcessRunner:
         *,
         cgroups: bool,
         private_tmp: bool = False,
+        failed_tmp: Path | None = None,
         systemd_scope: bool = False,
         complete: Callable[[Limits], Limits] = lambda limits: limits,
         devices_dir: Path = DEV,
         log_reserve_bytes: int = 0,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """`failed_tmp`: where private /tmp directories of failed attempts are kept; None: nowhere."""
         self._folder = records_dir
         self._logs = logs_dir
+        self._failed_tmp = "" if failed_tmp is None else str(failed_tmp.absolute())
         self._cluster_id = cluster_id
         self._isolation = Isolation(
             cluster_id,
@@ -157,6 +160,7 @@ class ProcessRunner:
             _packed(spec.warn),
             spec.checkpoint_dir,
             None if spec.files is None else (spec.files.output, spec.files.error, spec.files.append),
+            spec.shared_tmp,
         )
         tracked = Tracked(set(), order, reserved_mib=spec.limits.memory_mib)
         self._known.attempts[spec.attempt] = tracked
@@ -286,8 +290,8 @@ class ProcessRunner:
         """Also gives every order again of which nothing has been heard: none can run twice."""
         self._spawner = spawner = await warm.Spawner.start(self._folder, lock, self._on_spawner_death)
         folder, logs_dir = str(self._folder.absolute()), str(self._logs.absolute())
-        isolation = self._isolation.packed_place()
-        place = (folder, logs_dir, self._cluster_id, *isolation, self._log_reserve_bytes)
+        isolation, keeps = self._isolation.packed_place(), (self._log_reserve_bytes, self._failed_tmp)
+        place = (folder, logs_dir, self._cluster_id, *isolation, *keeps)
         spawner.send(frame(PLACE, *place))
         spawner.send(frame(JOURNAL, self._journals.current))
         for tracked in self._known.attempts.values():

@@ -123,6 +123,7 @@ def exit_line(
     memory_limit_mib: int | None,
     checkpoint_ms: int | None,
     disks: tuple[int, int] | None,
+    kept_tmp: str = "",
 ) -> bytes:
     """`disks`: bytes read and written, where that is worth telling."""
 
@@ -132,6 +133,8 @@ def exit_line(
     use = ""
     if disks is not None:
         use = f',"use":{{"disk_read_bytes":{disks[0]},"disk_written_bytes":{disks[1]}}}'
+    if kept_tmp:
+        use += f',"kept_tmp":{encode_basestring_ascii(kept_tmp)}'
     return (
         f'{{"attempt":"{attempt}","exit":{{"cause":"{cause}","exit_code":{number(exit_code)}'
         f',"signal":{number(signal)},"detail":{encode_basestring_ascii(detail[:DETAIL_MAX])}'

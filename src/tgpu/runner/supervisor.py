@@ -10,7 +10,7 @@ import select
 import time
 from errno import ENOSPC
 
-from tgpu.runner import checkpoint_folder, memory_words, private_tmp, records, task
+from tgpu.runner import checkpoint_folder, failed_tmp, memory_words, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.companion import TERM, Companions
 from tgpu.runner.desk import Desk
@@ -62,7 +62,7 @@ class Supervisor:
     ) -> None:
         self.enclosure = enclosure
         named = (order.cwd, *(order.files or ())[:2])
-        self.tmp = tmp if tmp is not None and private_tmp.is_for(*named) else None
+        self.tmp = None if order.shared_tmp or not private_tmp.is_for(*named) else tmp
         self.place = place
         self.desk = desk
         self.order = order
@@ -81,6 +81,7 @@ class Supervisor:
         self.refusals = -1
         """Where a forked task says why it could not become the user's program."""
         self.refusal = ""
+        self.kept_tmp = ""
         self.signals: set[int] = set()
         """What was caught and not yet heeded."""
         self.ending = Ending(place, order)
@@ -287,23 +288,26 @@ class Supervisor:
     def record(self) -> bool:
         """On disk first, then the agent is told. False: there is none. A full disk: the agent is told before,
         and what the task left is removed, since that may be what fills it."""
-        line = self._exit_line()
+        left_files = self.tmp is not None and not self.tmp.release()
+        line = self._exit_line(left_files=left_files)
         if records.is_recorded(self.place.journal, line):
-            return self._leave(line)
+            return self._leave(line, left_files=left_files)
         self.desk.leave()  # nobody may wait for us as long as this takes
-        self._leave(line)
+        if self.kept_tmp:
+            failed_tmp.discard(self.kept_tmp)
+            line = self._exit_line(left_files=False)
+        self._leave(line, left_files=left_files)
         while not records.is_recorded(self.place.journal, line):
             self.place.tell(line)  # to the next agent, if there is another one by now
             time.sleep(RETRY_S)
         return self.place.tell(line)
 
-    def _leave(self, line: bytes) -> bool:
+    def _leave(self, line: bytes, *, left_files: bool) -> bool:
         """Gives up what the task had, and tells the agent of its end."""
         reason = self.ending.reason  # others: another attempt may be about to use it
         if reason is None or reason[0] in checkpoint_folder.FINAL:
             checkpoint_folder.remove_if_empty(self.order.checkpoint_dir)
         self.enclosure.release()
-        left_files = self.tmp is not None and not self.tmp.release()
         if left_files:
             self.desk.leave()  # nobody may wait until they are removed
         self.desk.say_free()  # before the agent hears of the end and sends the next order
@@ -312,7 +316,8 @@ class Supervisor:
             self.tmp.clear()
         return heard
 
-    def _exit_line(self) -> bytes:
+    def _exit_line(self, *, left_files: bool) -> bytes:
+        """`left_files`: in its private /tmp."""
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         exit_code = None if code is None or code < 0 or self.refusal else code
         number = None if code is None or code >= 0 else -code
@@ -349,7 +354,20 @@ class Supervisor:
             memory_limit_mib=limit_mib or None,
             checkpoint_ms=checkpoint_folder.saved_ms(self.order.checkpoint_dir),
             disks=(BLOCK * self.blocks_read, BLOCK * self.blocks_written) if self.ran_on else None,
+            kept_tmp=self._keep_tmp() if left_files and failed_tmp.is_failure(cause, code) else "",
         )
+
+    def _keep_tmp(self) -> str:
+        """Where the private /tmp of this attempt is from now on; empty: it is removed."""
+        if self.tmp is None or not self.place.failed_tmp:
+            return ""
+        self.desk.leave()  # a name is looked up, which may take a while
+        try:
+            owner = failed_tmp.owner(lambda: self.place.account(self.order.user))
+            self.kept_tmp = self.tmp.keep(self.place.failed_tmp, *owner)
+        except OSError:  # then it goes, as that of any other task
+            return ""
+        return self.kept_tmp
 
     def _cpu_s(self) -> float:
         """A parent that ignores SIGCHLD does not count what its children used; a group does."""

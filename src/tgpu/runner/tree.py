@@ -72,12 +72,17 @@ def warn(warned: Members, number: int) -> None:
             _send(pid, birth, number)
 
 
-def hang_up(root: int, pid: int) -> None:
-    """SIGHUP to a shell that waits to be typed to, which takes no notice of SIGTERM. Not while something runs
-    in it, to which it would pass SIGHUP on: that may be saving its work."""
-    birth = members(root).get(pid)
+def is_waiting_shell(pid: int) -> bool:
+    """Whether it is a shell that waits to be typed to, which takes no notice of SIGTERM. Not if something
+    runs in it, to which it would pass SIGHUP on: that may be saving its work."""
     ignores = _is_in(files.read(f"/proc/{pid}/status"), "SigIgn:", signal.SIGTERM)
-    if birth is not None and ignores and not descendants(pid):
+    return ignores and not descendants(pid)
+
+
+def hang_up(root: int, pid: int) -> None:
+    """SIGHUP to one of the tree."""
+    birth = members(root).get(pid)
+    if birth is not None:
         _send(pid, birth, signal.SIGHUP)
 
 

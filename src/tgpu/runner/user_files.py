@@ -93,14 +93,12 @@ class UserFiles:
 
     def last_words(self) -> str:
         """What its user should know, once they are closed; empty: nothing."""
-        if not self._writer.lost:
-            return ""
         path = self._paths[0] or self._paths[1]
-        return f"{self._writer.lost} bytes of output could not be written to {path}: {self._writer.why}"
+        if self._writer.lost:
+            return f"{self._writer.lost} bytes of output could not be written to {path}: {self._writer.why}"
+        return f"output may be missing in {path}: {self._writer.why}" if self._writer.why else ""
 
     def close(self) -> None:
-        if self._writer.close():  # else these are not ours to close
-            for file in self._taken():
-                os.close(file)
+        self._writer.close(*self._taken())
         self._here.close()
         self._there.close()

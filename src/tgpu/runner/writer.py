@@ -35,7 +35,8 @@ _libc = ctypes.PyDLL(None, use_errno=True)  # quick calls, during which the inte
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
-    Todo = SimpleQueue[tuple[int, bytes] | None]
+    Todo = SimpleQueue[tuple[int, bytes] | list[int]]
+    """Something to write, or the files to close at the end."""
     Done = SimpleQueue[tuple[int, int, str]]
 
 
@@ -59,9 +60,7 @@ class Writer:
         self._user = uid, gid
 
     def write(self, file: int, data: bytes) -> None:
-        if not self._runs:
-            start_new_thread(_write_all, (self._todo, self._done, self._user))
-            self._runs = True
+        self._run()
         while self._took(0):
             pass
         while self._ahead > AHEAD and not self._is_stuck:
@@ -73,15 +72,27 @@ class Writer:
             self._ahead += len(data)
             self._todo.put((file, data))
 
-    def close(self) -> bool:
-        """Nothing more will come. False: it hangs, and the files are still its own."""
-        self._todo.put(None)
+    def close(self, *files: int) -> bool:
+        """Nothing more will come. The thread closes the files: a drive may take what it was given only then,
+        and hang, or refuse it. False: it hangs."""
+        if not self._runs and not files:
+            return True
+        self._run()
+        self._todo.put(list(files))
         while self._ahead:
             if not self._took(0 if self._is_stuck else PATIENCE_S):
                 self.lost += self._ahead
                 self.why = HANGS
                 return False
+        if not self._took(PATIENCE_S):
+            self.why = HANGS
+            return False
         return True
+
+    def _run(self) -> None:
+        if not self._runs:
+            start_new_thread(_write_all, (self._todo, self._done, self._user))
+            self._runs = True
 
     def _took(self, within_s: float) -> bool:
         """Whether something was written, or could not be, by then."""
@@ -97,8 +108,8 @@ class Writer:
 
 
 def _write_all(
-    todo: "SimpleQueue[tuple[int, bytes] | None]",
-    done: "SimpleQueue[tuple[int, int, str]]",
+    todo: "Todo",
+    done: "Done",
     user: tuple[int, int] | None,
 ) -> None:
     """The thread. It ends with its process, even in the middle of a write."""
@@ -109,8 +120,9 @@ def _write_all(
         except Empty:
             pen.finish()
             continue
-        if piece is None:
+        if isinstance(piece, list):
             pen.finish()
+            pen.close(piece)
             return
         pen.add(*piece)
 
@@ -141,6 +153,15 @@ class _Pen:
         for file, data in self.begun.items():
             self._write(file, data)
         self.begun.clear()
+
+    def close(self, files: list[int]) -> None:
+        why = ""
+        for file in files:
+            try:
+                os.close(file)
+            except OSError as failure:
+                why = str(failure.strerror)
+        self._done.put((0, 0, why))
 
     def _write(self, file: int, data: bytes) -> None:
         rest, why = memoryview(data), self._refusal

@@ -6,6 +6,7 @@ from random import Random
 
 from tgpu.agent.channel import Channel, Listener
 from tgpu.agent.identity import NodeIdentity
+from tgpu.agent.session_record import SessionRecord
 from tgpu.agent.shell import Agent
 from tgpu.domain.node import Capacity
 from tgpu.protocol.messages import NodeUse
@@ -43,8 +44,14 @@ class AgentProcess:
         self._guide = _Guide()
         self._agent = Agent(
             identity=NodeIdentity(
-                node_id=machine.node_id, boot_id=machine.boot.name, pool="default", labels={}, serves="*"
+                node_id=machine.node_id,
+                boot_id=machine.boot.name,
+                pool="default",
+                labels={},
+                serves="*",
+                instance=name,
             ),
+            sessions=SessionRecord(machine.sessions, machine.keep_sessions),
             dial=self._dial,
             runner_for=lambda _cluster_id: SimRunner(loop, random, machine, self.incarnation),
             discover=self._discover,

@@ -58,6 +58,8 @@ class Machine:
         self.awaited: dict[str, LaunchSpec] = {}
         """Claimed by a supervisor that does not start its task before the leader is heard."""
         self._lease_s = 0.0
+        self.sessions: tuple[int, ...] = (0,)
+        """On disk: those in which its agent was admitted, or may have been."""
         self.is_fragile = False
         """A device fails under the next task that gets one."""
         self.tell: Callable[[RunnerEvent], None] | None = None
@@ -143,6 +145,13 @@ class Machine:
 
     def recover(self) -> None:
         self.capacity = self._whole
+
+    async def keep_sessions(self, kept: tuple[int, ...]) -> bool:
+        """An agent that dies meanwhile has written it, or not."""
+        await asyncio.sleep(self._random.uniform(0, 0.02))
+        self.sessions = kept
+        await asyncio.sleep(self._random.uniform(0, 0.02))
+        return True
 
     # How a process lives
 

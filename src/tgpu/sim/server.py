@@ -5,9 +5,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, TypeVar
 
+from tgpu.control.agent_session import Link
+from tgpu.control.agent_session import Session as HubSession
 from tgpu.control.directory import Directory
-from tgpu.control.hub import Hub, Link
-from tgpu.control.hub import Session as HubSession
+from tgpu.control.hub import Hub
 from tgpu.control.inbox import Inbox
 from tgpu.control.leadership import Leadership, LeaseTimers
 from tgpu.control.loop import Control, Timers

@@ -8,7 +8,7 @@ from random import Random
 from typing import Protocol
 
 from tgpu.agent.channel import Listener
-from tgpu.control.hub import Link
+from tgpu.control.agent_session import Link
 from tgpu.protocol.framing import FramingError, Reader, from_agents, from_server
 from tgpu.protocol.messages import FromAgent, FromServer, Greeting, Hello
 from tgpu.sim.loop import Incarnation, SimLoop

@@ -12,6 +12,8 @@ from urllib.parse import quote, unquote
 
 _HALF = ".part"
 _PIECE = 1 << 20
+MOST_SNAPSHOTS = 10_000
+"""Of one user, however small: each takes a file, and all are looked at when another one comes."""
 _ABANDONED_S = 24 * 3600.0
 """After which time nobody goes on with one that is not whole."""
 
@@ -140,10 +142,16 @@ class Shelf:
 
     def _check_room(self, half: Path, total: int) -> None:
         """Beside all others that are here, also those that are not whole."""
-        used = 0
+        used = count = 0
         for other in half.parent.iterdir():
             with contextlib.suppress(FileNotFoundError):
                 used += other.stat().st_size if other != half else 0
+                count += other != half
+        if count >= MOST_SNAPSHOTS:
+            raise ShelfRefusedError(
+                f"you have {count:,} snapshots here already, the most that one user may have: they are "
+                "removed some time after the last job that ran in them; submit without one"
+            )
         if used + total > self._most_of_user:
             raise ShelfRefusedError(
                 f"your snapshots have {used >> 20} MiB here already, of {self._most_of_user >> 20} that they "

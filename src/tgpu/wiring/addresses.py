@@ -1,8 +1,14 @@
 """The one TCP address of a server: what it listens on, and under which name others reach it."""
 
+import asyncio
+import contextlib
+import errno
 import ipaddress
+import random
 import socket
 from urllib.parse import urlsplit
+
+import psutil
 
 from tgpu.config.settings import Settings, SettingsError
 
@@ -10,24 +16,64 @@ PREFERRED_PORT = 7480
 BACKLOG = 4096
 """A cluster's agents all come at once after a change of leader."""
 _MOST_PORT = 65535
+_KEPT_FREE = range(20_000, 30_000)
 
 
-def tcp_listener(listen: str, *, encrypted: bool = False) -> socket.socket | None:
-    """`auto` prefers the usual port and takes any free one if another installation has it."""
+def tcp_listener(listen: str, *, encrypted: bool = False, last: str = "") -> socket.socket | None:
+    """`auto` is the port of the URL `last`, on which this server listened before. At the first start it is
+    the usual port, or any free one if another installation has that. A server does not move by itself:
+    clients and agents would go on calling whichever process took its port."""
     if listen == "off":
         return None
-    if listen == "auto":
+    host, port = _last(last) if listen == "auto" else _parse(listen, encrypted=encrypted)
+    if port is None:
         try:
-            return _bind("127.0.0.1", PREFERRED_PORT)
+            return _bind(host, PREFERRED_PORT)
         except OSError:
-            return _bind("127.0.0.1", 0)
-    host, port = _parse(listen, encrypted=encrypted)
+            return _bind_free(host)
     try:
         return _bind(host, port)
     except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {listen}: {error.strerror}; choose another address or port"
-        ) from error
+        raise SettingsError(_why_not(listen, f"{_in_url(host)}:{port}", port, error)) from error
+
+
+def _bind_free(host: str) -> socket.socket:
+    """On a port that no outgoing connection is given, so that it is free at the next start, too."""
+    for port in random.sample(_KEPT_FREE, 20):
+        with contextlib.suppress(OSError):
+            return _bind(host, port)
+    return _bind(host, 0)
+
+
+def _last(url: str) -> tuple[str, int | None]:
+    try:
+        return "127.0.0.1", urlsplit(url).port
+    except ValueError:
+        return "127.0.0.1", None
+
+
+def _why_not(listen: str, address: str, port: int, error: OSError) -> str:
+    before = ", where this server listened before" if listen == "auto" else ""
+    if error.errno != errno.EADDRINUSE:
+        return f"cannot listen on {address}{before}: {error.strerror}; choose another address or port"
+    return (
+        f"cannot listen on {address}{before}: {_holder(port)} has that port. Stop that process, or choose "
+        "another address or port with --listen (TGPU_LISTEN; port 0 is any free one)"
+    )
+
+
+def _holder(port: int) -> str:
+    """The process that listens there, as far as the system tells this user."""
+    try:
+        pids = [
+            each.pid
+            for each in psutil.net_connections("tcp")
+            if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN
+        ]
+        process = psutil.Process(next(pid for pid in pids if pid is not None))
+        return f"process {process.pid} ({process.name()}, user {process.username()})"
+    except (psutil.Error, OSError, StopIteration):
+        return "another process"
 
 
 def check_listen(listen: str, *, encrypted: bool = False) -> None:
@@ -114,6 +160,25 @@ def _advertised(url: str, encrypted: bool, port: int) -> str:
     if parts.scheme != scheme or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
         raise SettingsError(f"advertise must be a URL such as {scheme}://gpu1.example.org:7480; got {url!r}")
     return f"{scheme}://{_in_url(parts.hostname)}:{said or port}"
+
+
+async def reach(host: str, port: int) -> socket.socket:
+    """Connected. Raises OSError if none of the host's addresses takes the call."""
+    loop, failure = asyncio.get_running_loop(), OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
 
 
 def host_of(url: str) -> str:

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
 from tgpu.wiring.node_address import node_address
 from tgpu.wiring.node_runners import NodeRunners
+from tgpu.wiring.session_file import session_record
 
 
 def main(settings: Settings, join: str | None = None) -> int:
@@ -88,6 +90,7 @@ def identity_of(settings: Settings, member: Membership) -> NodeIdentity:
         taints=taints("node_taints", settings.node_taints),
         cluster_id=None if joined is None else joined.cluster_id,
         key=member.key,
+        instance=uuid.uuid4().hex,
     )
 
 
@@ -111,6 +114,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         checkpoints=runners.checkpoints,
         uses=runners.uses,
         snapshots=runners.snapshots,
+        sessions=session_record(settings, member.node_id, member.key),
         disk=NodeDisk(disk_of(settings), settings.agent_dir),
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
@@ -123,6 +127,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
             runners.both, host.memory_left_mib, _memory_reserve(settings)
         ),
         "logs": lambda: sweep_for_ever(runners.both, settings.log_keep_days),
+        "failed-tmp": runners.failed_tmp.sweep_forever,
         "use": runners.uses.go_on,
         "status": lambda: agent_status.keep_written(
             settings, member.node_id, agent, lambda: member.dial.called, runners.abilities

@@ -8,9 +8,14 @@ from random import Random
 from urllib.parse import urlsplit
 
 from tgpu.agent.channel import Listener
+from tgpu.agent.shell import AgentRefusedError
 from tgpu.observe.logs import logger
 from tgpu.protocol import door
+from tgpu.protocol.node_keys import digest_of
+from tgpu.protocol.server_proof import SERVER_NAME, Role
+from tgpu.wiring.addresses import reach
 from tgpu.wiring.links import ServerLink
+from tgpu.wiring.proof_check import Credential, UnknownHereError, UnprovenError, prove
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 from tgpu.wiring.trust import client_context
 
@@ -20,25 +25,6 @@ LONGEST_PATIENCE_S = 30.0
 """For the handshake: a server to which ten thousand nodes come at once takes its time."""
 MOST_SERVERS = 16
 _log = logger("dial")
-
-
-async def _reach(host: str, port: int) -> socket.socket:
-    """Raises OSError if none of the host's addresses takes the call."""
-    loop, failure = asyncio.get_running_loop(), OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            await loop.sock_connect(sock, address)
-        except OSError as error:
-            sock.close()
-            failure = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    raise failure
 
 
 class _DialledLink(ServerLink):
@@ -51,8 +37,14 @@ class _DialledLink(ServerLink):
         self._transport.write(door.AGENT)
 
 
+def node_credential(node_id: str, key: str) -> Credential:
+    return Credential(Role.NODE, node_id, digest_of(key))
+
+
 class TcpDial:
-    """Calls, and is the agent's guide; `remember` keeps for good which servers there are."""
+    """Calls, and is the agent's guide; `remember` keeps for good which servers there are. On a plain port the
+    server has to prove by `credential` that it knows this node, and TLS follows: the key is never sent in the
+    clear."""
 
     def __init__(
         self,
@@ -60,10 +52,12 @@ class TcpDial:
         ca_pem: str | None,
         random: Random,
         remember: Callable[[tuple[str, ...]], None] = lambda _servers: None,
+        credential: Credential | None = None,
     ) -> None:
         self._servers = tuple(servers)
         self._random = random
         self._remember = remember
+        self._credential = credential
         self._encrypted = all(url.startswith("https://") for url in servers)
         self._tls = client_context(ca_pem) if self._encrypted else None
         self._leader: str | None = None
@@ -103,16 +97,17 @@ class TcpDial:
     async def _connect(self, url: str, listener: Listener) -> ServerLink:
         parts, loop = urlsplit(url), asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_S):
-            sock = await _reach(parts.hostname or "", parts.port or 0)
+            sock = await reach(parts.hostname or "", parts.port or 0)
         try:
             async with asyncio.timeout(self._patience_s):
+                context = self._tls or await self._proven(sock, url)
                 _, link = await loop.create_connection(
                     lambda: _DialledLink(listener),
                     sock=sock,
-                    ssl=self._tls,
-                    server_hostname=parts.hostname if self._tls else None,
-                    ssl_handshake_timeout=LONGEST_PATIENCE_S if self._tls else None,
-                    ssl_shutdown_timeout=GOODBYE_S if self._tls else None,
+                    ssl=context,
+                    server_hostname=parts.hostname if self._tls else SERVER_NAME,
+                    ssl_handshake_timeout=LONGEST_PATIENCE_S,
+                    ssl_shutdown_timeout=GOODBYE_S,
                 )
         except BaseException as error:
             sock.close()
@@ -120,6 +115,16 @@ class TcpDial:
                 self._patience_s = min(2 * self._patience_s, LONGEST_PATIENCE_S)
             raise
         return link
+
+    async def _proven(self, sock: socket.socket, url: str) -> ssl.SSLContext:
+        if self._credential is None:
+            raise UnprovenError(
+                f"{url} is plain, and this node has no key by which a server could prove itself"
+            )
+        try:
+            return await prove(sock, url, self._credential)
+        except UnknownHereError as error:
+            raise AgentRefusedError(str(error)) from None
 
     def _complain(self, error: OSError) -> None:
         """Once for each reason, however often it is tried."""

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from tgpu.protocol import join_tokens
+from tgpu.protocol import join_tokens, server_proof
+from tgpu.protocol.server_proof import Role
 from tgpu.wiring.joined_node import JoinedNode
+from tgpu.wiring.proof_check import Credential, UnknownHereError, UnprovenError, prove_and_wait
 from tgpu.wiring.trust import client_context, unverified_context
 
 PATIENCE_S = 15.0
@@ -75,8 +77,8 @@ def _join_by(
             f"this token is of a cluster that speaks TLS: write https in place of {url.geturl()}"
         )
     ca_pem = None if mark is None else _authority(url, mark)
-    context = client_context(ca_pem) if url.scheme == "https" else None
-    status, body = _ask(url, context, "POST", "/agents/join", {"token": secret, "node_id": node_id})
+    trusted = client_context(ca_pem) if url.scheme == "https" else _credential(secret)
+    status, body = _ask(url, trusted, "POST", "/agents/join", {"token": secret, "node_id": node_id})
     answer = _object(body)
     if status != _CREATED:
         why = str(answer.get("detail") or f"{url.geturl()} answered with status {status}")
@@ -97,6 +99,12 @@ def _join_by(
         ) from None
 
 
+def _credential(secret: str) -> Credential:
+    """On a plain port a server proves first that it knows the token, which is then shown within TLS."""
+    digest = join_tokens.digest_of(secret)
+    return Credential(Role.NEWCOMER, server_proof.handle(digest), digest)
+
+
 def _authority(url: SplitResult, mark: str) -> str:
     """Fetched from whoever answers, and believed only if it is the one that the token names."""
     status, body = _ask(url, unverified_context(), "GET", "/ca.pem")
@@ -112,18 +120,31 @@ def _authority(url: SplitResult, mark: str) -> str:
     )
 
 
+class _ProvenConnection(http.client.HTTPConnection):
+    """To a plain port, within TLS whose authority the server has vouched for."""
+
+    def __init__(self, url: SplitResult, credential: Credential) -> None:
+        super().__init__(url.hostname or "", url.port, timeout=PATIENCE_S)
+        self._url, self._credential = url.geturl(), credential
+
+    def connect(self) -> None:
+        super().connect()
+        context = prove_and_wait(self.sock, self._url, self._credential)
+        self.sock = context.wrap_socket(self.sock, server_hostname=server_proof.SERVER_NAME)
+
+
 def _ask(
     url: SplitResult,
-    context: ssl.SSLContext | None,
+    trusted: ssl.SSLContext | Credential,
     method: str,
     path: str,
     body: Mapping[str, object] | None = None,
 ) -> tuple[int, bytes]:
     host, port = url.hostname or "", url.port
     connection = (
-        http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
-        if context is None
-        else http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=context)
+        _ProvenConnection(url, trusted)
+        if isinstance(trusted, Credential)
+        else http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=trusted)
     )
     with contextlib.closing(connection):
         try:
@@ -133,6 +154,8 @@ def _ask(
                 f"the certificate of {url.geturl()} is not trusted here ({error.verify_message}): use the "
                 "name that it is made for, or set TGPU_CA to the file of its authority"
             ) from error
+        except (UnprovenError, UnknownHereError) as error:
+            raise EnrolmentError(str(error)) from None
         except OSError as error:
             raise _AwayError(error.strerror or str(error)) from error
         try:

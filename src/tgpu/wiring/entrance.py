@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
+from tgpu.wiring import home
 from tgpu.wiring.addresses import advertised_url, check_advertise, tcp_listener, url_of
 from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.key_ring import KeyRing, Keys
@@ -42,7 +43,7 @@ class Entrance:
 async def open_entrance(settings: Settings, store: Secrets) -> Entrance | None:
     """None if the settings want none. Raises SettingsError."""
     check_advertise(settings)
-    listener = tcp_listener(settings.listen, encrypted=settings.encrypted)
+    listener = tcp_listener(settings.listen, encrypted=settings.encrypted, last=home.last_url(settings))
     if listener is None:
         return None
     try:

@@ -59,12 +59,24 @@ def server_id(settings: Settings) -> str:
         return made
 
 
-def write_address(settings: Settings, url: str) -> None:
-    """For `tgpu up`; a server whose disk is full is there all the same."""
+def last_url(settings: Settings) -> str:
+    """Where this server listens, or listened when it last ran, for this machine; empty: nowhere."""
     try:
-        (settings.run_dir / "address").write_text(url + "\n" if url else "")
+        return _address_file(settings).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def write_address(settings: Settings, url: str) -> None:
+    """For clients and the next start; a server whose disk is full is there all the same."""
+    try:
+        _address_file(settings).write_text(url + "\n" if url else "", encoding="utf-8")
     except OSError as error:
         logger("server").warning("the file run/address could not be written", error=str(error))
+
+
+def _address_file(settings: Settings) -> Path:
+    return settings.run_dir / "address"
 
 
 def unix_listener(path: Path, mode: int) -> socket.socket:

@@ -9,6 +9,7 @@ from tgpu.observe.logs import logger
 from tgpu.wiring.dialing import TcpDial
 from tgpu.wiring.links import ServerLink, UnixDial
 from tgpu.wiring.other_servers import OtherServers
+from tgpu.wiring.proof_check import Credential
 
 _log = logger("dial")
 
@@ -17,8 +18,15 @@ class HomeDial:
     """Calls, and is the agent's guide. At home it is known by its socket; elsewhere by its key, which the
     server of its home has vouched for."""
 
-    def __init__(self, socket: Path, others: Callable[[], OtherServers], random: Random) -> None:
+    def __init__(
+        self,
+        socket: Path,
+        others: Callable[[], OtherServers],
+        random: Random,
+        credential: Credential | None = None,
+    ) -> None:
         self._near = UnixDial(socket)
+        self._credential = credential
         self._others, self._random = others, random
         self._far: TcpDial | None = None
         self._known = OtherServers()
@@ -47,7 +55,11 @@ class HomeDial:
         others = self._others()
         if others != self._known:
             self._known = others
-            self._far = TcpDial(others.urls, others.ca_pem, self._random) if others.urls else None
+            self._far = (
+                TcpDial(others.urls, others.ca_pem, self._random, credential=self._credential)
+                if others.urls
+                else None
+            )
         return self._far
 
     def _say_that_it_waits(self) -> None:

@@ -18,6 +18,13 @@ class Keys(Protocol):
     async def admissions(self, node_ids: Sequence[str]) -> list[Admission | None]: ...
 
 
+def not_joined(node_id: str) -> str:
+    return (
+        f"node {node_id} has not joined this cluster, or was removed from it: "
+        "join with a token from `tgpu nodes join-token`"
+    )
+
+
 class KeyRing:
     """Asks every time: a node that was removed, or whose name another machine took, is not let in again."""
 
@@ -29,10 +36,7 @@ class KeyRing:
         """Why this node is not who it says; None if it is."""
         digest = await self.digest(node_id)
         if digest is None:
-            return (
-                f"node {node_id} has not joined this cluster, or was removed from it: "
-                "join with a token from `tgpu nodes join-token`"
-            )
+            return not_joined(node_id)
         if hmac.compare_digest(digest_of(key), digest):
             return None
         return (

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from tgpu.control.agent_session import Session
 from tgpu.control.clock_skew import NodeClock
-from tgpu.control.hub import Hub, Session
+from tgpu.control.hub import Hub
 from tgpu.domain.node_limits import BeyondLimitsError, NodeLimits
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import MAX_FRAME, FramingError, from_agents

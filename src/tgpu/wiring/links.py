@@ -8,7 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from tgpu.agent.channel import Listener
-from tgpu.control.hub import Hub, Session
+from tgpu.client.errors import UnreachableError
+from tgpu.client.server_account import check_account
+from tgpu.control.agent_session import Session
+from tgpu.control.hub import Hub
 from tgpu.observe.logs import logger
 from tgpu.protocol.framing import from_agents, from_server
 from tgpu.protocol.messages import Elsewhere, FromAgent, FromServer
@@ -86,5 +89,16 @@ class UnixDial:
 
     async def __call__(self, listener: Listener) -> ServerLink:
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: ServerLink(listener), str(self.path))
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, str(self.path))
+            check_account(sock, self.path, str(self.path))
+            _, link = await loop.create_unix_connection(lambda: ServerLink(listener), sock=sock)
+        except UnreachableError as error:
+            sock.close()
+            raise PermissionError(str(error)) from None
+        except BaseException:
+            sock.close()
+            raise
         return link

@@ -11,7 +11,7 @@ from tgpu.config.settings import Settings, SettingsError
 from tgpu.observe.logs import logger
 from tgpu.protocol import join_tokens
 from tgpu.wiring import enrolment, joined_node, other_servers
-from tgpu.wiring.dialing import TcpDial
+from tgpu.wiring.dialing import TcpDial, node_credential
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.home_dial import HomeDial
 from tgpu.wiring.home_node import home_node
@@ -48,14 +48,19 @@ def membership(settings: Settings, join: str | None, node_id: str, random: Rando
         return _at_home(settings, node_id, random)
     path = identity_path(settings)
     dial = TcpDial(
-        node.servers, node.ca_pem, random, lambda servers: joined_node.remember_servers(path, node, servers)
+        node.servers,
+        node.ca_pem,
+        random,
+        lambda servers: joined_node.remember_servers(path, node, servers),
+        node_credential(node.node_id, node.key),
     )
     return Membership(dial, SPREAD_S, _jobs_env(settings, node), node.node_id, node.key, node)
 
 
 def _at_home(settings: Settings, node_id: str, random: Random) -> Membership:
     node = home_node(settings, node_id)
-    dial = HomeDial(settings.agents_socket, lambda: other_servers.read(settings), random)
+    credential = node_credential(node.node_id, node.key)
+    dial = HomeDial(settings.agents_socket, lambda: other_servers.read(settings), random, credential)
     env = {"TGPU_SERVER": f"unix://{settings.socket}"}
     return Membership(dial, LOCAL_SPREAD_S, env, node.node_id, node.key, None)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tgpu.agent.checkpoints import NodeCheckpoints
+from tgpu.agent.failed_tmp import FailedTmp
 from tgpu.agent.inventory import Inventory, Owners
 from tgpu.agent.restraint import Restraint
 from tgpu.agent.snapshot_fetch import SnapshotFetch
@@ -13,7 +14,7 @@ from tgpu.agent.snapshot_runner import SnapshotRunner
 from tgpu.agent.use.uses import Uses
 from tgpu.config.settings import Settings
 from tgpu.domain.node import Device
-from tgpu.domain.quantities import seconds
+from tgpu.domain.quantities import mib, seconds
 from tgpu.runner.both import BothRunners
 from tgpu.runner.port import LaunchSpec
 from tgpu.runner.process import ProcessRunner
@@ -41,6 +42,12 @@ class NodeRunners:
         )
         self.containers = NodeContainers(settings, self._completed)
         self.checkpoints = checkpoints_of(settings)
+        self.failed_tmp = FailedTmp(
+            settings.home / "failed-tmp",
+            seconds("failed_tmp_keep", settings.failed_tmp_keep),
+            mib("failed_tmp_max", settings.failed_tmp_max) * _MIB,
+            disk_of(settings).shortage,
+        )
         self.uses = Uses(settings.sample_s, inventory.gpu_shares)
         self.processes: list[ProcessRunner] = []
         self.both: list[BothRunners] = []
@@ -56,6 +63,7 @@ class NodeRunners:
             cluster_id=cluster_id,
             cgroups=settings.cgroups == "auto",
             private_tmp=settings.private_tmp == "auto",
+            failed_tmp=self.failed_tmp.folder_of(cluster_id),
             systemd_scope=settings.systemd_scope == "auto",
             complete=self._restraint.completed,
             log_reserve_bytes=disk_of(settings).reserve_bytes,

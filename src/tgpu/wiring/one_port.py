@@ -18,6 +18,7 @@ from tgpu.protocol import door
 from tgpu.wiring.addresses import BACKLOG
 from tgpu.wiring.connection_limits import ConnectionLimits, Kind, TooManyConnectionsError, Visit, source_of
 from tgpu.wiring.doorman import Doorman
+from tgpu.wiring.prover import ProofLink, Prover
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 
 HANDSHAKE_S = 30.0
@@ -36,6 +37,8 @@ class OnePortProtocol(BoundedProtocol):
     """By the first bytes; set by `http_protocol`."""
     limits: ConnectionLimits
     """Set by `http_protocol`."""
+    prover: Prover | None
+    """Of a plain port, for callers that want to know first who answers; set by `http_protocol`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  whatever uvicorn hands over
         super().__init__(*args, **kwargs)
@@ -92,7 +95,19 @@ class OnePortProtocol(BoundedProtocol):
             if self._counts_as_http():
                 super().data_received(first)
         elif len(self._first) >= door.LENGTH:
-            self._hand_over(self.links.get(self._first[: door.LENGTH]))
+            self._hand_over(self._link_for(self._first[: door.LENGTH]))
+
+    def _link_for(self, word: bytes) -> LinkFactory | None:
+        prover = self.prover
+        if word == door.PROVE and prover is not None:
+            return lambda visit: ProofLink(prover, self._behind_proof, visit)
+        return self.links.get(word)
+
+    def _behind_proof(self, visit: Visit) -> asyncio.Protocol:
+        """The same port again, within TLS: there is nothing left to prove."""
+        inner = type(self)(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        inner.prover, inner.visit = None, visit
+        return inner
 
     def _counts_as_http(self) -> bool:
         assert self.visit is not None
@@ -142,12 +157,16 @@ class OnePortProtocol(BoundedProtocol):
 
 
 def http_protocol(
-    agents: LinkFactory | None, peers: LinkFactory | None, limits: ConnectionLimits
+    agents: LinkFactory | None,
+    peers: LinkFactory | None,
+    limits: ConnectionLimits,
+    prove: Prover | None = None,
 ) -> type[OnePortProtocol]:
     """For `uvicorn.Config(http=…)`. A stream that has no factory is not served here."""
     served = {door.AGENT: agents, door.PEER: peers}
 
     class Bound(OnePortProtocol):
+        prover = prove
         links = {word: factory for word, factory in served.items() if factory is not None}  # noqa: RUF012  bound once
 
     Bound.limits = limits

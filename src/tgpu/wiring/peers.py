@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import inspect
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,8 +16,11 @@ from tgpu.protocol import door
 from tgpu.protocol.framing import MAX_FRAME, from_asking_servers, from_leader
 from tgpu.protocol.messages import PROTOCOL
 from tgpu.protocol.peers import METHODS, Answer, FromPeer, Introduction, Question, ToPeer
+from tgpu.protocol.server_proof import SERVER_NAME, Role, digest_of
+from tgpu.wiring.addresses import reach
 from tgpu.wiring.connection_limits import Visit
 from tgpu.wiring.framed import Framed
+from tgpu.wiring.proof_check import Credential, UnknownHereError, UnprovenError, prove
 
 DIAL_S = 3.0
 INTRODUCTION_S = 10.0
@@ -155,6 +159,7 @@ class Asking:
         self._leader = leader
         self._introduction = Introduction(protocol=PROTOCOL, cluster_id=cluster_id, secret=secret)
         self._tls = tls
+        self._credential = Credential(Role.PEER, cluster_id, digest_of(secret))
         self._link: _AskingLink | None = None
         self._to: str | None = None
         self._dialling = asyncio.Lock()
@@ -191,20 +196,35 @@ class Asking:
 
     async def _dial(self, url: str) -> _AskingLink:
         parts = urlsplit(url)
-        context = self._tls() if parts.scheme == "https" else None
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(DIAL_S):
-                _, link = await loop.create_connection(
-                    _AskingLink,
-                    parts.hostname or "",
-                    parts.port or 0,
-                    ssl=context,
-                )
+                sock = await reach(parts.hostname or "", parts.port or 0)
+                try:
+                    context, name = await self._trusted(sock, url)
+                    _, link = await loop.create_connection(
+                        _AskingLink, sock=sock, ssl=context, server_hostname=name
+                    )
+                except BaseException:
+                    sock.close()
+                    raise
+        except (UnprovenError, UnknownHereError) as error:
+            _log.warning("the leader did not prove itself", server=url, why=str(error))
+            raise UnansweredError(str(error)) from error
         except OSError as error:  # a timeout is one, too
             raise UnansweredError(f"the leader at {url} cannot be reached: try again shortly") from error
         link.introduce(self._introduction)
         return link
+
+    async def _trusted(self, sock: socket.socket, url: str) -> tuple[ssl.SSLContext, str]:
+        """What to speak TLS with, and to whom: the cluster's secret is sent to no other process."""
+        parts = urlsplit(url)
+        if parts.scheme != "https":
+            return await prove(sock, url, self._credential), SERVER_NAME
+        context = self._tls()
+        if context is None:
+            raise UnprovenError(f"{url} speaks TLS and this server does not: give both the same `tls`")
+        return context, parts.hostname or ""
 
 
 def desk_of(live: object) -> Desk:

@@ -30,6 +30,7 @@ from tgpu.control.snapshot_use import SnapshotUse
 from tgpu.domain.job import Event
 from tgpu.observe.logs import logger
 from tgpu.observe.metrics import Metrics
+from tgpu.protocol import server_proof
 from tgpu.protocol.job_keys import SECRET_NAME, JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
@@ -46,6 +47,7 @@ from tgpu.wiring.live import LiveAnswers, OwnDesk
 from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
 from tgpu.wiring.policy_of_settings import policy_of
+from tgpu.wiring.prover import Prover
 from tgpu.wiring.settings_digest import digest_of
 from tgpu.wiring.snapshots import EachOther, Introduced, ServerSnapshots, SnapshotSweeper, shelf_of
 from tgpu.wiring.tls import keep_certificate
@@ -130,6 +132,7 @@ class Server:
             agents=agent_links(self._hub, self._store, wall_clock_ms),
             peers=lambda visit: AskedLink(desk_of(desk), self._store.cluster_id, secret, visit),
             limits=ConnectionLimits.of_this_process(settings),
+            prove=self._prover(entrance, secret),
         )
         known = KnownNodes(self._store, self._policy)
         live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
@@ -173,6 +176,12 @@ class Server:
         if self._settings.job_keys == "off":
             return None
         return JobKeys(await self._store.secret(SECRET_NAME, secrets.token_bytes(32)))
+
+    def _prover(self, entrance: Entrance | None, secret: str) -> Prover | None:
+        """Of a plain port; a certificate proves another one."""
+        if entrance is None or entrance.tls is not None:
+            return None
+        return Prover(self._store, server_proof.digest_of(secret))
 
     def _home_links(self) -> Callable[[], asyncio.Protocol]:
         """The ends of streams of the agent beside this server. Elsewhere, somebody has to vouch for it."""

@@ -11,7 +11,7 @@ SHARED = (
     "cluster_generic", "shared_paths", "admins", "others_may", "others_see", "tenant_rules",
     "job_keys", "join_approval", "default_cpus", "default_memory", "max_grace", "max_priority",
     "on_gpu_failure",
-    "pin_images", "heartbeat_s", "node_silent_s", "gang_start_s", "pools", "tiers", "prices",
+    "pin_images", "heartbeat_s", "node_silent_s", "gang_start_s", "pools", "shared_tmp", "tiers", "prices",
 )  # fmt: skip
 
 

@@ -264,7 +264,7 @@ def _sources() -> dict[Path, float]:
 def _introduce(settings: Settings, stop: str) -> None:
     if (hidden := home_in_tmp.beware(settings)) is not None:
         print(hidden, file=sys.stderr)
-    address = (settings.run_dir / "address").read_text(encoding="utf-8").strip()
+    address = home.last_url(settings)
     public = home.public_socket(settings)
     if home.serves_everybody():
         who = "all users of this machine; each job runs as whoever submitted it"

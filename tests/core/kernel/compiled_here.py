@@ -8,10 +8,15 @@ from typing import Any
 from tgpu.core.engine import Engine
 from tgpu.wiring import kernel_cache
 
+SIGNATURES: dict[str, int] = {}
+"""How many kinds of arguments each function was compiled for when it was loaded: tests may add others."""
+
 
 @cache
 def compiled_engine() -> Engine:
-    return kernel_cache.load(os.environ)
+    loaded = kernel_cache.load(os.environ)
+    SIGNATURES.update({name: len(function.signatures) for name, function in vars(loaded).items()})
+    return loaded
 
 
 def compiled() -> dict[str, Callable[..., Any]]:

@@ -113,6 +113,8 @@ class NodeOut(msgspec.Struct, kw_only=True):
     drain: DrainOut | None
     windows: list[OpenWindow]
     """Those that are open on it now."""
+    refused_copy: str = ""
+    """If an agent with a copy of this node's identity was refused lately: where, and what to do."""
     fault: str = ""
     """What is wrong with what its agent says; empty if nothing is. Then parts of this may be missing."""
     disk_shortage: str = ""
@@ -190,6 +192,7 @@ def node_out(view: NodeView, known: Collection[int], windows: Sequence[WindowRow
         silent_s=view.silent_s,
         drain=_drain_out(node.drain),
         windows=open_on(node, windows),
+        refused_copy=view.copy,
         fault=view.fault,
         disk_shortage=view.disk_shortage,
     )
@@ -301,6 +304,7 @@ _NODE_EXAMPLE: dict[str, object] = {
     "running": ["42.0.1"],
     "silent_s": None,
     "drain": None,
+    "refused_copy": "",
     "fault": "",
 }
 

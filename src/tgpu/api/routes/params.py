@@ -133,6 +133,7 @@ JOB_EXAMPLE: dict[str, object] = {
     "max_wait_s": None,
     "requeue": True,
     "once": False,
+    "shared_tmp": False,
     "tasks": 1,
     "tasks_per_node": None,
     "nodes": None,

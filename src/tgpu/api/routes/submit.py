@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from litestar import Response
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tgpu.api import image_rules, need_rules
 from tgpu.api.access import Sight, sight_of
@@ -25,6 +25,7 @@ from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.private_tmp import TmpNotes, check_shared_tmp
 from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
@@ -54,6 +55,8 @@ class JobIds(msgspec.Struct, kw_only=True):
     """The ids of many submitted jobs, in the order they were sent."""
 
     job_ids: list[int]
+    tmp_note: str | UnsetType = UNSET
+    """What their submitter should know of their /tmp."""
 
 
 class Submitter:
@@ -62,6 +65,7 @@ class Submitter:
         self._defaults = Defaults.of(services.settings)
         self._workdirs = Workdirs()
         self._reach = CwdReach(services.settings)
+        self._tmp_notes = TmpNotes(services.settings, services.store)
 
     async def submit(self, call: Call) -> Response[Any]:
         raw = await read_body(call, _MAX_BODY)
@@ -96,6 +100,8 @@ class Submitter:
                 await self._check_secrets(spec.user, group.secret_env)
         if spec.snapshot is not None:
             await self._check_snapshot(spec.user, spec.snapshot)
+        if spec.shared_tmp:
+            check_shared_tmp(spec.groups, allowed=self._defaults.shared_tmp)
         await self._check_fit(call, [spec], many=False)
         await need_rules.check_others(call, [spec], many=False)
 
@@ -109,8 +115,9 @@ class Submitter:
             self._services.metrics.count_submissions(len(specs))
             await self._note(call, specs, submitted.job_ids)
         status = 200 if submitted.replayed else 201
+        tmp_note = await self._tmp_notes.of(specs) or UNSET
         if many:
-            return json_reply({"job_ids": submitted.job_ids}, status, headers)
+            return json_reply(JobIds(job_ids=list(submitted.job_ids), tmp_note=tmp_note), status, headers)
         job_id = submitted.job_ids[0]
         headers["Location"] = f"/jobs/{job_id}"
         count = specs[0].task_count
@@ -120,7 +127,9 @@ class Submitter:
         if submitted.replayed:
             job = await self._services.store.job(job_id) or job
         # What the caller just sent is no secret to them, even if it is somebody else's job now.
-        return json_reply(job_out(job, _sight(call, job)), status, headers)
+        out = job_out(job, _sight(call, job))
+        out.tmp_note = tmp_note
+        return json_reply(out, status, headers)
 
     async def _judge_many(self, call: Call, jobs: Sequence[bytes]) -> list[JobSpec]:
         if not 0 < len(jobs) <= MAX_BULK:

@@ -106,6 +106,8 @@ def _people(screen: Screen, nodes: list[dict[str, Any]]) -> Iterator[str]:
     pools = {node.get("pool") or _USUAL_POOL for node in nodes} != {_USUAL_POOL}
     yield from table(screen, _NODES, [_node(node, pool=pools) for node in nodes])
     for node in nodes:
+        if node.get("refused_copy"):
+            yield f"{screen.paint('!', 'yellow')} {node['node_id']}: {clean(node['refused_copy'])}"
         if node.get("fault"):
             yield screen.paint(f"{node['node_id']}: {clean(node['fault'])}", "red")
     devices = [_device(node, device) for node in nodes for device in node.get("devices") or []]

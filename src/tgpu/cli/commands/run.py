@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tgpu.cli import asking, command_words, detach_keys, outcome
+from tgpu.cli import asking, command_words, detach_keys, once_per_user, outcome
 from tgpu.cli.arguments import Parser, command_parser
 from tgpu.cli.exits import OK, UsageError
 from tgpu.cli.inside import add_detach_keys
@@ -47,7 +47,9 @@ def main(argv: list[str]) -> int:
     with Client() as client:
         jobs = with_snapshots(client, jobs, mode_of(args.snapshot))
         with own_words(args, jobs):
-            job_id = client.submit(**jobs[0])["job_id"]
+            submitted = client.submit(**jobs[0])
+        job_id = submitted["job_id"]
+        once_per_user.tell(submitted.get("tmp_note", ""), quiet=args.quiet)
         job = to_its_end(client, job_id, keys=keys if pty else None, quiet=args.quiet)
     if job is None:
         return OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tgpu.cli import asking, command_words, unmet_needs, words
+from tgpu.cli import asking, command_words, once_per_user, unmet_needs, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK, UsageError
@@ -75,6 +75,7 @@ def _one(client: Client, fields: dict[str, Any], args: Namespace) -> Answer:
     with own_words(args, [fields]):
         job = client.submit(**fields)
     job_id = job["job_id"]
+    once_per_user.tell(job.get("tmp_note", ""), quiet=args.quiet)
 
     def people(screen: Screen) -> Iterator[str]:
         yield f"Submitted job {job_id}"
@@ -100,6 +101,7 @@ def _recorded(client: Client, described: list[dict[str, Any]], args: Namespace) 
     """More than one request needs may be recorded in part: then it is told which part."""
     jobs = described * args.count
     ids: list[int] = []
+    notes: list[str] = []
     with ProgressLine(sys.stderr, silent=args.quiet) as line:
 
         def on_recorded(some: list[int]) -> None:
@@ -109,9 +111,10 @@ def _recorded(client: Client, described: list[dict[str, Any]], args: Namespace) 
 
         try:
             with own_words(args, described, recorded=ids):
-                client.submit_many(jobs, on_recorded=on_recorded)
+                client.submit_many(jobs, on_recorded=on_recorded, on_note=notes.append)
         except TgpuError:
             if ids:
                 note(f"only {len(ids):,} of {len(jobs):,} jobs were submitted: {words.ranges(ids)}")
             raise
+    once_per_user.tell("".join(notes[:1]), quiet=args.quiet)
     return ids

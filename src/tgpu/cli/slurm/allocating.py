@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 
-from tgpu.cli import detach_keys, outcome
+from tgpu.cli import detach_keys, once_per_user, outcome
 from tgpu.cli.running import to_its_end
 from tgpu.cli.screen import note
 from tgpu.cli.slurm import preparing, standard_input
@@ -52,7 +52,9 @@ def carried_out(program: str, job: Prepared, said: dict[str, str | None], *, pty
     for text in [] if quiet else job.warnings:
         warn(program, text)
     with Client() as client:
-        job_id = int(client.submit(**fields)["job_id"])
+        submitted = client.submit(**fields)
+        job_id = int(submitted["job_id"])
+        once_per_user.tell(submitted.get("tmp_note", ""), quiet=quiet, say=lambda text: warn(program, text))
         keys = detach_keys.parse(_KEYS) if pty else None
         ended = to_its_end(client, job_id, keys=keys, quiet=quiet, first_only=True, remarks=False)
     if ended is None:

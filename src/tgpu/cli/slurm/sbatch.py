@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from tgpu.cli import once_per_user
 from tgpu.cli.slurm import preparing
 from tgpu.cli.slurm.main import VERSION, warn
 from tgpu.cli.slurm.preparing import Source
@@ -35,12 +36,14 @@ def main(argv: list[str]) -> int:
     with Client() as client:
         try:
             (fields,) = with_snapshots(client, [job.fields], mode_of(None))
-            job_id = int(client.submit(**fields)["job_id"])
+            submitted = client.submit(**fields)
         except TgpuError as error:
             if not error.problem:
                 raise
             detail = f"Batch job submission failed: {error}"
             raise TgpuError(error.status, error.title, detail, error.problem) from None
+        job_id = int(submitted["job_id"])
+        once_per_user.tell(submitted.get("tmp_note", ""), quiet=quiet, say=lambda text: warn("sbatch", text))
         if job.given.has("parsable"):
             print(job_id)
         elif not quiet:

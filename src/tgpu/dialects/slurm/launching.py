@@ -77,3 +77,9 @@ def script_of(command: Sequence[str] | str | None) -> str | None:
 def arguments_of(command: Sequence[str]) -> list[str]:
     """The script's own, in such a command."""
     return list(command[command.index(_SCRIPT) + 1 :]) if _SCRIPT in command else []
+
+
+def users_words(command: Sequence[str]) -> Sequence[str]:
+    """What its user has written of a job's command: of a batch job, its script and the script's arguments."""
+    script = script_of(command)
+    return command if script is None else [script, *arguments_of(command)]

@@ -34,7 +34,7 @@ class LostIsReplaced(Watcher):
             for attempt in self._state.live_attempts():
                 if attempt.node_id == node_id and attempt.assigned_ms < 1000 * since:
                     self._lost[attempt.attempt_id.job_id] = attempt.attempt_id.number
-                    if now - since > GIVEN_UP_S:
+                    if now - since > GIVEN_UP_S and not self._awaits_word(attempt.attempt_id.job_id):
                         late = f"{now - since:.1f} s after {node_id} died"
                         yield f"{attempt.attempt_id} still counts as live {late}"
             waiting = [job for job in self._state.jobs.values() if job.status.waits]
@@ -42,6 +42,12 @@ class LostIsReplaced(Watcher):
             self._since = {text: self._since.get(text, now) for text in stuck}
             if now - since > REPLACED_S:
                 yield from (text for text, at in self._since.items() if now - at > AT_ONCE_S)
+
+    def _awaits_word(self, job_id: int) -> bool:
+        """A gang cannot start again once some of it is over: the last word of the others is waited for."""
+        return self._state.jobs[job_id].spec.gang is not None and any(
+            task.status.is_final for _, task in self._state.tasks_of(job_id)
+        )
 
     def _is_limited(self, job: Job) -> bool:
         tenants = [self._state.tenants[name] for name in lineage(job.spec.tenant_id)]

@@ -1,0 +1,166 @@
+# ruff: noqa: PTH102, PTH104, PTH116, PTH120  pathlib is too heavy for a supervisor
+"""Private /tmp directories of failed attempts: kept for a while for the user whose they are.
+
+One is kept as `ROOT/CLUSTER/ATTEMPT/tmp`. The way there belongs to root, and can be passed by all users but
+changed and listed by none; `tmp` itself can be entered by its user alone. Root does not open anything in it
+but to measure and to remove it, and follows no link then. Its age is that of the folder around it, whose time
+no user can change.
+"""
+
+import os
+import select
+from errno import ENOSPC
+
+from tgpu.runner import beneath, removing
+from tgpu.runner.light import signal
+from tgpu.runner.output import Stream
+
+TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tgpu.runner.task import Account
+
+NAME = "tmp"
+_EXITED = "exited"
+_FAILURES = frozenset({_EXITED, "signalled", "out-of-memory", "time-limit"})
+LOOK_UP_S = 5.0
+_PASSABLE, _OWN = 0o711, 0o700
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK = 512
+_ENTRY_BYTES = 4096
+"""What each name counts for at least, so that empty files are not free."""
+
+
+def is_failure(cause: str, code: int | None) -> bool:
+    """Whether that end was the job's own doing: not that it was cancelled, preempted or could not start."""
+    return cause in _FAILURES and (cause != _EXITED or code != 0)
+
+
+def owner(look_up: "Callable[[], Account]") -> tuple[int, int]:
+    """User and group of a job, looked up in a child: a directory service that does not answer must not keep a
+    supervisor from recording an end. Raises OSError."""
+    answer, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            account = look_up()
+            os.write(tell, b"%d %d" % (account.uid, account.gid))
+        finally:
+            os._exit(0)
+    os.close(tell)
+    ready, _, _ = select.select([answer], [], [], LOOK_UP_S)
+    words = os.read(answer, 64).split() if ready else []
+    os.close(answer)
+    os.kill(child, signal.SIGKILL)  # not waited for yet: its number is still its own
+    os.waitpid(child, 0)
+    if not words:
+        raise OSError("the job's user could not be looked up")
+    return int(words[0]), int(words[1])
+
+
+def keep(folder: str, above: str, attempt: str, uid: int, gid: int) -> str:
+    """Moves a private /tmp below `above`; returns its new path. `folder` must be in a place that only this
+    process's user can change. Raises OSError, also if the disk is so full that it has to go."""
+    space = os.statvfs(folder)
+    if space.f_bavail * space.f_frsize <= Stream.reserve_bytes:
+        raise OSError(ENOSPC, "the disk is full")
+    around = f"{above}/{attempt}"
+    _make_way(above)
+    removing.remove(around)
+    os.mkdir(around, _PASSABLE)
+    private = os.open(folder, _FOLDER)
+    try:
+        os.fchmod(private, _OWN)
+        os.fchown(private, uid, gid)
+        os.rename(folder, f"{around}/{NAME}")
+    finally:
+        os.close(private)
+    return f"{around}/{NAME}"
+
+
+def discard(kept: str) -> None:
+    """One that has no place on a full disk; `kept`: as `keep` returned it."""
+    removing.remove(os.path.dirname(kept))
+
+
+def sweep(root: str, before_s: float, budget_bytes: int) -> int:
+    """Removes what was kept before that moment, and what the budget has no room for beside newer ones;
+    returns how many. Raises OSError."""
+    removed, left = 0, budget_bytes
+    for at_s, path in sorted(_kept(root), reverse=True):
+        size = _size(path, left) if at_s >= before_s else None
+        if size is None or size > left:
+            removed += removing.remove(path)
+        else:
+            left -= size
+    return removed
+
+
+def _make_way(above: str) -> None:
+    for folder in (os.path.dirname(above), above):
+        try:
+            os.mkdir(folder, _PASSABLE)
+        except FileExistsError:
+            continue
+
+
+def _kept(root: str) -> list[tuple[float, str]]:
+    """When each was kept, and where, of all clusters."""
+    paths = [path for cluster in _folders(root) for path in _folders(cluster)]
+    return [(os.stat(path, follow_symlinks=False).st_mtime, path) for path in paths]
+
+
+def _folders(above: str) -> list[str]:
+    try:
+        with os.scandir(above) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+def _size(path: str, most: int) -> int:
+    """In bytes on disk; more than `most` as soon as that is certain, or if it cannot be measured."""
+    try:
+        top = os.open(path, _FOLDER)
+    except OSError:
+        return most + 1
+    try:
+        return _size_below(top, most)
+    except OSError:  # it is nested deeper than a path reaches
+        return most + 1
+    finally:
+        os.close(top)
+
+
+def _size_below(top: int, most: int) -> int:
+    """Raises OSError."""
+    total, waiting = 0, ["."]
+    while waiting and total <= most:
+        name = waiting.pop()
+        try:
+            folder = beneath.open_folder(name, top)
+        except FileNotFoundError:  # its user has removed it meanwhile
+            continue
+        try:
+            for inner, size, is_folder in _entries(folder):
+                total += size
+                if is_folder:
+                    waiting.append(f"{name}/{inner}")
+        finally:
+            os.close(folder)
+    return total
+
+
+def _entries(folder: int) -> list[tuple[str, int, bool]]:
+    """Name, size on disk, and whether it is a folder. Raises OSError."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                blocks = entry.stat(follow_symlinks=False).st_blocks
+            except FileNotFoundError:
+                continue
+            size = max(blocks * _BLOCK, _ENTRY_BYTES)
+            found.append((entry.name, size, entry.is_dir(follow_symlinks=False)))
+    return found
