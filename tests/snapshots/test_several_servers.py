@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.wiring.test_peers import Door
+from tests.wiring.test_peers import CLUSTER, Door
 from tgpu.config.settings import Settings
 from tgpu.control.snapshot_answers import MOST_AT_ONCE, SnapshotAnswers
 from tgpu.domain.job import Group, JobSpec, Request
@@ -39,11 +39,20 @@ def test_another_server_brings_it_over_once(tmp_path: Path) -> None:
 
         loop = asyncio.get_running_loop()
         desk = {"snapshot_piece": piece}
-        listening = await loop.create_server(lambda: Door(lambda: AskedLink(desk, "c", "s")), "127.0.0.1", 0)
+        listening = await loop.create_server(
+            lambda: Door(lambda: AskedLink(desk, CLUSTER, "secret")), "127.0.0.1", 0
+        )
         port = listening.sockets[0].getsockname()[1]
         ways = [
-            Asking(leader=lambda: "http://127.0.0.1:1", cluster_id="c", secret="s", tls=lambda: None),
-            Asking(leader=lambda: f"http://127.0.0.1:{port}", cluster_id="c", secret="s", tls=lambda: None),
+            Asking(
+                leader=lambda: "http://127.0.0.1:1", cluster_id=CLUSTER, secret="secret", tls=lambda: None
+            ),
+            Asking(
+                leader=lambda: f"http://127.0.0.1:{port}",
+                cluster_id=CLUSTER,
+                secret="secret",
+                tls=lambda: None,
+            ),
         ]
         second = ServerSnapshots(shelf_in(tmp_path / "second"), lambda: ways)
         both = await asyncio.gather(second.has("ann", DIGEST), second.read("ann", DIGEST, 5, 7))
