@@ -374,9 +374,12 @@ NEEDS: dict[Callable[[Patch], None], Callable[[Patch], None]] = {
 }
 """What would show only in one story of a hundred is looked for in such as make it likely."""
 SHOWS_AT: dict[Callable[[Patch], None], int] = {
-    a_control_that_lets_the_rest_of_a_broken_gang_run_on: 43,
-    a_committer_that_keeps_what_was_refused: 32,
-    a_return_whose_room_is_given_away: 18,
+    a_control_that_acknowledges_before_it_commits: 52,
+    a_control_that_lets_the_rest_of_a_broken_gang_run_on: 19,
+    a_committer_that_keeps_what_was_refused: 52,
+    a_leader_that_acknowledges_heartbeats_before_it_knows_the_node: 21,
+    a_return_after_which_both_go_on: 38,
+    a_return_whose_room_is_given_away: 82,
 }
 """A seed at which it has shown before, and may still: the search begins there."""
 
