@@ -86,9 +86,15 @@ def test_a_move_that_is_not_in_the_table_is_refused_in_words() -> None:
         attempt_after(AttemptState.ENDED, AttemptHappening.STARTED)
 
 
-def test_only_what_the_machine_did_is_tried_again() -> None:
-    machine_s = {Cause.NODE_LOST, Cause.REBOOTED, Cause.DEVICE_LOST, Cause.MEMORY_PRESSURE}
-    assert {cause for cause in Cause if cause.is_infrastructure} == machine_s
+def test_only_failures_of_infrastructure_are_retried() -> None:
+    causes = {
+        Cause.NODE_LOST,
+        Cause.REBOOTED,
+        Cause.DEVICE_LOST,
+        Cause.MEMORY_PRESSURE,
+        Cause.SUPERVISOR_LOST,
+    }
+    assert {cause for cause in Cause if cause.is_infrastructure} == causes
 
 
 def test_where_a_happening_leads_does_not_depend_on_where_it_came_from() -> None:

@@ -219,7 +219,9 @@ def test_functions_run_in_an_image(up: Installation, monkeypatch: pytest.MonkeyP
             raise ValueError("too small")
         return number**2, Path("/etc/marker").exists(), "OF_THE_CALLER" in os.environ
 
+    calls = up.files / "calls"  # where this node lets containers mount
     with tgpu.Executor(
+        calls,
         server=f"unix://{up.home}/run/tgpu.sock",
         image=IMAGE,
         python=str(Path(sys.executable).resolve()),
@@ -229,5 +231,7 @@ def test_functions_run_in_an_image(up: Installation, monkeypatch: pytest.MonkeyP
         failing = executor.submit(work, -1)
         assert list(executor.map(work, [2, 3], timeout=60)) == [(4, True, False), (9, True, False)]
         assert isinstance(failing.exception(timeout=60), ValueError)
-    without_python = tgpu.Executor(server=f"unix://{up.home}/run/tgpu.sock", image=IMAGE).submit(abs, -1)
+    without_python = tgpu.Executor(calls, server=f"unix://{up.home}/run/tgpu.sock", image=IMAGE).submit(
+        abs, -1
+    )
     assert "exec python3 failed" in str(without_python.exception(timeout=60))

@@ -61,7 +61,10 @@ def test_installation_on_a_full_disk_loses_nothing_and_recovers_by_itself(
     one.wait_status(sleeper, "cancelled", within_s=LONG_S)
     disk.empty()
     one.wait_until(lambda: not _node(one)["disk_shortage"], "the node is back", LONG_S)
-    one.wait_status(one.submit("--", "true"), "completed", within_s=LONG_S)
+    one.wait_until(
+        lambda: one.tgpu("submit", "--", "true", check=False).returncode == 0, "it submits", LONG_S
+    )
+    one.wait_status(sleeper + 1, "completed", within_s=LONG_S)
     assert len(one.json("list", "--all")) == 3
 
 

@@ -33,7 +33,7 @@ def test_without_a_word_a_job_may_use_what_it_reserves(shared: Installation) -> 
     job_id = shared.submit("--cpus", "2", "--memory", "64M", "--class", "low", "--", "sh", "-c", script)
     shared.wait_status(job_id, "completed")
     said = shared.tgpu("logs", str(job_id)).stdout.split()
-    assert sorted(set(said)) == sorted(["200000", str(64 << 20), "8192", "700"])
+    assert sorted(set(said)) == sorted(["200000", str(64 << 20), "8192", "350"])
 
 
 def test_a_limit_below_the_request_is_refused_with_a_sentence(shared: Installation) -> None:

@@ -212,7 +212,7 @@ def a_loss_that_comes_too_early(patch: Patch) -> None:
 
 
 def a_loss_that_never_comes(patch: Patch) -> None:
-    patch.setattr(losses, "lose", lambda *_: None)
+    patch.setattr(losses, "lose", lambda *_, **__: None)
 
 
 def a_return_after_which_both_go_on(patch: Patch) -> None:

@@ -7,7 +7,9 @@ import pytest
 from tests.simulation.test_seeds import keep_their_promises
 from tgpu.sim.run import simulate
 
-FIRST, SEEDS, SEEDS_PER_TEST = range(12), range(12, 40), 4
+SEEDS, SEEDS_PER_TEST = range(12, 40), 4
+FIRST = (*range(12), 37)
+"""The last one has what is rare: tasks that a user restarts."""
 AT_LEAST = {
     "cause=suspended": 1,
     "cause=restarted": 1,

@@ -39,6 +39,12 @@ FORGET = (
     "DROP TABLE needs",
     "ALTER TABLE jobs DROP COLUMN timing",
     "ALTER TABLE jobs DROP COLUMN changed_seq",
+    "ALTER TABLE join_tokens DROP COLUMN node_name",
+    "ALTER TABLE join_tokens DROP COLUMN labels",
+    "ALTER TABLE join_tokens DROP COLUMN serves",
+    "ALTER TABLE join_tokens DROP COLUMN address",
+    "ALTER TABLE node_keys DROP COLUMN approved",
+    "ALTER TABLE node_keys DROP COLUMN joined_from",
     "UPDATE alembic_version SET version_num = '0006'",
     "UPDATE compatibility SET oldest_server = '0006'",
 )
