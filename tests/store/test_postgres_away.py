@@ -9,10 +9,12 @@ import pytest
 from tests.postgres_server import PostgresServer, a_server
 from tests.store.cutting_proxy import CuttingProxy
 from tests.store.store_story import a_job, assign
+from tgpu.store import postgres_line
 from tgpu.store.job_filter import JobFilter, Paging
 from tgpu.store.port import Batch, IdempotencyKey, StoreUnavailableError, Submitted
 from tgpu.store.postgres import PostgresStore
-from tgpu.store.postgres_address import Patience
+from tgpu.store.postgres_address import Patience, PostgresAddress
+from tgpu.store.postgres_driver import PostgresReader
 
 SHORT = Patience(
     connect_s=2, idle_in_transaction_s=0.6, lock_s=0.8, statement_s=1.0, answer_s=1.5, reading_s=1.0
@@ -71,6 +73,26 @@ async def test_a_stopped_server_is_told_of_and_a_started_one_is_found_again(
     assert [job.job_id for job in await store.jobs(JobFilter(), Paging())] == [2, 1]
     assert not (await store.commit(epoch, Batch(3, assigned=[assign()]))).refused
     await store.close()
+
+
+async def test_once_one_line_has_reached_the_server_the_others_do_not_pause(
+    fragile: PostgresServer, fragile_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a server that has answered one caller refuses the next ones for a while."""
+    monkeypatch.setattr(postgres_line, "_FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(postgres_line, "_LONGEST_PAUSE_S", 600.0)
+    address, contact = PostgresAddress.parse(fragile_url), postgres_line.Contact()
+    first, second = (PostgresReader(address, SHORT, contact) for _ in range(2))
+    fragile.stop()
+    with pytest.raises(StoreUnavailableError, match=GONE):
+        first.read(lambda _: None)
+    fragile.start()
+    with pytest.raises(StoreUnavailableError, match=GONE):
+        first.read(lambda _: None)  # it pauses
+    second.read(lambda _: None)
+    first.read(lambda _: None)
+    for reader in (first, second):
+        reader.close()
 
 
 async def test_what_was_answered_survives_a_crash_of_the_server(

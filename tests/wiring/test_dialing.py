@@ -225,6 +225,25 @@ def test_a_server_that_fell_silent_is_called_last() -> None:
     asyncio.run(story())
 
 
+def test_silent_server_is_called_if_it_is_named_once_the_others_must_have_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the database is away no server greets, and one of those that did not is the next leader."""
+    first, second = (f"https://127.0.0.1:{port}" for port in (1, 2))
+
+    async def story() -> None:
+        dial = TcpDial([first, second], None, Random(1))
+        dial._called = first
+        dial.silent()
+        dial._called = second
+        assert not dial.sent_on(first, ()), "it may have died, and the others have not noticed yet"
+        monkeypatch.setattr(dialing, "NOTICED_S", 0.0)
+        assert dial.sent_on(first, ()), "it leads: it is called at once"
+        assert dial._choose() == first
+
+    asyncio.run(story())
+
+
 def test_every_known_server_is_tried_before_one_is_tried_again() -> None:
     urls = [f"https://127.0.0.1:{port}" for port in (1, 2, 3)]
 

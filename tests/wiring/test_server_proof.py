@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -18,7 +18,9 @@ from tgpu.protocol import door, server_proof
 from tgpu.protocol.framing import encode
 from tgpu.protocol.messages import PROTOCOL, Greeting, Launch, Orders
 from tgpu.protocol.server_proof import Role, Unknown, Vouched
-from tgpu.wiring import joined_node, proof_check
+from tgpu.store.memory import MemoryStore
+from tgpu.store.port import StoreUnavailableError
+from tgpu.wiring import dialing, joined_node, proof_check, prover
 from tgpu.wiring.dialing import TcpDial, node_credential
 from tgpu.wiring.enrolment import EnrolmentError, join
 from tgpu.wiring.joined_node import JoinedNode
@@ -175,6 +177,47 @@ def test_agent_works_on_a_plain_port_and_a_relay_learns_no_key(server: ClusterSe
     relay.close()
     assert door.PROVE in relay.heard
     assert key.encode() not in relay.heard
+
+
+class StoreThatIsAway(MemoryStore):
+    """For whoever asks for keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_back = threading.Event()
+        self.asked = 0
+
+    async def node_key_digests(self, node_ids: Sequence[str]) -> list[str | None]:
+        self.asked += 1
+        if not self.is_back.is_set():
+            raise StoreUnavailableError("away")
+        return await super().node_key_digests(node_ids)
+
+
+def test_node_that_calls_while_the_store_is_away_is_kept_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that is cut off instead comes again too late, and counts as lost."""
+    monkeypatch.setattr(prover, "STORE_RETRY_S", 0.01)
+    monkeypatch.setattr(dialing, "FIRST_PATIENCE_S", 60.0)
+    store = StoreThatIsAway()
+    with cluster(tmp_path, store, tls="off") as server:
+        dial = server.dial("n1", server.key_of("n1"))
+
+        async def story() -> None:
+            ear = Ear()
+            calling = asyncio.create_task(dial(ear))
+            async with asyncio.timeout(60):
+                while store.asked < 3 and not calling.done():  # noqa: ASYNC110  it is asked in another thread
+                    await asyncio.sleep(0.01)
+                assert not calling.done(), "the server hung up"
+                store.is_back.set()
+                link = await calling
+                assert isinstance(await ear.heard.get(), Greeting)
+            link.close()
+            await link.closed()
+
+        asyncio.run(story())
 
 
 def test_machine_joins_over_a_plain_port_without_showing_its_token(server: ClusterServer) -> None:

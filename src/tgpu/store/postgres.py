@@ -13,6 +13,7 @@ from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import FOLLOWING
 from tgpu.store.postgres_driver import HAPPENED, WISHED, PostgresDriver, PostgresReader
 from tgpu.store.postgres_errors import cannot_open
+from tgpu.store.postgres_line import Contact
 from tgpu.store.postgres_listener import PostgresListener
 from tgpu.store.postgres_schema import make_ready
 from tgpu.store.reader_pool import ReaderPool
@@ -51,14 +52,15 @@ class PostgresStore(SqlStore):
     def _open(cls, url: str, cluster_id: str, patience: Patience) -> Self:
         address = PostgresAddress.parse(url)
         founded_as = make_ready(address, patience, cluster_id)
-        driver = PostgresDriver(address, patience)
+        contact = Contact()
+        driver = PostgresDriver(address, patience, contact)
         try:
-            listener = PostgresListener(address, patience, lambda: driver.backend_pid)
+            listener = PostgresListener(address, patience, contact, lambda: driver.backend_pid)
         except psycopg.Error as error:
             raise cannot_open(error, address) from error
-        readers = ReaderPool(lambda: PostgresReader(address, patience))
-        follower = ReaderPool(lambda: PostgresReader(address, patience, FOLLOWING), threads=1)
-        lease_writer = GroupCommit(PostgresDriver(address, patience))
+        readers = ReaderPool(lambda: PostgresReader(address, patience, contact))
+        follower = ReaderPool(lambda: PostgresReader(address, patience, contact, FOLLOWING), threads=1)
+        lease_writer = GroupCommit(PostgresDriver(address, patience, contact))
         writer = GroupCommit(driver)
         return cls(writer, lease_writer, readers, follower, listener=listener, cluster_id=founded_as)
 

@@ -18,7 +18,7 @@ from tgpu.store.port import StoreUnavailableError
 from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import READING, WRITING, BoundedConnection
 from tgpu.store.postgres_errors import is_passing, is_trouble, unavailable
-from tgpu.store.postgres_line import Line
+from tgpu.store.postgres_line import Contact, Line
 from tgpu.store.sql.session import Session
 
 T = TypeVar("T")
@@ -39,8 +39,8 @@ _BORN = "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()
 class PostgresDriver:
     savepoints = None
 
-    def __init__(self, address: PostgresAddress, patience: Patience) -> None:
-        self._line = Line(address, patience, WRITING, "tgpu writer")
+    def __init__(self, address: PostgresAddress, patience: Patience, contact: Contact) -> None:
+        self._line = Line(address, patience, contact, WRITING, "tgpu writer")
         self._line.on_connected = self._end_the_other
         self._backend: tuple[int, object] | None = None
         self._committing = False
@@ -112,9 +112,13 @@ class PostgresDriver:
 
 class PostgresReader:
     def __init__(
-        self, address: PostgresAddress, patience: Patience, settings: Mapping[str, str] = READING
+        self,
+        address: PostgresAddress,
+        patience: Patience,
+        contact: Contact,
+        settings: Mapping[str, str] = READING,
     ) -> None:
-        self._line = Line(address, patience.of_a_reader(), settings, "tgpu reader")
+        self._line = Line(address, patience.of_a_reader(), contact, settings, "tgpu reader")
 
     def read(self, work: Callable[[Session], T]) -> T:
         was_open = self._line.is_open

@@ -1,6 +1,7 @@
 """A line to the database that is made again when it is cut, at once the first time and then ever more
 slowly."""
 
+import math
 from collections.abc import Callable, Mapping
 from time import monotonic
 
@@ -15,15 +16,28 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _WELL = (TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
+class Contact:
+    """Shared by the lines of a store: when one of them has reached the database, the others need not wait."""
+
+    def __init__(self) -> None:
+        self.made_at = -math.inf
+
+
 class Line:
     """Used by one thread."""
 
     def __init__(
-        self, address: PostgresAddress, patience: Patience, settings: Mapping[str, str], name: str
+        self,
+        address: PostgresAddress,
+        patience: Patience,
+        contact: Contact,
+        settings: Mapping[str, str],
+        name: str,
     ) -> None:
+        self._contact = contact
         self.address, self._patience, self._settings, self._name = address, patience, settings, name
         self._open: tuple[BoundedConnection, PostgresSession] | None = None
-        self._pause_s, self._not_before = 0.0, 0.0
+        self._pause_s, self._refused_at = 0.0, -math.inf
         self._refusal: psycopg.Error | None = None
         self.on_connected: Callable[[BoundedConnection], None] = lambda _: None
         """Called with every new connection, before anybody uses it; may raise psycopg.Error."""
@@ -35,7 +49,9 @@ class Line:
     @property
     def pause_s(self) -> float:
         """How long until it makes sense to try again."""
-        return max(0.0, self._not_before - monotonic())
+        if self._contact.made_at > self._refused_at:
+            return 0.0
+        return max(0.0, self._refused_at + self._pause_s - monotonic())
 
     def connected(self) -> tuple[BoundedConnection, PostgresSession]:
         """Raises psycopg.Error: at once, if it failed a moment ago."""
@@ -54,8 +70,9 @@ class Line:
             if connection is not None:
                 connection.close()
             self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            self._not_before, self._refusal = monotonic() + self._pause_s, error
+            self._refused_at, self._refusal = monotonic(), error
             raise
+        self._contact.made_at = monotonic()
         self._pause_s, self._refusal = 0.0, None
         return connection, PostgresSession(connection)
 

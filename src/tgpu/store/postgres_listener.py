@@ -15,7 +15,7 @@ import psycopg
 from tgpu.store.postgres_address import Patience, PostgresAddress
 from tgpu.store.postgres_connection import BoundedConnection
 from tgpu.store.postgres_driver import CHANNEL, HAPPENED, WISHED
-from tgpu.store.postgres_line import Line
+from tgpu.store.postgres_line import Contact, Line
 
 _PING_S = 15.0
 
@@ -24,11 +24,15 @@ _Wake = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
 
 class PostgresListener:
     def __init__(
-        self, address: PostgresAddress, patience: Patience, own_pid: Callable[[], int | None]
+        self,
+        address: PostgresAddress,
+        patience: Patience,
+        contact: Contact,
+        own_pid: Callable[[], int | None],
     ) -> None:
         """`own_pid`: whose notifications are left out, for the writer of this process wakes by itself. It
         listens when this returns. Raises psycopg.Error."""
-        self._line = Line(address, patience, {}, "tgpu listener")
+        self._line = Line(address, patience, contact, {}, "tgpu listener")
         self._line.on_connected = self._listen
         self._own_pid = own_pid
         self._wakes: dict[str, list[_Wake]] = {WISHED: [], HAPPENED: []}

@@ -1,6 +1,7 @@
 """Which of a cluster's servers an agent calls: the leader if it knows one, else each in turn."""
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ CONNECT_S = 5.0
 FIRST_PATIENCE_S = 8.0
 LONGEST_PATIENCE_S = 30.0
 """For the handshake: a server to which ten thousand nodes come at once takes its time."""
+NOTICED_S = 3.0
+"""So long after a leader fell silent the others may still name it. If they do so later, it is there again: it
+has renewed its lease since."""
 MOST_SERVERS = 16
 _log = logger("dial")
 
@@ -61,8 +65,9 @@ class TcpDial:
         self._encrypted = all(url.startswith("https://") for url in servers)
         self._tls = client_context(ca_pem) if self._encrypted else None
         self._leader: str | None = None
-        self._silent: set[str] = set()
-        """Who took the call, or was called, and did not answer: it costs seconds to ask again."""
+        self._silent: dict[str, float] = {}
+        """Who took the call, or was called, and did not answer, and when that was: it costs seconds to ask
+        again."""
         self._refused: set[str] = set()
         """Who could not be called in this round: if it led, the others may take a moment to notice."""
         self._followed: set[str] = set()
@@ -79,7 +84,10 @@ class TcpDial:
             link = await self._connect(self._called, listener)
         except OSError as error:
             self._leader = None
-            (self._silent if isinstance(error, TimeoutError) else self._refused).add(self._called)
+            if isinstance(error, TimeoutError):
+                self._fell_silent()
+            else:
+                self._refused.add(self._called)
             self._complain(error)
             raise
         self._patience_s, self._complaint = FIRST_PATIENCE_S, ""
@@ -155,7 +163,9 @@ class TcpDial:
     def sent_on(self, leader: str | None, servers: tuple[str, ...]) -> bool:
         self._learn(servers)
         self._leader = None
-        if leader is None or leader in self._silent | self._refused or not self._may_call(leader):
+        if leader is None or leader in self._refused or not self._may_call(leader):
+            return False
+        if asyncio.get_running_loop().time() - self._silent.get(leader, -math.inf) < NOTICED_S:
             return False
         self._leader = leader
         is_new = leader not in self._followed
@@ -164,8 +174,11 @@ class TcpDial:
 
     def silent(self) -> None:
         self._leader = None
-        self._silent.add(self._called)
+        self._fell_silent()
         self._tried.add(self._called)
+
+    def _fell_silent(self) -> None:
+        self._silent[self._called] = asyncio.get_running_loop().time()
 
     def _begin_round(self) -> None:
         """Everybody was asked, or one of them leads: whoever could not be called may be there again."""

@@ -17,7 +17,10 @@ from tgpu.wiring.stream_options import GOODBYE_S
 from tgpu.wiring.tls import OwnTls
 
 PATIENCE_S = 10.0
-"""For the caller's opening."""
+"""For the caller's opening, and for it to go once it is not known here."""
+STORE_AWAY_S = 60.0
+"""How long a caller is kept while the store is away: whoever waits here is answered as soon as it is back."""
+STORE_RETRY_S = 0.5
 HANDSHAKE_S = 30.0
 _log = logger("prover")
 
@@ -95,8 +98,12 @@ class ProofLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
-        self._patience = self._loop.call_later(PATIENCE_S, self._transport.abort)
+        self._wait(self._transport, PATIENCE_S)
         self._visit.make_way = self._make_way
+
+    def _wait(self, transport: asyncio.Transport, seconds: float) -> None:
+        self._decided()
+        self._patience = self._loop.call_later(seconds, transport.abort)
 
     def _make_way(self) -> bool:
         assert self._transport is not None
@@ -114,16 +121,23 @@ class ProofLink(asyncio.Protocol):
         if len(openings) > 1 or (openings and self._proving is not None):
             self._transport.abort()  # nothing may follow an opening before it is answered
         elif openings:
+            self._wait(self._transport, STORE_AWAY_S)
             self._proving = self._loop.create_task(self._prove(self._transport, openings[0]))
 
+    async def _answer(self, asked: Opening) -> Vouched | Unknown:
+        """Not cut off while the store is away: nodes that are sent away again and again come back too late
+        for the next leader, and count as lost."""
+        while True:
+            try:
+                return await self._prover.answer(asked)
+            except StoreUnavailableError:
+                await asyncio.sleep(STORE_RETRY_S)
+
     async def _prove(self, transport: asyncio.Transport, asked: Opening) -> None:
-        try:
-            answer = await self._prover.answer(asked)
-        except StoreUnavailableError:
-            transport.close()  # the caller comes again
-            return
+        answer = await self._answer(asked)
         transport.write(encode(answer))
         if isinstance(answer, Unknown):
+            self._wait(transport, PATIENCE_S)
             return  # the caller hangs up once it has looked whose process this is
         self._decided()
         early, handed_over = _Early(), False
