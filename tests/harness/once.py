@@ -22,7 +22,7 @@ _FAILED = 1
 def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tgpu-tests-") as folder:
         record = Path(folder, "outcomes.jsonl")
-        command = [*_PYTEST, "--outcomes", str(record), *ARGUMENTS, *arguments]
+        command = [*_PYTEST, f"--outcomes={record}", *ARGUMENTS, *arguments]
         status = subprocess.run(command, check=False).returncode
         recorded = outcomes.read(record)
     if status != _FAILED:

@@ -66,13 +66,14 @@ def _run(book: Ledger, series: Series, number: int, lock: int) -> None:
     record, done = book.outcomes_of(series, number), book.done(series, number)
     command = [
         *(sys.executable, "-m", "pytest", "-p", outcomes.PLUGIN, "-p", process_starts.PLUGIN),
-        *("--outcomes", str(record), "--leave-out", str(_listed(record, "done", (one.test for one in done)))),
+        f"--outcomes={record}",
+        f"--leave-out={_listed(record, 'done', (one.test for one in done))}",
         *ARGUMENTS,
         *series.arguments,
     ]
     if series.only == PROCESSES:
         tests = sorted(book.process_tests(series) or ())
-        command += ["--only-listed", str(_listed(record, "tests", tests))]
+        command.append(f"--only-listed={_listed(record, 'tests', tests)}")
     began = time.monotonic()
     status = _status_of(command, lock)
     found = outcomes.read(record)

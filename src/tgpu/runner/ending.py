@@ -62,6 +62,9 @@ class Ending:
         os.close(fd)
         return text
 
+    def _stops_at_once(self) -> bool:
+        return self._stop_text().endswith(records.AT_ONCE)
+
     def look_for_stop(self, *, shutdown: bool = False) -> None:
         """`shutdown`: whatever told us to end was not the agent, unless it has written so."""
         if self.reason is None and self._kill_at is None:
@@ -101,8 +104,8 @@ class Ending:
             self._look_at_limit(now)
         if self._hang_up_at is not None and now >= self._hang_up_at:
             self._hang_up(now, main_ended=main_ended)
-        if told and self._kill_at is not None and self._stop_text().endswith(records.AT_ONCE):
-            self._kill_at = now  # whatever its end has begun with
+        if told and self._kill_at is not None and self._stops_at_once():
+            self._kill_at = now  # also if a grace period has begun
         if main_ended and self._kill_at is None:
             tree.terminate(self._pid, wake=not self._frozen)
             self._kill_at = now + LEFTOVER_GRACE_S
@@ -133,10 +136,11 @@ class Ending:
             tree.warn({pid: every[pid] for pid in every if pid == self.main or not main_only}, number)
 
     def _begin(self, reason: tuple[str, str], now: float) -> None:
-        """What the main process leaves behind keeps the whole grace: behind a shell that dies at once there
-        may be the program that is saving its work."""
+        """Processes left by the main process keep the whole grace period: behind a shell that dies at once,
+        a program may still be saving its work. Without a grace period the stop signal is not sent: whether
+        the task exits by itself or is killed would be a race."""
         self.reason = reason
-        if self.is_superseded:
+        if self.is_superseded or self._stops_at_once():
             self._kill_at = now
             return
         self._kill_at = now + self._order.grace_s

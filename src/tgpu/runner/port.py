@@ -137,7 +137,7 @@ class Runner(Protocol):
 
     def stop(self, attempt: str, cause: Cause, detail: str, *, at_once: bool = False) -> None:
         """Its stop signal to the whole tree, the attempt's grace, SIGKILL. Harmless if it is already over.
-        `at_once`: no grace, also if that has begun."""
+        `at_once`: SIGKILL alone, also if the grace period has begun."""
         ...
 
     def forget(self, attempt: str) -> None:
