@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PROGRESS := ./scripts/with-progress
 SOURCES := src tests bench examples scripts deploy
 TEST_PACKAGES := gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static python3 python3-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install up dev demo test test-repeat test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
+.PHONY: help install kernel up dev demo test test-repeat test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,21 +22,22 @@ $(VENV)/pyvenv.cfg: FORCE
 FORCE:
 
 $(VENV)/.installed: requirements/runtime.lock pyproject.toml $(VENV)/pyvenv.cfg
-	$(PIP) install --require-hashes -r requirements/runtime.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PROGRESS) "Installing packages" $(PIP) install --require-hashes -r requirements/runtime.lock
+	@$(PROGRESS) "Installing tgpu" $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Compiled once here, so that no server of a cluster has to: its source decides whether it is still good.
+# A cluster compiles it by itself, in the background, once it has 32 nodes. The tests and benchmarks need it before.
 $(VENV)/.kernel: $(VENV)/.installed $(wildcard src/tgpu/core/kernel/*.py) src/tgpu/core/engine.py
-	@echo "compiling the planner's kernel, once"
 	@$(BIN)/python -m tgpu.wiring.kernel_cache
 	@touch $@
 
 $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed
-	$(PIP) install --require-hashes -r requirements/dev.lock
+	@$(PROGRESS) "Installing packages for tests" $(PIP) install --require-hashes -r requirements/dev.lock
 	@touch $@
 
-install: $(VENV)/.kernel ## Make .venv with .venv/bin/tgpu in it
+install: $(VENV)/.installed ## Make .venv with .venv/bin/tgpu in it
+
+kernel: $(VENV)/.kernel ## Compile the planner's kernel now, for clusters of 32 nodes and more
 
 up: install ## Install and start tgpu on this machine; Ctrl-C stops it, running jobs run on
 	@$(BIN)/tgpu up $(ARGS)

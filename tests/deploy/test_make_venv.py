@@ -17,7 +17,7 @@ def tree(tmp_path: Path) -> Path:
     """With an environment that was made of another Python."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(TREE / "Makefile", tmp_path)
-    for name in ("make-venv", "install-debian"):
+    for name in ("make-venv", "install-debian", "with-progress"):
         shutil.copy(TREE / "scripts" / name, tmp_path / "scripts")
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/pyvenv.cfg").write_text("old")
@@ -34,7 +34,9 @@ def make(tree: Path, *said: str) -> subprocess.CompletedProcess[str]:
 
 def test_an_environment_of_another_python_than_is_named_is_made_anew_once(tree: Path) -> None:
     done = make(tree, f"PYTHON={sys.executable}")
-    assert done.stdout.startswith(".venv has Python 3.11.0 at /opt/old/python3; it is made anew with "), done
+    assert done.stdout.startswith(".venv has Python 3.11.0 at /opt/old/python3; it is created again with "), (
+        done
+    )
     assert (tree / ".venv/bin/python").resolve() == Path(sys.executable).resolve()
     made_ns = (tree / ".venv/pyvenv.cfg").stat().st_mtime_ns
     for said in ([f"PYTHON={sys.executable}"], []):

@@ -10,7 +10,7 @@ _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
     errors.UniqueViolation,  # another server was first: whoever looks again finds what it wrote
-    errors.IdleInTransactionSessionTimeout,  # this process had no CPU for seconds; the database has rolled back
+    errors.IdleInTransactionSessionTimeout,  # no CPU for seconds: the database rolled back
 )
 
 # How a database refuses a connection is told in words alone, without a code.

@@ -1,7 +1,12 @@
-"""Compiled code for the planner once there are nodes enough: loaded beside the running server."""
+"""Switch to the compiled kernel once a cluster is large enough to need it.
+
+The plain kernel plans until then. A process of its own fills the cache, at low priority; the server loads
+the result.
+"""
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 
 from tgpu.control.loop import Control
@@ -13,17 +18,19 @@ from tgpu.wiring import kernel_cache
 WORTH_IT_FROM_NODES = 32
 LOOK_EVERY_S = 1.0
 ASK_EVERY_S = 10.0
-"""A server that follows asks the store how many nodes there are."""
+"""How often a follower asks the store for the number of nodes."""
+_FILL_CACHE = (sys.executable, "-P", "-m", kernel_cache.__name__, kernel_cache.BACKGROUND)
+_log = logger("kernel")
 
 
 class KernelKeeper:
-    """Loads it once; every term of this server uses it from then on. Whoever follows loads it as well: a
-    new leader has no time for that."""
+    """Loads the compiled kernel once; every later term of this server uses it. Followers load it as well,
+    because a new leader has no time for that."""
 
     def __init__(
         self, choice: str, term: Callable[[], Control | None], count_nodes: Callable[[], Awaitable[int]]
     ) -> None:
-        """`auto`: from so many nodes on. `plain`: never. `compiled`: at once."""
+        """`auto`: from 32 nodes on. `plain`: never. `compiled`: at once."""
         self._choice, self._term, self._count_nodes = choice, term, count_nodes
         self.engine: Engine = PLAIN
 
@@ -32,13 +39,14 @@ class KernelKeeper:
             return
         while self._choice != "compiled" and await self._nodes() < WORTH_IT_FROM_NODES:  # noqa: ASYNC110  rare, and not urgent
             await asyncio.sleep(ASK_EVERY_S if self._term() is None else LOOK_EVERY_S)
-        log = logger("kernel")
-        log.info("loading compiled code")
+        if not await fill_cache():
+            _log.warning("the kernel was not compiled; this server goes on with the plain one")
+            return
         self.engine = await asyncio.to_thread(kernel_cache.load, os.environ)
         control = self._term()
         if control is not None:
             control.engine = self.engine
-        log.info("plans are made by compiled code from now on")
+        _log.info("plans are made by the compiled kernel")
 
     async def _nodes(self) -> int:
         control = self._term()
@@ -48,3 +56,26 @@ class KernelKeeper:
             return await self._count_nodes()
         except StoreUnavailableError:
             return 0
+
+
+async def fill_cache() -> bool:
+    """Compiles in another process what the cache lacks, and logs its progress. False: it failed."""
+    _log.info("loading the compiled kernel")
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_FILL_CACHE,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+    except OSError as error:
+        _log.warning(f"cannot start a process: {error}")
+        return False
+    assert process.stdout is not None
+    try:
+        async for line in process.stdout:
+            _log.info(line.decode(errors="replace").rstrip())
+        return await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()

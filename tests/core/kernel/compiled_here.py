@@ -1,4 +1,4 @@
-"""The kernel as a cluster runs it: loaded from the cache that `make install` fills."""
+"""The kernel as a cluster runs it: loaded from the cache that `make kernel` fills."""
 
 import os
 from collections.abc import Callable
