@@ -120,6 +120,7 @@ class AsyncClient:
 
     nodes = _awaited(Client.nodes)
     node = _awaited(Client.node)
+    node_activity = _awaited(Client.node_activity)
     drain_nodes = _awaited(Client.drain_nodes)
     undrain_nodes = _awaited(Client.undrain_nodes)
     remove_nodes = _awaited(Client.remove_nodes)
@@ -132,6 +133,8 @@ class AsyncClient:
     revoke_join_token = _awaited(Client.revoke_join_token)
 
     queues = _awaited(Client.queues)
+    overview = _awaited(Client.overview)
+    utilization = _awaited(Client.utilization)
     stats = _awaited(Client.stats)
     report = _awaited(Client.report)
     cluster = _awaited(Client.cluster)

@@ -6,7 +6,9 @@ from typing import Protocol
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -29,6 +31,19 @@ class Live(Protocol):
     async def queues(self) -> Sequence[QueueView]: ...
 
     async def nodes(self) -> Sequence[NodeView]: ...
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        """One node with the tasks on it; None if there is no such node."""
+        ...
+
+    async def overview(self, terms: bool = False) -> ClusterOverview:
+        """The cluster as columns, at most a second old. `terms`: with labels, taints and drain reasons."""
+        ...
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        """What agents measured since then, of one node or of the cluster: as far back as this leader has
+        led, and a day at most."""
+        ...
 
     async def alerts(self) -> Sequence[Alert]:
         """What is wrong now, the oldest first."""

@@ -8,6 +8,7 @@ from tgpu.control.alerts import JOB_SET_ASIDE, STORE_RESTORED
 from tgpu.control.deadlines import first_due, has_begun, waits_until
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
+from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
 from tgpu.control.to_come import to_come
 from tgpu.core.explain import explain, never_fits
@@ -20,8 +21,19 @@ from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.quota import Amounts
-from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    DeviceView,
+    NodeDetail,
+    NodeTask,
+    NodeView,
+    QueueView,
+    Reason,
+    Why,
+)
 from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol.messages import NodeUse
 
@@ -29,6 +41,8 @@ ORDER_S = 8.0
 """How long an order may take until it is committed; less than another server waits for an answer."""
 
 
+OVERVIEW_S = 0.5
+"""How long a snapshot of the cluster is shown again."""
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
@@ -44,6 +58,8 @@ class Answers:
         self._term = term
         self._hub = hub
         self._log = logger("answers")
+        self._overview = OverviewColumns()
+        self._made: tuple[ClusterOverview | None, float, Control | None] = (None, 0.0, None)
 
     @property
     def _control(self) -> Control:
@@ -102,6 +118,54 @@ class Answers:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
         places = sorted(picture.places.values(), key=lambda place: as_counted(place.node.node_id))
         return [self._node_or_fault(picture, place, now) for place in places]
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
+        place = picture.places.get(node_id)
+        if place is None:
+            return None
+        gpu = picture.table.dimensions.gpu
+        tasks = [
+            NodeTask(
+                attempt_id=placed.attempt_id,
+                user=placed.task.user,
+                tenant_id=placed.task.tenant_id,
+                name=placed.task.name,
+                priority_class=placed.task.priority_class,
+                devices=placed.devices,
+                cpu_milli=placed.task.request.cpu_milli,
+                memory_mib=placed.task.request.memory_mib,
+                gpu_milli=int(picture.table.charged(placed.task.task_id)[gpu]),
+                state=placed.state,
+                since_ms=placed.since_ms,
+                time_limit_s=placed.task.time_limit_s,
+            )
+            for placed in place.attempts.values()
+        ]
+        return NodeDetail(self._node_or_fault(picture, place, now), tuple(tasks))
+
+    async def overview(self, *, terms: bool = False) -> ClusterOverview:
+        """One snapshot a second, shared by all servers that ask; with terms, a new one."""
+        control = await self._at_rest()
+        now = asyncio.get_running_loop().time()
+        made, at, of = self._made
+        if made is not None and of is control and now - at < OVERVIEW_S and not terms:
+            return made
+        heard = Heard(self._hub.use, self._hub.heard, now)
+        made = self._overview.make(
+            control.picture, control.series, heard, control.picture.now_ms, terms=terms
+        )
+        if not terms:
+            self._made = made, now, control
+        return made
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        """What agents measured, of a node or of all; empty of a node that is not known."""
+        control = self._control
+        if node_id is None:
+            return control.samples.since(from_ms)
+        place = control.picture.places.get(node_id)
+        return MeasuredSteps() if place is None else control.samples.since(from_ms, place.node)
 
     def _node_or_fault(self, picture: Picture, place: Place, now: float) -> NodeView:
         """What cannot be shown of one node leaves the others as they are."""

@@ -11,7 +11,9 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -62,6 +64,9 @@ METHODS = {
     "giving_way": Method(tuple[()], list[int]),
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
+    "node": Method(tuple[str], NodeDetail | None),
+    "overview": Method(tuple[bool], ClusterOverview),
+    "measured": Method(tuple[int, str | None], MeasuredSteps),
     "decisions": Method(tuple[()], Quantiles),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),

@@ -12,7 +12,9 @@ from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -50,6 +52,15 @@ class OwnDesk:
 
     async def nodes(self) -> Sequence[NodeView]:
         return await _or_unanswered(self._answers.nodes())
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        return await _or_unanswered(self._answers.node(node_id))
+
+    async def overview(self, terms: bool) -> ClusterOverview:
+        return await _or_unanswered(self._answers.overview(terms=terms))
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        return await _or_unanswered(self._answers.measured(from_ms, node_id))
 
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
@@ -146,6 +157,18 @@ class LiveAnswers:
 
     async def nodes(self) -> Sequence[NodeView]:
         answer: Sequence[NodeView] = await self._answer("nodes")
+        return answer
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        answer: NodeDetail | None = await self._answer("node", node_id)
+        return answer
+
+    async def overview(self, terms: bool = False) -> ClusterOverview:
+        answer: ClusterOverview = await self._answer("overview", terms)
+        return answer
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        answer: MeasuredSteps = await self._answer("measured", from_ms, node_id)
         return answer
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
