@@ -45,6 +45,7 @@ TABLE = {
     "GET /audit": Row("all operator", READ),
     "GET /ca.pem": Row("open"),
     "GET /cluster": Row("any viewer", READ),
+    "GET /events/recent": Row("any viewer", READ),
     "GET /events": Row("any viewer", READ),
     "GET /executors": Row("any viewer", READ),
     "GET /healthz": Row("open"),

@@ -135,6 +135,7 @@ class AsyncClient:
     queues = _awaited(Client.queues)
     overview = _awaited(Client.overview)
     utilization = _awaited(Client.utilization)
+    recent_events = _awaited(Client.recent_events)
     stats = _awaited(Client.stats)
     report = _awaited(Client.report)
     cluster = _awaited(Client.cluster)

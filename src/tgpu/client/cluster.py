@@ -65,6 +65,11 @@ class ClusterCalls(Calls):
         """The tasks on a node, and the windows that keep it."""
         return self._dict("GET", f"/nodes/{node_id}/activity")
 
+    def recent_events(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """The latest events, the newest first."""
+        found = self._dict("GET", "/events/recent", query={"limit": limit})
+        return list(found["events"])
+
     def stats(self) -> dict[str, Any]:
         return self._dict("GET", "/stats")
 

@@ -19,6 +19,7 @@ from tgpu.api.needs import LOOK
 from tgpu.api.overview_feed import OverviewFeed, Subscription
 from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request
+from tgpu.api.reply import json_reply
 from tgpu.api.roles import Rights
 from tgpu.api.routes.params import EVENT_EXAMPLE
 from tgpu.api.visibility import NO_ONE
@@ -32,6 +33,7 @@ _HEARTBEAT_S = 15.0
 _PACE_S = 0.02  # a busy cluster wakes its readers often: this bounds how often each reads the store
 _OVERVIEW_PACE_S = 0.25  # pages that show the overview read events less often, and together
 _LONGEST_S = 3600.0  # then the reader comes again, and is asked again who it is
+_RECENT, _MOST_RECENT = 20, 200
 _encode = msgspec.json.encode
 
 
@@ -132,13 +134,33 @@ async def _page(call: Call, after: int, job_id: int | None, user: str | None) ->
     return await read()
 
 
+class EventList(msgspec.Struct, kw_only=True):
+    """Events, the newest first."""
+
+    events: list[EventOut]
+
+
+async def recent_events(call: Call) -> Response[Any]:
+    """Of the last events those that the caller may know of: fewer than asked for, if most are hidden."""
+    limit = call.query.whole("limit", 1, _MOST_RECENT) or _RECENT
+    store = call.services.store
+    events = await store.events(max(0, await store.last_seq() - _MOST_RECENT), _MOST_RECENT)
+    seen = [event_out(event, sight) for event, sight in await _seen(events, call)]
+    return json_reply(EventList(events=seen[: -limit - 1 : -1]))
+
+
 async def _frames(events: Sequence[Event], call: Call) -> bytes:
+    return b"".join(_frame(event, sight) for event, sight in await _seen(events, call))
+
+
+async def _seen(events: Sequence[Event], call: Call) -> list[tuple[Event, Sight]]:
+    """Those that the caller may know of, each with how much."""
     tenants, settings = await _tenants(events, call), call.services.settings
-    seen = [
+    found = [
         (event, sight_of(event.user, tenants.get(event.job_id, ""), call.caller, settings))
         for event in events
     ]
-    return b"".join(_frame(event, sight) for event, sight in seen if sight is not Sight.NOTHING)
+    return [(event, sight) for event, sight in found if sight is not Sight.NOTHING]
 
 
 async def _tenants(events: Sequence[Event], call: Call) -> dict[int, str]:
@@ -159,6 +181,19 @@ def _frame(event: Event, sight: Sight) -> bytes:
 
 
 ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/events/recent",
+        recent_events,
+        LOOK,
+        "service",
+        "List the latest events",
+        "The newest first. Of others' jobs `data` is null.",
+        {200: Answer("The events.", EventList, {"events": [EVENT_EXAMPLE]})},
+        params=(
+            Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MOST_RECENT}, _RECENT),
+        ),
+    ),
     Endpoint(
         "GET",
         "/events",
