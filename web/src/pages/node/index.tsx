@@ -311,8 +311,8 @@ function Tasks({ activity }: { activity: Activity | null }) {
                 <a href={href(`/jobs/${task.job_id}`)}>
                   {task.job_id}
                   {task.task_index > 0 && `.${task.task_index}`}
-                </a>{' '}
-                {task.name}
+                  {task.name && ` · ${task.name}`}
+                </a>
               </td>
               <td><User name={task.user_id} /></td>
               <td>{task.state}</td>
