@@ -162,7 +162,7 @@ def test_node_page_shows_tasks_and_reserves_the_node(
     expect(windows).to_have_count(0)
     page.get_by_role("button", name="Undrain").click()
     page.get_by_role("dialog").get_by_role("button", name="Undrain").click()
-    expect(page.locator(".notice")).to_have_count(0)
+    expect(page.locator(".node-notice")).to_have_count(0)
     place.tgpu("cancel", str(job))
 
 

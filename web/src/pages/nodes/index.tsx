@@ -138,7 +138,7 @@ function columnsOf(cluster: Cluster): Column<NodeRow>[] {
     {
       id: 'status',
       label: 'Status',
-      width: 'minmax(100px, 1fr)',
+      width: 'minmax(96px, 1.4fr)',
       sortable: true,
       title: (row) => row.drainReason,
       cell: (row) => <State cluster={cluster} row={row} />,
