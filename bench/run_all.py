@@ -20,6 +20,7 @@ SCRIPTS = (
     "kinds",
     "accounting",
     "cluster",
+    "web",
 )
 
 

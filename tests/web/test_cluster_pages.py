@@ -87,7 +87,7 @@ def test_overview_says_why_an_own_job_is_pending_and_when_it_starts(
 def test_legend_shows_one_user_and_is_kept_in_the_address(place: Installation, overview: Dashboard) -> None:
     page = overview.page
     own = place.sleeper("--gpus", "3")
-    other = submit_as(place, overview, OTHER, gpus=2, name="<script>alert(1)</script>")
+    other = submit_as(place, overview, OTHER, gpu_request=2, name="<script>alert(1)</script>")
     expect(page.locator(".gpu-card", has_text=OTHER)).to_have_count(2)
     page.get_by_role("button", name=f"{OTHER} 2").click()
     expect(page.locator(".gpu-dimmed")).to_have_count(6)

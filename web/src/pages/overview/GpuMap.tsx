@@ -51,7 +51,7 @@ function DenseMap({ cluster, user }: { cluster: Cluster; user: string | null }) 
       if (!canvas.current) return;
       const began = performance.now();
       draw(canvas.current, { cluster, layout, view, theme: shownTheme, user, active });
-      performance.measure('gpu-map', { start: began });
+      performance.measure('gpu-map', { start: began, detail: { devices: cluster.deviceCount } });
     });
     return () => cancelAnimationFrame(id);
   }, [cluster, layout, view, shownTheme, user, active]);
