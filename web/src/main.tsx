@@ -8,13 +8,14 @@ import './state/theme';
 
 import { render } from 'preact';
 import { checkHealth } from './api/client';
-import { followSession } from './api/events';
+import { expectOverview, followSession } from './api/events';
 import { Layout } from './layout/Layout';
-import { startRouter } from './router';
+import { path, startRouter } from './router';
 import { startClock } from './state/clock';
 
 startClock();
 startRouter();
+if (path.value === '/' || path.value === '/nodes') expectOverview();
 followSession();
 void checkHealth();
 

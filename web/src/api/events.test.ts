@@ -171,3 +171,32 @@ describe('stream', () => {
     vi.unstubAllGlobals();
   });
 });
+
+describe('overview that is expected', () => {
+  it('is asked for by the first connection and kept for the page that wants it', async () => {
+    const paths: string[] = [];
+    const frame = (whole: boolean) => `event: overview\ndata: {"whole":${String(whole)}}\n\n`;
+    const stream = new EventStream({
+      open: (path) => {
+        paths.push(path);
+        const body = new ReadableStream<Uint8Array>({
+          start: (controller) => controller.enqueue(new TextEncoder().encode(frame(true) + frame(false))),
+        });
+        return Promise.resolve(new Response(body));
+      },
+      refused: () => Promise.resolve(),
+      reconnected: () => undefined,
+      pauseMs: () => 1,
+    });
+    stream.expectOverview();
+    stream.start();
+    await vi.waitFor(() => expect(stream.state.value).toBe('live'));
+    const seen: unknown[] = [];
+    stream.subscribe(['overview'], (event) => seen.push(event.data));
+    stream.wantOverview(true);
+    expect(seen).toEqual([{ whole: true }, { whole: false }]);
+    await new Promise((resolve) => setTimeout(resolve, 80));
+    expect(paths).toEqual(['/events?overview=true']);
+    stream.close();
+  });
+});

@@ -82,6 +82,7 @@ export type StreamState =
   'idle' | 'connecting' | 'live' | 'reconnecting';
 
 export const RESYNC = 'resync';
+const OVERVIEW = 'overview';
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
 /** The server sends a heartbeat every 15 s. */
@@ -110,7 +111,10 @@ export class EventStream {
   readonly state = signal<StreamState>('idle');
   private readonly subscribers = new Set<{ kinds: ReadonlySet<string> | null; handler: Handler }>();
   private overviewWanted = 0;
+  private overviewExpected = false;
   private hasOverview = false;
+  /** `overview` events that came before the page that wants them: the whole, and what changed since. */
+  private early: StreamEvent[] = [];
   private switching: ReturnType<typeof setTimeout> | undefined;
   private lastId: string | null = null;
   private stop: AbortController | null = null;
@@ -122,11 +126,20 @@ export class EventStream {
   subscribe(kinds: readonly string[] | null, handler: Handler): () => void {
     const one = { kinds: kinds && new Set(kinds), handler };
     this.subscribers.add(one);
+    if (kinds?.includes(OVERVIEW)) {
+      for (const event of this.early.splice(0)) handler(event);
+    }
     return () => this.subscribers.delete(one);
+  }
+
+  /** The first connection asks for `overview` events: the page that is being loaded will want them. */
+  expectOverview(): void {
+    this.overviewExpected = true;
   }
 
   /** Asks for `overview` events while at least one page wants them. */
   wantOverview(on: boolean): void {
+    this.overviewExpected = false;
     this.overviewWanted = Math.max(0, this.overviewWanted + (on ? 1 : -1));
     // A page that replaces another one may want the same: the connection changes once both have spoken.
     clearTimeout(this.switching);
@@ -221,7 +234,8 @@ export class EventStream {
       heard();
       const headers: Record<string, string> = { Accept: 'text/event-stream' };
       if (this.lastId !== null) headers['Last-Event-ID'] = this.lastId;
-      this.hasOverview = this.overviewWanted > 0;
+      this.hasOverview = this.overviewWanted > 0 || this.overviewExpected;
+      this.early = [];
       const path = this.hasOverview ? '/events?overview=true' : '/events';
       const response = await this.ports.open(path, headers, own.signal);
       if (!response.ok || !response.body) {
@@ -263,6 +277,7 @@ export class EventStream {
   }
 
   private emit(event: StreamEvent): void {
+    if (event.kind === OVERVIEW && ![...this.subscribers].some((one) => one.kinds?.has(OVERVIEW))) this.early.push(event);
     for (const { kinds, handler } of [...this.subscribers]) {
       if (kinds !== null && event.kind !== RESYNC && !kinds.has(event.kind)) continue;
       try {
@@ -286,6 +301,7 @@ export const events = new EventStream({
 
 export const subscribe = events.subscribe.bind(events);
 export const wantOverview = events.wantOverview.bind(events);
+export const expectOverview = events.expectOverview.bind(events);
 export const streamState = events.state;
 
 /** Keeps the stream open while a user is signed in and the tab is shown, or was until lately. */

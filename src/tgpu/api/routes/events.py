@@ -100,7 +100,8 @@ async def _stream(
                 continue
             after, events = max(after, head), ()  # what the filter left out need not be looked at again
             if await next_wake(flag, _HEARTBEAT_S):
-                await asyncio.sleep(_PACE_S if overview is None else _OVERVIEW_PACE_S)
+                is_behind = overview is None or not overview.has_begun
+                await asyncio.sleep(_PACE_S if is_behind else _OVERVIEW_PACE_S)
             else:
                 wakes = None
                 yield b": heartbeat\n\n"
@@ -114,13 +115,17 @@ class _Overview:
         self._pages: Pages | None = None
         self._rights: Rights | None = None
         self._visibility = NO_ONE
+        self.has_begun = False
+        """Whether the stream has been sent the whole."""
 
     async def frames(self) -> bytes:
         pages, rights = await self._call.book.pages(), self._call.caller.rights
         if pages is not self._pages or rights != self._rights:
             self._pages, self._rights = pages, rights
             self._visibility = await visibility_of(self._call)
-        return self._subscription.next(self._visibility)
+        frames = self._subscription.next(self._visibility)
+        self.has_begun = self.has_begun or bool(frames)
+        return frames
 
 
 async def _page(call: Call, after: int, job_id: int | None, user: str | None) -> Page:

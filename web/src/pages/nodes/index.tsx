@@ -147,7 +147,7 @@ function columnsOf(cluster: Cluster): Column<NodeRow>[] {
     cluster.deviceCount > 0 && {
       id: 'gpus',
       label: 'GPUs',
-      width: 'minmax(130px, 1.3fr)',
+      width: 'minmax(96px, 1.5fr)',
       sortable: true,
       cell: (row) => <MiniMap cluster={cluster} row={row} />,
     },

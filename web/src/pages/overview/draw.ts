@@ -1,4 +1,5 @@
-/** Drawing of the dense GPU map. Cells of one colour are filled together: 80,000 cells take some 20 ms. */
+/** Drawing of the dense GPU map. Small cells are written as pixels: 80,000 of them take a few milliseconds, also without
+ * a graphics card. Large ones, of which few are visible, show allocation, utilization and state in detail. */
 
 import { userCanvasColour } from '../../format';
 import { EXTERNAL, FREE, RESERVED, UNHEALTHY, type Cluster } from '../../state/overview';
@@ -8,6 +9,8 @@ import { cellAt, tileAt, type MapLayout, type View } from './layout';
 /** Steps of brightness for the busy percentage. */
 const LEVELS = 5;
 const UNKNOWN_LEVEL = 3;
+const DIMMED = 0.1;
+const DETAILED_FROM = 10;
 
 export interface Drawing {
   cluster: Cluster;
@@ -69,12 +72,15 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   const colours = palette();
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, width, height);
-  context.setTransform(ratio * view.scale, 0, 0, ratio * view.scale, ratio * view.dx, ratio * view.dy);
   const shown = visibleTiles(layout, view);
   const size = layout.cell * view.scale;
-  fillCells(context, drawing, colours, shown, size);
-  if (size >= 4) drawMarks(context, drawing, colours, shown, size);
-  if (layout.label > 0 || size >= 14) drawNames(context, drawing, colours, shown);
+  if (size < DETAILED_FROM) paintPixels(context, drawing, colours, shown, ratio);
+  context.setTransform(ratio * view.scale, 0, 0, ratio * view.scale, ratio * view.dx, ratio * view.dy);
+  if (size >= DETAILED_FROM) {
+    fillCells(context, drawing, colours, shown);
+    drawMarks(context, drawing, colours, shown, size);
+  }
+  if (layout.label > 0 || size >= DETAILED_FROM) drawNames(context, drawing, colours, shown);
   if (drawing.active !== null) outline(context, drawing, colours, drawing.active);
 }
 
@@ -85,14 +91,74 @@ function visibleTiles(layout: MapLayout, view: View): [first: number, end: numbe
   return [first * layout.perRow, Math.min(layout.nodes.length, (last + 1) * layout.perRow)];
 }
 
-function fillCells(
+type Rgb = [red: number, green: number, blue: number];
+
+/** A colour of CSS as numbers. */
+function rgb(context: CanvasRenderingContext2D, colour: string): Rgb {
+  context.fillStyle = '#000000';
+  context.fillStyle = colour;
+  const value = Number.parseInt(String(context.fillStyle).slice(1), 16);
+  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
+}
+
+/** An opaque pixel: the colour over the ground with this opacity, as ImageData keeps it. */
+function pixel([red, green, blue]: Rgb, [r, g, b]: Rgb, opacity: number): number {
+  const mix = (over: number, under: number) => Math.round(over * opacity + under * (1 - opacity));
+  return ((255 << 24) | (mix(blue, b) << 16) | (mix(green, g) << 8) | mix(red, r)) >>> 0;
+}
+
+function paintPixels(
   context: CanvasRenderingContext2D,
-  { cluster, layout, theme, user }: Drawing,
+  { cluster, layout, view, theme, user }: Drawing,
   colours: Palette,
   [first, end]: [number, number],
-  size: number,
+  ratio: number,
+): void {
+  const { width, height } = context.canvas;
+  const image = context.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const ground = rgb(context, colours.surface);
+  const solid = (colour: string, opacity = 1) => pixel(rgb(context, colour), ground, opacity);
+  const free = solid(colours.free);
+  const levels = (colour: string, shown: boolean) =>
+    Array.from({ length: LEVELS }, (_, level) => solid(colour, shown ? opacityOf(level) : DIMMED));
+  const hidden = levels(colours.hidden, user === null);
+  const held = cluster.sections.users.map(({ user_id: name }) => levels(userCanvasColour(name, theme), user === null || name === user));
+  const states = [0, solid(colours.red), solid(colours.amber), solid(colours.purple, 0.55)];
+  const scale = ratio * view.scale;
+  for (let tile = first; tile < end; tile++) {
+    const row = layout.nodes[tile] ?? 0;
+    const from = cluster.firstDevice[row] ?? 0;
+    const to = cluster.firstDevice[row + 1] ?? 0;
+    const at = tileAt(layout, tile);
+    for (let device = from; device < to; device++) {
+      const holder = cluster.user[device] ?? FREE;
+      const state = cluster.state[device] ?? 0;
+      let colour = free;
+      if (state === UNHEALTHY || state === EXTERNAL || (state === RESERVED && holder === FREE)) colour = states[state] ?? free;
+      else if (holder !== FREE) colour = (held[holder] ?? hidden)[levelOf(cluster.busy[device] ?? -1)] ?? free;
+      const cell = cellAt(layout, device - from);
+      const left = Math.max(0, Math.round((at.x + cell.x) * scale + ratio * view.dx));
+      const right = Math.min(width, Math.round((at.x + cell.x + layout.cell) * scale + ratio * view.dx));
+      const bottom = Math.min(height, Math.round((at.y + cell.y + layout.cell) * scale + ratio * view.dy));
+      for (let y = Math.max(0, Math.round((at.y + cell.y) * scale + ratio * view.dy)); y < bottom; y++) {
+        if (right > left) pixels.fill(colour, y * width + left, y * width + right);
+      }
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
+
+function fillCells(
+  context: CanvasRenderingContext2D,
+  { cluster, layout, view, theme, user }: Drawing,
+  colours: Palette,
+  [first, end]: [number, number],
 ): void {
   const groups = new Map<string, Path2D>();
+  // A layout of small cells has no space between them: zooming makes some.
+  const gap = layout.cellGap > 0 ? 0 : 0.75 / view.scale;
+  const edge = layout.cell - gap;
   const rect = (style: string, x: number, y: number, width: number, height: number) => {
     let path = groups.get(style);
     if (!path) groups.set(style, (path = new Path2D()));
@@ -102,7 +168,6 @@ function fillCells(
   const bases = users.map(({ user_id }) => userCanvasColour(user_id, theme));
   const wanted = users.map(({ user_id }) => user === null || user_id === user);
   const styles = new Map<number, string>();
-  const detailed = size >= 10;
   for (let tile = first; tile < end; tile++) {
     const row = layout.nodes[tile] ?? 0;
     const from = cluster.firstDevice[row] ?? 0;
@@ -114,7 +179,7 @@ function fillCells(
       const y = at.y + cell.y;
       const holder = cluster.user[device] ?? FREE;
       if (holder === FREE) {
-        rect(colours.free, x, y, layout.cell, layout.cell);
+        rect(colours.free, x, y, edge, edge);
         continue;
       }
       const busy = cluster.busy[device] ?? -1;
@@ -123,16 +188,16 @@ function fillCells(
       let style = styles.get(key);
       if (style === undefined) {
         const dimmed = holder >= 0 ? !wanted[holder] : user !== null;
-        const opacity = dimmed ? 0.1 : detailed ? opacityOf(0) : opacityOf(level);
+        const opacity = dimmed ? DIMMED : opacityOf(0);
         style = `${holder >= 0 ? (bases[holder] ?? colours.hidden) : colours.hidden}|${opacity}`;
         styles.set(key, style);
       }
-      const part = detailed ? Math.max(0.2, cluster.allocated[device] ?? 1) : 1;
-      if (part < 1) rect(colours.free, x, y, layout.cell, layout.cell);
-      rect(style, x, y, layout.cell * part, layout.cell);
-      if (detailed && busy > 0 && !style.endsWith('|0.1')) {
-        const high = (layout.cell * busy) / 100;
-        rect(`${style.split('|')[0]}|1`, x, y + layout.cell - high, layout.cell * part, high);
+      const part = Math.max(0.2, cluster.allocated[device] ?? 1);
+      if (part < 1) rect(colours.free, x, y, edge, edge);
+      rect(style, x, y, edge * part, edge);
+      if (busy > 0 && !style.endsWith(`|${DIMMED}`)) {
+        const high = (edge * busy) / 100;
+        rect(`${style.split('|')[0]}|1`, x, y + edge - high, edge * part, high);
       }
     }
   }
@@ -200,20 +265,27 @@ function drawNames(
   colours: Palette,
   [first, end]: [number, number],
 ): void {
-  const wide = layout.tileWidth + layout.tileGap - 2;
-  // Where the layout has no line for names, they appear in the space that zooming has made.
-  const size = layout.label > 0 ? 11 / Math.max(1, view.scale * 0.75) : (layout.tileGap + 1) * 0.8;
-  if (size * view.scale < 7) return;
+  const wide = layout.tileWidth * view.scale;
+  if (wide < 40) return;
+  // Names keep their size on the screen. Where the layout has no line for them, they lie on the first cells.
+  const size = 10.5 / view.scale;
+  const inside = layout.label === 0;
   context.font = `${size}px ${token('--font')}`;
   context.textBaseline = 'alphabetic';
   for (let tile = first; tile < end; tile++) {
     const row = layout.nodes[tile] ?? 0;
     const status = cluster.nodes.status[row];
     const at = tileAt(layout, tile);
-    const y = layout.label > 0 ? at.y + layout.label - 4 : at.y - 0.15;
-    context.fillStyle = status === 'ready' ? colours.muted : status === 'offline' ? colours.red : colours.amber;
     const mark = status === 'ready' ? '' : status === 'offline' ? '■ ' : '▲ ';
-    context.fillText(fitted(context, `${mark}${cluster.nodes.name[row] ?? ''}`, wide), at.x, y);
+    const text = fitted(context, `${mark}${cluster.nodes.name[row] ?? ''}`, layout.tileWidth + (inside ? 0 : layout.tileGap - 2));
+    if (inside) {
+      context.globalAlpha = 0.85;
+      context.fillStyle = colours.surface;
+      context.fillRect(at.x, at.y, context.measureText(text).width + size * 0.6, size * 1.35);
+      context.globalAlpha = 1;
+    }
+    context.fillStyle = status === 'ready' ? (inside ? colours.text : colours.muted) : status === 'offline' ? colours.red : colours.amber;
+    context.fillText(text, inside ? at.x + size * 0.25 : at.x, inside ? at.y + size : at.y + layout.label - 4);
   }
 }
 
