@@ -1,4 +1,4 @@
-"""Job list requests: search, sort order, page and cursor, as a query writes them and as the store takes them."""
+"""Job list requests: search, sort order, page and cursor of a query, as the store takes them."""
 
 import base64
 import binascii
@@ -65,16 +65,16 @@ class JobList:
     async def jobs(self, call: Call) -> list[Listed]:
         store, page = call.services.store, self._page
         if not self._is_plain:
-            return await store.list_jobs(await self._narrowed(call), page)
+            return await store.list_jobs(self._narrowed(), page)
         paging = Paging(page.limit, page.after[1] if page.after else None, not page.descending)
         return [Listed(job, job.job_id) for job in await self._found(call, paging)]
 
     async def ids(self, call: Call) -> list[int]:
-        return await call.services.store.list_job_ids(await self._narrowed(call), self._page)
+        return await call.services.store.list_job_ids(self._narrowed(), self._page)
 
     async def total(self, call: Call) -> tuple[int, bool]:
         """How many jobs match on all pages together, and whether that is exact."""
-        found = await call.services.store.count_jobs(await self._narrowed(call), MOST_COUNTED + 1)
+        found = await call.services.store.count_jobs(self._narrowed(), MOST_COUNTED + 1)
         return min(found, MOST_COUNTED), found <= MOST_COUNTED
 
     def cursor_at(self, last: Listed) -> int | str:
@@ -91,7 +91,7 @@ class JobList:
         searches = listing.tenants or listing.classes or listing.text is not None
         return page.key is SortKey.ID and not page.skip and not searches
 
-    async def _narrowed(self, call: Call) -> Listing:
+    def _narrowed(self) -> Listing:
         """By exit code, only jobs are found of which the caller sees it."""
         listing = self._listing
         if not self._exact_detail or listing.command_seen is None:

@@ -130,9 +130,7 @@ _VALUES: Mapping[SortKey, Callable[[Job, ListPage], SortValue]] = {
     SortKey.STARTED: lambda job, page: _or_last(job.started_ms, page),
     SortKey.ENDED: lambda job, page: _or_last(job.ended_ms, page),
     SortKey.RUN_TIME: lambda job, page: _or_last(_run_ms(job, page), page),
-    SortKey.PRIORITY: lambda job, _: (
-        job.spec.priority - CLASS_WEIGHT * TERMS[job.spec.priority_class].rank
-    ),
+    SortKey.PRIORITY: lambda job, _: job.spec.priority - CLASS_WEIGHT * TERMS[job.spec.priority_class].rank,
     SortKey.GPUS: lambda job, _: gpus_milli(job.spec),
     SortKey.TASKS: lambda job, _: job.spec.task_count,
     SortKey.NAME: lambda job, _: job.spec.name,

@@ -72,6 +72,7 @@ jobs = Table(
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),
     Index("jobs_by_end", "ended_ms"),
+    Index("jobs_by_text", "job_id", "name", "user", "tenant_id", "command"),  # nothing that changes often
     Index("jobs_followed", "status", sqlite_where=_is_followed, postgresql_where=_is_followed),
     Index("jobs_to_forget", "ended_ms", sqlite_where=_is_forgotten, postgresql_where=_is_forgotten),
 )

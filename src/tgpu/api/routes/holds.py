@@ -87,7 +87,7 @@ async def hold_many(call: Call) -> Response[Any]:
 async def release_many(call: Call) -> Response[Any]:
     chosen = await choose(call, await read_ids(call), CHANGE_JOB)
     store, by, at_ms = call.services.store, call.caller.user, call.services.now_ms()
-    mine = [job for job in chosen.allowed if may_undo(call.caller, job, job.timing and job.timing.held_by)]
+    mine = [job for job in chosen.allowed if may_undo(call.caller, job, _holder(job))]
     kept = {job.job_id for job in chosen.allowed} - {job.job_id for job in mine}
     ids = [job.job_id for job in mine]
     before = await store.release(ids, by, at_ms) if ids else []
@@ -111,7 +111,7 @@ async def release_many(call: Call) -> Response[Any]:
 
 async def release(call: Call) -> Response[Any]:
     job, by = call.job, call.caller.user
-    check_undoing(call, None if job.timing is None else job.timing.held_by, "held", "release")
+    check_undoing(call, _holder(job), "held", "release")
     before = (await call.services.store.release([job.job_id], by, call.services.now_ms()))[0] or job
     if not timings.is_held(before):
         raise ProblemError(
@@ -167,6 +167,10 @@ async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) ->
     for why_not in verdicts:
         if why_not is not None:
             raise ProblemError(422, "never-fits", f"it could never run here then: {why_not}")
+
+
+def _holder(job: Job) -> str | None:
+    return None if job.timing is None else job.timing.held_by
 
 
 def _does_not_wait(job: Job, deed: str) -> ProblemError:

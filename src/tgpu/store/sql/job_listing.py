@@ -7,7 +7,20 @@ these statements may read every job, so they touch only the columns before the s
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Integer, Text, case, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    FromClause,
+    Integer,
+    Text,
+    case,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from tgpu.domain.priority import TERMS
 from tgpu.store.job_filter import JobFilter, Seen
@@ -52,10 +65,10 @@ class _Conditions:
         if most is not None:
             self.add(column <= self.bind(most, BigInteger()))
 
-    def is_seen(self, seen: Seen) -> ColumnElement[bool]:
+    def is_seen(self, seen: Seen, of: FromClause = rows) -> ColumnElement[bool]:
         return or_(
-            rows.c.user == self.bind(seen.user, Text()),
-            self.is_any(rows.c.tenant_id, seen.tenants or [""]),
+            of.c.user == self.bind(seen.user, Text()),
+            self.is_any(of.c.tenant_id, seen.tenants or [""]),
         )
 
 
@@ -71,7 +84,7 @@ def ids(session: Session, listing: Listing, part: ListPage) -> list[int]:
 
 def count(session: Session, listing: Listing, most: int) -> int:
     """How many there are, but not more than `most`."""
-    given = _conditions(listing)
+    given = _conditions(listing, SortKey.ID)
     matching = select(rows.c.job_id).where(*given.all).limit(given.bind(most, Integer())).offset(constant(0))
     query = Query("How many jobs a list has.", select(func.count()).select_from(matching.subquery()))
     ((number,),) = session.rows_once(query, given.values)
@@ -79,7 +92,7 @@ def count(session: Session, listing: Listing, most: int) -> int:
 
 
 def _found(session: Session, listing: Listing, part: ListPage) -> list[tuple[int, Any]]:
-    given = _conditions(listing)
+    given = _conditions(listing, part.key)
     key = _sort_expression(part, given)
     if part.after is not None:
         given.add(_is_after(key, part, given))
@@ -133,17 +146,25 @@ def _sort_expression(part: ListPage, given: _Conditions) -> ColumnElement[Any]:
     plain = _PLAIN.get(part.key)
     if plain is not None:
         return plain
-    value_ms = {
-        SortKey.STARTED: lambda: rows.c.started_ms,
-        SortKey.ENDED: lambda: rows.c.ended_ms,
-        SortKey.RUN_TIME: lambda: (
-            func.coalesce(rows.c.ended_ms, given.bind(part.now_ms, BigInteger())) - rows.c.started_ms
-        ),
-    }[part.key]()
+    started, ended = rows.c.started_ms, rows.c.ended_ms
+    value_ms: ColumnElement[Any] = started if part.key is SortKey.STARTED else ended
+    if part.key is SortKey.RUN_TIME:
+        value_ms = func.coalesce(ended, given.bind(part.now_ms, BigInteger())) - started
     return func.coalesce(value_ms, constant(-1 if part.descending else LAST), type_=BigInteger())
 
 
-def _conditions(listing: Listing) -> _Conditions:
+_IN_TEXT_INDEX = frozenset({SortKey.ID, SortKey.NAME, SortKey.USER, SortKey.TENANT})
+
+
+def _is_all_in_text_index(listing: Listing, key: SortKey) -> bool:
+    """Whether the index `jobs_by_text` has every column of the statement."""
+    where = listing.where
+    more = where.statuses or where.ran or listing.classes
+    times = (where.submitted_from_ms, where.submitted_until_ms, where.ended_from_ms)
+    return key in _IN_TEXT_INDEX and not more and times == (None, None, None)
+
+
+def _conditions(listing: Listing, key: SortKey) -> _Conditions:
     given, where = _Conditions(), listing.where
     _add_filter(given, where)
     given.any_of(rows.c.tenant_id, listing.tenants)
@@ -151,7 +172,12 @@ def _conditions(listing: Listing) -> _Conditions:
     if where.ran is not None:
         _add_ran(given, where.ran)
     if listing.text is not None:
-        given.add(_is_found_by(listing.text, listing.command_seen, given))
+        found = rows if _is_all_in_text_index(listing, key) else rows.alias("found")
+        is_found = _is_found_by(listing.text, listing.command_seen, given, found)
+        if found is not rows:
+            # A query of its own reads the index instead of whole rows.
+            is_found = rows.c.job_id.in_(select(found.c.job_id).where(is_found))
+        given.add(is_found)
     return given
 
 
@@ -198,12 +224,37 @@ def _add_ran(given: _Conditions, ran: Ran) -> None:
         given.at_least(until - rows.c.started_ms, ran.least_run_ms)
 
 
-def _is_found_by(text: str, command_seen: Seen | None, given: _Conditions) -> ColumnElement[bool]:
-    part = given.bind(escaped(text), Text())
-    command = rows.c.command.istartswith(part, escape=ESCAPE)
+def _is_found_by(
+    text: str, command_seen: Seen | None, given: _Conditions, searched: FromClause
+) -> ColumnElement[bool]:
+    part = escaped(text)
+    anywhere, at_start = given.bind(f"%{part}%", Text()), given.bind(f"{part}%", Text())
+    command: ColumnElement[bool] = _Like(searched.c.command, at_start)
     if command_seen is not None:
-        command &= given.is_seen(command_seen)
-    found = [rows.c.name.icontains(part, escape=ESCAPE), rows.c.user.icontains(part, escape=ESCAPE), command]
+        command &= given.is_seen(command_seen, searched)
+    found = [_Like(searched.c.name, anywhere), _Like(searched.c.user, anywhere), command]
     if text.isascii() and text.isdigit() and len(text) <= 16 and text == str(int(text)):  # noqa: PLR2004  keeps int() cheap
-        found.append(rows.c.job_id == given.bind(int(text), BigInteger()))
+        found.append(searched.c.job_id == given.bind(int(text), BigInteger()))
     return or_(*found)
+
+
+class _Like(ColumnElement[bool]):
+    """LIKE that takes small and capital letters for the same."""
+
+    type = Boolean()
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[Any], pattern: ColumnElement[Any]) -> None:
+        self.column, self.pattern = column, pattern
+
+
+@compiles(_Like, "sqlite")
+def _like(element: _Like, compiler: SQLCompiler, **how: Any) -> str:  # noqa: ANN401  as SQLAlchemy has it
+    column, pattern = (compiler.process(part, **how) for part in (element.column, element.pattern))
+    return f"{column} LIKE {pattern} ESCAPE '{ESCAPE}'"
+
+
+@compiles(_Like, "postgresql")
+def _ilike(element: _Like, compiler: SQLCompiler, **how: Any) -> str:  # noqa: ANN401  as SQLAlchemy has it
+    column, pattern = (compiler.process(part, **how) for part in (element.column, element.pattern))
+    return f"{column} ILIKE {pattern} ESCAPE '{ESCAPE}'"

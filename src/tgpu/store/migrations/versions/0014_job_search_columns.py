@@ -29,6 +29,7 @@ def upgrade() -> None:
     op.add_column("jobs", sa.Column("command", sa.Text()))
     op.add_column("jobs", sa.Column("gpu_milli", sa.BigInteger()))
     _fill(op.get_bind())
+    op.create_index("jobs_by_text", "jobs", ["job_id", "name", "user", "tenant_id", "command"])
 
 
 def _fill(connection: sa.Connection) -> None:
