@@ -108,7 +108,8 @@ def test_a_follower_sees_it_grow_through_a_new_attempt_until_the_job_ends(
     assert b"".join(seen) == b"a1 b1 a2 b2 "
 
 
-def test_one_part_is_read_from_an_offset_or_from_the_end(ran: ServerUnderTest, client: httpx.Client) -> None:
+@pytest.mark.usefixtures("ran")
+def test_one_part_is_read_from_an_offset_or_from_the_end(client: httpx.Client) -> None:
     answer = client.get("/jobs/1/logs?offset=5&length=7")
     assert (answer.content, answer.headers["x-tgpu-offset"]) == (LINES[5:12], "5")
     assert (answer.headers["x-tgpu-attempt"], answer.headers["x-tgpu-complete"]) == ("1", "false")
@@ -129,11 +130,10 @@ def test_one_part_is_waited_for_until_there_is_output(server: ServerUnderTest, c
     assert client.get("/jobs/1/logs?offset=0&wait=20").content == b"late"
 
 
+@pytest.mark.usefixtures("ran")
 @pytest.mark.parametrize(
     "query",
     ["length=0", "last=9999999", "wait=60", "last=1&offset=1", "length=5&tail=1", "wait=1&follow=true"],
 )
-def test_wrong_question_for_one_part_is_refused(
-    ran: ServerUnderTest, client: httpx.Client, query: str
-) -> None:
+def test_wrong_question_for_one_part_is_refused(client: httpx.Client, query: str) -> None:
     assert client.get(f"/jobs/1/logs?{query}").status_code == 400
