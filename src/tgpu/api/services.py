@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tgpu.api.accounts import Accounts
+from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
 from tgpu.api.ports import Live, LogReader, ShellDesk
@@ -31,6 +32,7 @@ class Services:
     bodies: BodyBudget = field(default_factory=BodyBudget)
     names: frozenset[str] = frozenset()
     """Under which this server may be called, besides loopback and the address it is reached at."""
+    browser: BrowserAccess = field(default_factory=BrowserAccess)
     ca_pem: str | None = None
     """The cluster's own authority, if TLS is signed by it."""
     servers: Callable[[], Sequence[str]] = tuple
