@@ -96,7 +96,7 @@ function options(latest: { current: ChartProps }, width: number, height: number)
     height,
     padding: [8, 8, 0, 0],
     cursor: { y: false, drag: { x: onZoom !== undefined, y: false, setScale: false }, points: { size: 6 } },
-    legend: { show: series.length > 0, live: true },
+    legend: { show: series.length > 0, live: true, markers: { fill: (_self, index) => colourOf(series[index - 1], index - 1), width: 0 } },
     scales: {
       y: {
         range: (_self, low, high) => {
@@ -112,7 +112,7 @@ function options(latest: { current: ChartProps }, width: number, height: number)
     series: [
       { label: 'Time', value: (_self, at) => (at === null ? '' : timeLabel(at)) },
       ...series.map((one, index): uPlot.Series => {
-        const colour = token(one.colour ?? `--chart-${(index % 6) + 1}`);
+        const colour = colourOf(one, index);
         return {
           label: one.label,
           stroke: colour,
@@ -136,6 +136,10 @@ function options(latest: { current: ChartProps }, width: number, height: number)
       ],
     },
   };
+}
+
+function colourOf(series: Series | undefined, index: number): string {
+  return token(series?.colour ?? `--chart-${(index % 6) + 1}`);
 }
 
 function timeLabel(at: number): string {
