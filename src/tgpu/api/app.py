@@ -59,7 +59,7 @@ def create_app(services: Services) -> Litestar:
         names=frozenset(name.lower() for name in (*services.names, services.browser.own_name) if name),
         terminals=TerminalDoor(services, identity),
         bodies=services.bodies,
-        dashboard=DashboardFiles(services.browser),
+        dashboard=DashboardFiles(services.browser, services.dashboard),
     )
     return litestar
 

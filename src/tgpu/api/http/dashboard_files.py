@@ -12,15 +12,13 @@ from typing import Any
 
 from litestar.types import Receive, Scope, Send
 
-import tgpu
 from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.origin import requested_host
 from tgpu.api.peercred import peer_of
+from tgpu.config.dashboard_folder import INDEX
 
-FOLDER = Path(tgpu.__file__).parent / "dashboard"
 ROOT = "/ui/"
 _METHODS = frozenset({"GET", "HEAD"})
-_INDEX = "index.html"
 _ASSETS = "assets/"
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -82,7 +80,7 @@ class _Build:
 class DashboardFiles:
     """An ASGI application for `/ui/`, and for `/` if a browser asks."""
 
-    def __init__(self, browser: BrowserAccess, folder: Path = FOLDER) -> None:
+    def __init__(self, browser: BrowserAccess, folder: Path) -> None:
         self._browser, self._folder = browser, folder
         self._build = _Build((), {})
         self._reading = asyncio.Lock()
@@ -106,7 +104,7 @@ class DashboardFiles:
         if found is None and name.startswith(_ASSETS):
             await _send(send, 404, {"content-type": _TYPES[".txt"], "cache-control": _NEVER}, b"not found\n")
             return
-        found = found or build.files.get(_INDEX)
+        found = found or build.files.get(INDEX)
         if found is None:
             headers = {"content-type": _TYPES[".html"], "cache-control": _NEVER}
             await _send(send, 503, headers, _MISSING)
@@ -135,10 +133,6 @@ class DashboardFiles:
         return self._build
 
 
-def is_built(folder: Path = FOLDER) -> bool:
-    return (folder / _INDEX).is_file()
-
-
 def _is_browser(scope: Scope) -> bool:
     accepts_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
     return accepts_html and scope.get("method") in _METHODS
@@ -155,7 +149,7 @@ def _quoted(scope: Scope, target: str) -> str:
 
 def _stamp(folder: Path) -> tuple[int, ...]:
     found: list[int] = []
-    for path in (folder / _INDEX, folder / _ASSETS):
+    for path in (folder / INDEX, folder / _ASSETS):
         try:
             status = path.stat()
         except OSError:
@@ -176,7 +170,7 @@ def _file(folder: Path, path: Path) -> _File:
         packed = path.with_name(path.name + suffix)
         if packed.is_file():
             bodies[encoding] = packed.read_bytes()
-    cache = _NEVER if name == _INDEX else _FOREVER if name.startswith(_ASSETS) else _CHECKED
+    cache = _NEVER if name == INDEX else _FOREVER if name.startswith(_ASSETS) else _CHECKED
     digest = hashlib.sha256(content).hexdigest()[:32]
     return _File(_TYPES.get(path.suffix, "application/octet-stream"), cache, digest, bodies)
 
