@@ -530,7 +530,7 @@ function useRows(log: Log, wrap: boolean) {
       element.scrollTop += Math.max(0, rows.length - before.current.rows) * ROW_HEIGHT;
     }
     before.current = { first: log.buffer.first, rows: rows.length };
-  }, [rows, log.follow]);
+  }, [rows, log.version, log.follow]);
 
   useEffect(() => {
     const element = scroller.current;

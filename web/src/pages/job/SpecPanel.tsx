@@ -103,7 +103,7 @@ function Environment({ job }: { job: Job }) {
                   <td class="env-name">
                     <code>{name}</code>
                   </td>
-                  <td>{value === MASK ? <span class="muted">hidden: shown to the job's user only</span> : shown ? <code>{value}</code> : <span class="muted">••••••</span>}</td>
+                  <td class="plain-text">{value === MASK ? <span class="muted">hidden: shown to the job's user only</span> : shown ? <code>{value}</code> : <span class="muted">••••••</span>}</td>
                 </tr>
               ))}
               {secrets.map(([name, source]) => (
@@ -111,7 +111,7 @@ function Environment({ job }: { job: Job }) {
                   <td class="env-name">
                     <code>{name}</code>
                   </td>
-                  <td>
+                  <td class="plain-text">
                     <span class="muted">secret, from </span>
                     <code>{source}</code>
                   </td>

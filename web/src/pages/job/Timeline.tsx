@@ -58,7 +58,7 @@ export function Attempts({ job }: { job: Job }) {
                 </td>
                 <td>{attempt.cpu_time_s === null ? '–' : duration(attempt.cpu_time_s)}</td>
                 <td>{attempt.peak_memory_mb === null ? '–' : mebibytes(attempt.peak_memory_mb)}</td>
-                <td class="attempt-reason">{attempt.reason ?? <span class="muted">–</span>}</td>
+                <td class="plain-text">{attempt.reason ?? <span class="muted">–</span>}</td>
               </tr>
             ))}
           </tbody>

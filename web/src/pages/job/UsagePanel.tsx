@@ -5,7 +5,7 @@ import { Chart, type Series } from '../../components/Chart';
 import { KeyValue } from '../../components/KeyValue';
 import { Panel } from '../../components/Page';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
-import { amount, bytes, duration, mebibytes, percent } from '../../format';
+import { amount, duration, mebibytes, percent } from '../../format';
 import { useQueryParam } from '../../router';
 import { useResource } from '../../state/resource';
 import { useEffect } from 'preact/hooks';
@@ -74,14 +74,14 @@ function Charts({ job, usage }: { job: Job; usage: Usage }) {
     { title: 'GPU utilization', series: mean('gpu_percent', 'GPU'), format: (value) => percent(value / 100), max: 100 },
     { title: 'GPU memory', series: [...mean('gpu_memory_mb', 'GPU memory'), ...line(job.gpu_memory_mb, 'Requested')], format: mebibytes },
     {
-      title: 'Disk',
+      title: 'Disk, per second',
       series: ['disk_read_mb', 'disk_written_mb'].flatMap((name) => rate(column(name), seconds, name === 'disk_read_mb' ? 'Read' : 'Written')),
-      format: (value) => `${bytes(value * 1048576)}/s`,
+      format: mebibytes,
     },
     {
-      title: 'Network',
+      title: 'Network, per second',
       series: ['net_received_mb', 'net_sent_mb'].flatMap((name) => rate(column(name), seconds, name === 'net_received_mb' ? 'Received' : 'Sent')),
-      format: (value) => `${bytes(value * 1048576)}/s`,
+      format: mebibytes,
     },
   ];
   const known = charts.filter(({ series }) => series.some((one) => !one.dashed && one.values.some((value) => value !== null)));

@@ -19,6 +19,7 @@ import { useResource } from '../../state/resource';
 import { cancelJob, holdJob, releaseJob, rerunJob, resumeJob, retryJob, suspendJob } from './actions';
 import { Dependencies } from './Dependencies';
 import { EditDialog } from './EditDialog';
+import '../../components/plain-table.css';
 import './job.css';
 import { LogView } from './LogView';
 import { RequestPanel, SpecPanel } from './SpecPanel';

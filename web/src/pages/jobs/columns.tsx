@@ -26,8 +26,8 @@ interface JobColumn {
 const dash = <span class="muted">{NONE}</span>;
 
 export const COLUMNS: readonly JobColumn[] = [
-  { id: 'id', label: 'Job', width: '74px', sort: 'id', cell: (row) => <a href={href(`/jobs/${row.job_id}`)}>{row.job_id}</a> },
-  { id: 'status', label: 'Status', width: '116px', sort: 'status', cell: (row) => <Status row={row} /> },
+  { id: 'id', label: 'Job', width: '70px', sort: 'id', cell: (row) => <a href={href(`/jobs/${row.job_id}`)}>{row.job_id}</a> },
+  { id: 'status', label: 'Status', width: '106px', sort: 'status', cell: (row) => <Status row={row} /> },
   {
     id: 'name',
     label: 'Name',
@@ -36,7 +36,7 @@ export const COLUMNS: readonly JobColumn[] = [
     cell: (row) => <span class="job-name">{row.name || <span class="muted">{row.command ?? NONE}</span>}</span>,
     title: (row) => [row.name, row.command].filter(Boolean).join('\n'),
   },
-  { id: 'user', label: 'User', width: 'minmax(90px, 1fr)', sort: 'user', wide: true, cell: (row) => <User name={row.user_id} /> },
+  { id: 'user', label: 'User', width: 'minmax(84px, 1fr)', sort: 'user', wide: true, cell: (row) => <User name={row.user_id} /> },
   { id: 'tenant', label: 'Tenant', width: 'minmax(90px, 1fr)', sort: 'tenant', wide: true, cell: (row) => row.tenant_id, title: (row) => row.tenant_id },
   {
     id: 'priority',
@@ -46,7 +46,7 @@ export const COLUMNS: readonly JobColumn[] = [
     wide: true,
     cell: (row) => (row.priority ? `${row.priority_class} ${row.priority > 0 ? '+' : ''}${row.priority}` : row.priority_class),
   },
-  { id: 'gpus', label: 'GPUs', width: '62px', align: 'right', sort: 'gpus', cell: (row) => (row.gpus ? amount(row.gpus) : dash) },
+  { id: 'gpus', label: 'GPUs', width: '62px', align: 'right', sort: 'gpus', wide: true, cell: (row) => (row.gpus ? amount(row.gpus) : dash) },
   { id: 'cpus', label: 'CPUs', width: '62px', align: 'right', wide: true, cell: (row) => amount(row.cpu_request) },
   { id: 'memory', label: 'Memory', width: '84px', align: 'right', wide: true, cell: (row) => (row.mem_request_mb ? mebibytes(row.mem_request_mb) : dash) },
   { id: 'tasks', label: 'Tasks', width: '88px', align: 'right', sort: 'tasks', wide: true, cell: tasks },
@@ -59,26 +59,26 @@ export const COLUMNS: readonly JobColumn[] = [
     cell: (row) => (row.assigned_node_id ? <a href={href(`/nodes/${encodeURIComponent(row.assigned_node_id)}`)}>{row.assigned_node_id}</a> : dash),
     title: (row) => (row.devices.length ? `GPU ${row.devices.join(', ')}` : ''),
   },
-  { id: 'submitted', label: 'Submitted', width: '104px', sort: 'submitted', wide: true, cell: (row) => <Time at={row.submitted_at} /> },
+  { id: 'submitted', label: 'Submitted', width: '96px', sort: 'submitted', wide: true, cell: (row) => <Time at={row.submitted_at} /> },
   { id: 'started', label: 'Started', width: '104px', sort: 'started', wide: true, cell: (row) => <Time at={row.started_at} /> },
   { id: 'ended', label: 'Ended', width: '104px', sort: 'ended', wide: true, cell: (row) => <Time at={row.ended_at} /> },
   {
     id: 'runtime',
     label: 'Run time',
-    width: '88px',
+    width: '80px',
     align: 'right',
     sort: 'run_time',
     wide: true,
     cell: (row) => <Duration from={row.started_at} to={row.ended_at} clock />,
   },
-  { id: 'expected', label: 'Expected start', width: '126px', wide: true, cell: (row) => <ExpectedStart row={row} /> },
+  { id: 'expected', label: 'Expected start', width: '112px', wide: true, cell: (row) => <ExpectedStart row={row} /> },
   { id: 'reason', label: 'Reason', width: 'minmax(160px, 3fr)', wide: true, cell: (row) => <Reason row={row} />, title: reasonText },
   { id: 'attempts', label: 'Attempts', width: '76px', align: 'right', wide: true, cell: (row) => number(row.attempt_count) },
   { id: 'exit', label: 'Exit code', width: '80px', align: 'right', wide: true, cell: (row) => row.exit_code ?? dash },
   { id: 'command', label: 'Command', width: 'minmax(160px, 2fr)', wide: true, cell: (row) => <code>{row.command ?? NONE}</code>, title: (row) => row.command ?? '' },
 ];
 
-export const DEFAULT_COLUMNS = ['id', 'status', 'name', 'user', 'priority', 'gpus', 'node', 'submitted', 'runtime', 'expected', 'reason'];
+export const DEFAULT_COLUMNS = ['id', 'status', 'name', 'user', 'gpus', 'node', 'submitted', 'runtime', 'expected', 'reason'];
 
 export function tableColumns(ids: readonly string[]): Column<Slot<JobRow>>[] {
   return COLUMNS.filter((column) => ids.includes(column.id)).map((column) => ({

@@ -15,6 +15,7 @@ import { may } from '../../state/session';
 import { BulkBar } from './BulkBar';
 import { COLUMNS, DEFAULT_COLUMNS, tableColumns } from './columns';
 import { ColumnChooser, FilterBar, filterNames, filters } from './Filters';
+import '../../components/plain-table.css';
 import './jobs.css';
 import type { JobPage, JobRow } from './types';
 import { wantReasons } from './why';

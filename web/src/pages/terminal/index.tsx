@@ -11,6 +11,7 @@ import { href, useQueryParam, type PageProps } from '../../router';
 import { useResource } from '../../state/resource';
 import { theme, token } from '../../state/theme';
 import { isOver, type Job } from '../job/types';
+import { strictDocument } from './strictDocument';
 import { Channel, type Closed, type Socket } from './channel';
 import './terminal.css';
 
@@ -140,6 +141,7 @@ async function open(element: HTMLElement, jobId: number, task: string, command: 
     scrollback: 5000,
     screenReaderMode: false,
     theme: colours(),
+    documentOverride: strictDocument(),
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
