@@ -18,6 +18,7 @@ from tgpu.domain.tenant import Tenant
 from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
 from tgpu.store.job_filter import JobFilter, Paging, Seen
+from tgpu.store.job_listing import Listed, Listing, ListPage
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.needs_port import NeedRow, NeedsStore
 from tgpu.store.quota_port import QuotaStore
@@ -354,7 +355,21 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, Serie
 
     async def job(self, job_id: int) -> Job | None: ...
 
+    async def jobs_by_id(self, job_ids: Sequence[int]) -> list[Job | None]:
+        """For each of the different ids its job, if there is one, in one read."""
+        ...
+
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]: ...
+
+    async def list_jobs(self, listing: Listing, page: ListPage) -> list[Listed]:
+        """Searched and sorted; it may read every job, which `jobs` does not."""
+        ...
+
+    async def list_job_ids(self, listing: Listing, page: ListPage) -> list[int]: ...
+
+    async def count_jobs(self, listing: Listing, most: int) -> int:
+        """How many a listing has, but not more than `most`."""
+        ...
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]: ...
 

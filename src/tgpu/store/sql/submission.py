@@ -15,6 +15,7 @@ from tgpu.store import event_data, job_sum, timings
 from tgpu.store.acceptance import Accepted, accept
 from tgpu.store.account import Account
 from tgpu.store.book import Book
+from tgpu.store.job_listing import command_text, gpus_milli
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
 from tgpu.store.refusals import StoreError
 from tgpu.store.sql import cluster, codec, feed, jobs, ledger, needs, tenants, token_caps
@@ -28,7 +29,7 @@ _KEYS = idempotency_keys.c
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
     "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally", "timing",
-    "born", "followed", "retries", "forget_ms",
+    "born", "followed", "retries", "forget_ms", "command", "gpu_milli",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -213,6 +214,8 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "retries": None if spec.retries is None else codec.text_of(spec.retries),
         "forget_ms": None if spec.ttl_after_finished_s is None else 1000 * spec.ttl_after_finished_s,
         "timing": codec.timing_text(timings.at_first(spec)),
+        "command": command_text(spec),
+        "gpu_milli": gpus_milli(spec),
     }
 
 
