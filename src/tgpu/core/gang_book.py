@@ -1,6 +1,6 @@
 """Which tasks of which gangs wait and which run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
@@ -37,6 +37,12 @@ class GangBook:
 
     def __len__(self) -> int:
         return len(self._gangs)
+
+    def trial_copy(self) -> "GangBook":
+        trial = GangBook()
+        for job_id, state in self._gangs.items():
+            trial._gangs[job_id] = replace(state, waiting=dict(state.waiting), running=dict(state.running))
+        return trial
 
     def of(self, job_id: int) -> GangState:
         return self._gangs[job_id]

@@ -11,6 +11,7 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -69,6 +70,7 @@ METHODS = {
     "never_fits": Method(tuple[list[Request]], list[str | None]),
     "why_never": Method(tuple[Request, int, str], str | None),
     "gang_never_fits": Method(tuple[Gang, list[tuple[Request, int]]], str | None),
+    "preview": Method(tuple[list[HypotheticalJob]], list[StartPreview]),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
     "open_shell": Method(tuple[str, OpenShell], ShellAnswer),

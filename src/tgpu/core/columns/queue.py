@@ -21,6 +21,12 @@ class Queue:
         self.priorities: set[int] = set()
         """Those seen here: where there is only one, waiting changes no order."""
 
+    def trial_copy(self, key_of: Callable[[int], Key]) -> "Queue":
+        trial = Queue(key_of)
+        trial._slots, trial._head, trial._end = self._slots.copy(), self._head, self._end
+        trial.priorities = set(self.priorities)
+        return trial
+
     def __len__(self) -> int:
         return self._end - self._head
 

@@ -11,6 +11,7 @@ from tgpu.core.columns.dimensions import Dimensions, dimensions_of
 from tgpu.core.columns.kind_columns import KindColumns
 from tgpu.core.columns.mix import Mix
 from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.core.columns.quota_columns import QuotaColumns
 from tgpu.core.columns.tenant_columns import TenantColumns
 from tgpu.core.columns.verdict import Verdict
@@ -78,6 +79,16 @@ class Table:
         whole = [self._policy.cluster_generic[name] for name in self.dimensions.cluster]
         self.cluster_free: Ints = np.array(whole, dtype=np.int64)
         self.cluster_total = self.cluster_free.copy()
+
+    def trial_copy(self, hours: GpuHours) -> "Table":
+        """A table to which waiting tasks can be added; see `trial_state`."""
+        trial = own_copy(self)
+        trial._hours = hours
+        trial.nodes, trial.quotas, trial.tenants = map(own_copy, (self.nodes, self.quotas, self.tenants))
+        trial.kinds = self.kinds.trial_copy(trial.quotas, trial.nodes)
+        trial.waiting = self.waiting.trial_copy()
+        trial.mix, trial.verdict = own_copy(self.mix), own_copy(self.verdict)
+        return trial
 
     # Nodes
 

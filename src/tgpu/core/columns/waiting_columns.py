@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tgpu.core.columns.growing import with_room
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.core.columns.queue import Key, Queue
 from tgpu.core.columns.verdict import RANKS
 from tgpu.core.kernel.shapes import NEVER, Small, Waiting
@@ -77,6 +78,14 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.job = np.zeros(0, dtype=np.int64)
         self.task_index = np.zeros(0, dtype=np.int32)
         self.in_gang = np.zeros(0, dtype=np.bool_)
+
+    def trial_copy(self) -> "WaitingColumns":
+        trial = own_copy(self)
+        trial.streams = {stream: {} for stream in self.streams}
+        for name, queue in self.queues.items():
+            twin = trial.queues[name] = queue.trial_copy(trial._key_of(name.order))
+            trial.streams[name.rank, name.order][name.tenant] = twin
+        return trial
 
     def __getitem__(self, task_id: TaskId) -> TaskBrief:
         return self.task(self.slot_of[task_id])
