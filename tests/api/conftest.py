@@ -28,12 +28,16 @@ from tgpu.api.ports import LogUnavailableError, NoLeaderError, ShellRefusedError
 from tgpu.api.services import Services
 from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
 from tgpu.config.settings import Settings
+from tgpu.core.picture import Picture
+from tgpu.core.policy import Policy
+from tgpu.core.preview import preview
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
@@ -60,6 +64,8 @@ class FakeLive:
         self.images: dict[str, ImageMeaning] = {}
         self.images_asked: list[tuple[str, bool]] = []
         self.notes: dict[int, str] = {}
+        self.picture = Picture(Policy())
+        """The cluster state that previews are planned on."""
 
     def _check(self) -> None:
         if not self.leads:
@@ -89,6 +95,16 @@ class FakeLive:
             estimate="not before 17:46 UTC",
             advice=advice,
         )
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        self._check()
+        self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
+        if not self.picture.places:
+            gpus = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
+            self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, gpus)))
+            self.picture.set_reachable("ws1", True)
+        tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+        return preview(self.picture, self.picture.policy, tasks)
 
     async def giving_way(self) -> Sequence[int]:
         self._check()

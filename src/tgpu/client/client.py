@@ -66,6 +66,12 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
             fields = {"command": command if isinstance(command, str) else list(command), **fields}
         return self._dict("POST", "/jobs", body=fields)
 
+    def preview(self, jobs: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+        """What submitting these jobs would lead to: whether and when each would start, and where. Nothing is
+        stored. Raises TgpuError as a submission would."""
+        body = dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
+        return self._dict("POST", "/jobs", query={"dry_run": "true"}, body=body)
+
     def submit_many(
         self,
         jobs: Sequence[Mapping[str, object]],

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
 
@@ -39,10 +40,11 @@ class GangBook:
         return len(self._gangs)
 
     def trial_copy(self) -> "GangBook":
-        trial = GangBook()
-        for job_id, state in self._gangs.items():
-            trial._gangs[job_id] = replace(state, waiting=dict(state.waiting), running=dict(state.running))
-        return trial
+        gangs = {
+            job_id: replace(gang, waiting=dict(gang.waiting), running=dict(gang.running))
+            for job_id, gang in self._gangs.items()
+        }
+        return own_copy(self, _gangs=gangs)
 
     def of(self, job_id: int) -> GangState:
         return self._gangs[job_id]

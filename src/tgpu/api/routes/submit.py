@@ -24,6 +24,7 @@ from tgpu.api.job_terms import check_priority, default_class, terms_for, under_t
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
+from tgpu.api.plan_preview import PREVIEW_EXAMPLE, SubmissionPreview, submission_preview
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.private_tmp import TmpNotes, check_shared_tmp
 from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
@@ -86,7 +87,15 @@ class Submitter:
             specs = await pinned_down(specs, self._services.live, many=many)
         await self._check_fit(call, specs, many=many)
         await need_rules.check_others(call, specs, many=many)
+        if call.query.flag("dry_run"):
+            return await self._previewed(call, specs)
         return await self._recorded(call, specs, raw, many=many)
+
+    async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response[Any]:
+        """All that a submission checks, and what would become of it; nothing is stored."""
+        tried = await self._services.store.try_submit(specs, own_token(call))
+        warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
+        return json_reply(await submission_preview(call, specs, tried, warnings))
 
     async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
         """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
@@ -302,13 +311,13 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             "Submit a job, or many",
             'Takes one job, or `{"jobs": […]}` with up to 10,000, of which all are submitted or none. When '
             "it answers, the jobs are on disk. With an Idempotency-Key a repeated request gives the first "
-            "answer again.",
+            "answer again. With `dry_run`, it answers what a submission would lead to, and stores nothing.",
             {
                 201: Answer("Submitted.", (JobOut, JobIds), JOB_EXAMPLE, headers={"Location": "/jobs/42"}),
                 200: Answer(
-                    "It had been submitted before with this Idempotency-Key.",
-                    (JobOut, JobIds),
-                    {"job_ids": [42, 43]},
+                    "It had been submitted before with this key; or, with `dry_run`, the preview.",
+                    (JobOut, JobIds, SubmissionPreview),
+                    PREVIEW_EXAMPLE,
                     headers={"Idempotent-Replay": "true"},
                 ),
             },
@@ -321,6 +330,12 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
                     {"type": "string", "maxLength": _MAX_KEY},
                     "6a1f0e",
                     where="header",
+                ),
+                Param(
+                    "dry_run",
+                    "Check the jobs and plan them, without submitting them.",
+                    {"type": "boolean"},
+                    False,
                 ),
             ),
             body=Body(

@@ -8,7 +8,6 @@ import numpy as np
 from tgpu.core.columns.dimensions import Dimensions
 from tgpu.core.columns.growing import with_room
 from tgpu.core.columns.node_columns import NodeColumns
-from tgpu.core.columns.own_copy import own_copy
 from tgpu.core.columns.quota_columns import QuotaColumns
 from tgpu.core.kernel.shapes import NOWHERE, UNKNOWN, WHOLE, Kinds
 from tgpu.core.plan import Fault
@@ -57,12 +56,6 @@ class KindColumns:
 
     def __len__(self) -> int:
         return len(self.requests)
-
-    def trial_copy(self, quotas: QuotaColumns, nodes: NodeColumns) -> "KindColumns":
-        """Beside copies of the other columns."""
-        trial = own_copy(self)
-        trial._quotas, trial._nodes, trial._arrays = quotas, nodes, None
-        return trial
 
     def fits_in(self, request: Request) -> bool:
         """Whether these columns can hold it, or must be laid out anew."""

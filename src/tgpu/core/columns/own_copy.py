@@ -8,10 +8,13 @@ import numpy as np
 T = TypeVar("T")
 
 
-def own_copy(columns: T) -> T:
-    """A copy whose arrays, lists, sets and dictionaries can be changed; what is in those is shared."""
+def own_copy(columns: T, **instead: object) -> T:
+    """A copy whose arrays, lists, sets and dictionaries can be changed; what is in those is shared.
+    `instead`: other values for some of its attributes."""
     twin = copy(columns)
     for name, value in vars(twin).items():
-        if isinstance(value, np.ndarray | dict | list | set):
+        if name in instead:
+            setattr(twin, name, instead[name])
+        elif isinstance(value, np.ndarray | dict | list | set):
             setattr(twin, name, value.copy())
     return twin

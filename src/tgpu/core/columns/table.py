@@ -82,13 +82,18 @@ class Table:
 
     def trial_copy(self, hours: GpuHours) -> "Table":
         """A table to which waiting tasks can be added; see `trial_state`."""
-        trial = own_copy(self)
-        trial._hours = hours
-        trial.nodes, trial.quotas, trial.tenants = map(own_copy, (self.nodes, self.quotas, self.tenants))
-        trial.kinds = self.kinds.trial_copy(trial.quotas, trial.nodes)
-        trial.waiting = self.waiting.trial_copy()
-        trial.mix, trial.verdict = own_copy(self.mix), own_copy(self.verdict)
-        return trial
+        nodes, quotas = own_copy(self.nodes), own_copy(self.quotas)
+        return own_copy(
+            self,
+            _hours=hours,
+            nodes=nodes,
+            quotas=quotas,
+            kinds=own_copy(self.kinds, _quotas=quotas, _nodes=nodes, _arrays=None),
+            tenants=own_copy(self.tenants),
+            waiting=self.waiting.trial_copy(),
+            mix=own_copy(self.mix),
+            verdict=own_copy(self.verdict),
+        )
 
     # Nodes
 

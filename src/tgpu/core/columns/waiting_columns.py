@@ -83,7 +83,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         trial = own_copy(self)
         trial.streams = {stream: {} for stream in self.streams}
         for name, queue in self.queues.items():
-            twin = trial.queues[name] = queue.trial_copy(trial._key_of(name.order))
+            twin = trial.queues[name] = queue.trial_copy(trial.key_of(name.order))
             trial.streams[name.rank, name.order][name.tenant] = twin
         return trial
 
@@ -125,7 +125,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         name = self._name_of(task, self.tenant.item(slot))
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(self._key_of(name.order))
+            queue = self.queues[name] = Queue(self.key_of(name.order))
             self.streams.setdefault((name.rank, name.order), {})[name.tenant] = queue
         queue.priorities.add(task.priority)
         queue.add(slot)
@@ -181,7 +181,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
     def queue_of(self, slot: int) -> QueueName | None:
         return self._names[slot]
 
-    def _key_of(self, order: str) -> Callable[[int], Key]:
+    def key_of(self, order: str) -> Callable[[int], Key]:
         """Where somebody stands in a queue of this order, smallest first."""
         if order == "fifo":
             return self._by_time
