@@ -478,7 +478,7 @@ def test_dry_run_shows_the_plan_and_submits_nothing(server: FakeTgpu, tgpu: Tgpu
         "Nothing was submitted.\n"
     )
     (request,) = server.asked("POST", "/jobs")
-    assert request["query"] == {"dry_run": ["true"]}
+    assert request["query"] == {"dry_run": "true"}
     assert json.loads(tgpu("submit", "--dry-run", "--json", "--", "true").stdout) == _preview()
     assert tgpu("submit", "--dry-run", "-q", "--", "true").stdout == "at\n"
 
