@@ -52,6 +52,7 @@ TABLE = {
     "POST /join-tokens": Row("all admin", MANAGE, body={"uses": 0}),
     "DELETE /join-tokens/{token_id}": Row("all admin", MANAGE, "/join-tokens/999"),
     "GET /jobs": Row("any viewer", READ),
+    "POST /job-files": Row("any user", SUBMIT, body={"text": "command: x"}),
     "POST /jobs": Row("in user", SUBMIT, body={"command": "x", "gpu_request": 100, "tenant_id": "{t}"}),
     "POST /jobs/cancel": Row("any user", CANCEL, body={"job_ids": [999]}),
     "GET /jobs/{job_id}": Row("any viewer", READ, "/jobs/{j}"),

@@ -93,9 +93,10 @@ class Submitter:
 
     async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response[Any]:
         """All that a submission checks, and what would become of it; nothing is stored."""
-        tried = await self._services.store.try_submit(specs, own_token(call))
-        warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
-        return json_reply(await submission_preview(call, specs, tried, warnings))
+        async with self._services.turns.turn(call.caller.user):
+            tried = await self._services.store.try_submit(specs, own_token(call))
+            warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
+            return json_reply(await submission_preview(call, specs, tried, warnings))
 
     async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
         """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
