@@ -76,6 +76,7 @@ TABLE = {
     "PUT /members/{user_id}": Row("all admin", MANAGE, "/members/somebody", {"role": "emperor"}),
     "DELETE /members/{user_id}": Row("all admin", MANAGE, "/members/somebody"),
     "GET /metrics": Row("any viewer", READ),
+    "GET /job-fields": Row("any viewer", READ),
     "GET /nodes": Row("any viewer", READ),
     "POST /nodes/drain": Row("all admin", MANAGE, body={"nodes": []}),
     "POST /nodes/remove": Row("all admin", MANAGE, body={"nodes": []}),

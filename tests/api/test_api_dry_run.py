@@ -110,6 +110,19 @@ def test_dry_run_refuses_what_a_submission_refuses_in_the_same_words(
     assert tried.json() == submitted.json()
 
 
+def test_report_answers_with_the_refusal(quiet_client: httpx.Client) -> None:
+    told = quiet_client.post("/jobs?dry_run=report", json={"command": "", "cwd": "/tmp"})
+    assert (told.status_code, told.json()["jobs"]) == (200, [])
+    assert told.json()["refusal"] == {
+        "status": 422,
+        "type": "urn:tgpu:problem:invalid-field",
+        "detail": "command is empty: say which program to run",
+        "field": "command",
+    }
+    assert quiet_client.post("/jobs?dry_run=report", json=TRUE).json()["refusal"] is None
+    assert quiet_client.post("/jobs?dry_run=perhaps", json=TRUE).status_code == 400
+
+
 def test_without_scheduler_the_checks_are_made_and_no_plan(
     server: ServerUnderTest, client: httpx.Client
 ) -> None:

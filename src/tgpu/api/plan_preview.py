@@ -11,6 +11,7 @@ from tgpu.api.dependency_preview import Dependency, dependencies
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Call
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.problems import ProblemError
 from tgpu.api.quota_form import QuotaOut, quota_out
 from tgpu.api.why_view import AdviceOut, HolderOfNeeded, ReasonOut, WhyOut, jobs_named, why_out
 from tgpu.domain.ids import TaskId
@@ -77,6 +78,16 @@ class JobPreview(msgspec.Struct, kw_only=True):
     """The smallest change with which it would start now."""
 
 
+class RefusalOut(msgspec.Struct, kw_only=True):
+    """Why a submission would be refused: the problem details that it would be answered with."""
+
+    status: int
+    type: str
+    detail: str
+    field: str | None
+    """The field to blame, if there is one."""
+
+
 class SubmissionPreview(msgspec.Struct, kw_only=True):
     """What a submission would lead to, by the state of this moment. Nothing was stored."""
 
@@ -90,6 +101,19 @@ class SubmissionPreview(msgspec.Struct, kw_only=True):
     """What a submission would warn of."""
     quotas: list[QuotaOut]
     """Of the tenants that would be charged, as far as the caller may see them: their use afterwards."""
+    refusal: RefusalOut | None = None
+    """With `dry_run=report`: why it would be refused."""
+
+
+def refused(problem: ProblemError) -> SubmissionPreview:
+    field = problem.extras.get("field")
+    refusal = RefusalOut(
+        status=problem.status,
+        type=f"urn:tgpu:problem:{problem.kind}",
+        detail=problem.detail,
+        field=str(field) if field else None,
+    )
+    return SubmissionPreview(job_count=0, jobs=[], planned=False, warnings=[], quotas=[], refusal=refusal)
 
 
 PREVIEW_EXAMPLE: Mapping[str, Any] = {
@@ -124,6 +148,7 @@ PREVIEW_EXAMPLE: Mapping[str, Any] = {
     "planned": True,
     "warnings": [],
     "quotas": [],
+    "refusal": None,
 }
 
 

@@ -72,6 +72,10 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
         body = dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
         return self._dict("POST", "/jobs", query={"dry_run": "true"}, body=body)
 
+    def job_fields(self) -> list[dict[str, Any]]:
+        """The fields of a job for forms: names, meanings, and which values they take."""
+        return self._list("/job-fields", "fields")
+
     def read_job_file(self, text: str, name: str = "") -> dict[str, Any]:
         """The jobs that the text of a job file describes, in the fields of `submit`, or what is wrong with
         it. `name`: of the file, if it has one."""

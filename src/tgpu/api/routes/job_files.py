@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -12,12 +13,14 @@ from tgpu.api.access import shown_tenants
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edge import decimal
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
-from tgpu.api.needs import SUBMIT
+from tgpu.api.job_form import JobAsked
+from tgpu.api.needs import LOOK, SUBMIT
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError
 from tgpu.api.reply import json_reply
 from tgpu.dialects import job_text
 from tgpu.dialects.job_text import Format, JobText, Surroundings
+from tgpu.dialects.native.fields import CONVERT, friendly
 from tgpu.dialects.slurm.moments import local_now
 from tgpu.dialects.slurm.translation import Around
 from tgpu.domain.views import NodeView
@@ -58,7 +61,65 @@ class JobFileOut(msgspec.Struct, kw_only=True):
     problems: list[JobFileProblem]
 
 
+class JobField(msgspec.Struct, kw_only=True):
+    """One field of a job, for forms."""
+
+    name: str
+    """In the API."""
+    key: str
+    """In a job file, and on the command line."""
+    text: str
+    """What it means."""
+    choices: list[str] = []
+    """The only values, if there are only some."""
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    default: Any = None
+
+
+class JobFields(msgspec.Struct, kw_only=True):
+    """The fields of a job that can be written in a job file."""
+
+    fields: list[JobField]
+
+
 _asked = msgspec.json.Decoder(JobFileAsked)
+
+
+@cache
+def job_fields() -> JobFields:
+    """From the schema of `POST /jobs`, under the names of job files."""
+    _, parts = msgspec.json.schema_components([JobAsked], ref_template="{name}")
+    known = {name: _described(schema, parts) for name, schema in parts["JobAsked"]["properties"].items()}
+    return JobFields(
+        fields=[
+            JobField(
+                name=name,
+                key=friendly(name),
+                text=known[name].get("description", ""),
+                choices=known[name].get("enum", []),
+                minimum=known[name].get("minimum"),
+                maximum=known[name].get("maximum"),
+                default=known[name].get("default"),
+            )
+            for name in known
+            if name in CONVERT
+        ]
+    )
+
+
+def _described(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """With what its alternatives, and the parts that it refers to, say of it."""
+    found: dict[str, Any] = {}
+    for each in schema.get("anyOf", ()):
+        found = _described(each, parts) | found
+    if "$ref" in schema and "enum" in (part := parts[schema["$ref"]]):
+        found["enum"] = part["enum"]
+    return found | {name: value for name, value in schema.items() if name not in ("anyOf", "$ref")}
+
+
+async def list_job_fields(_call: Call) -> Response[Any]:
+    return json_reply(job_fields())
 
 
 async def read_job_file(call: Call) -> Response[Any]:
@@ -125,6 +186,34 @@ def _shortened(text: str) -> str:
 _TEXT = "name: train\ncommand: python train.py\ngpus: 1\ntime: 2h\n"
 ENDPOINTS = (
     Endpoint(
+        "GET",
+        "/job-fields",
+        list_job_fields,
+        LOOK,
+        "jobs",
+        "List the fields of a job",
+        "For forms: what each is called in the API and in job files, what it means, and its values.",
+        {
+            200: Answer(
+                "The fields.",
+                JobFields,
+                {
+                    "fields": [
+                        {
+                            "name": "gpu_request",
+                            "key": "gpus",
+                            "text": "GPUs to reserve: a fraction below 1, or a whole number.",
+                            "choices": [],
+                            "minimum": 0,
+                            "maximum": 100000,
+                            "default": 0,
+                        }
+                    ]
+                },
+            )
+        },
+    ),
+    Endpoint(
         "POST",
         "/job-files",
         read_job_file,
@@ -132,7 +221,7 @@ ENDPOINTS = (
         "jobs",
         "Read a job file",
         "Finds the form of the text, and answers the jobs in it in the fields of `POST /jobs`, or what is "
-        "wrong in which line. Nothing is submitted, and no file is read. `POST /jobs?dry_run=true` checks jobs "
+        "wrong in which line. Nothing is submitted, and no file is read. A dry run checks jobs "
         "against the cluster.",
         {
             200: Answer(

@@ -24,10 +24,10 @@ from tgpu.api.job_terms import check_priority, default_class, terms_for, under_t
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
-from tgpu.api.plan_preview import PREVIEW_EXAMPLE, SubmissionPreview, submission_preview
+from tgpu.api.plan_preview import PREVIEW_EXAMPLE, SubmissionPreview, refused, submission_preview
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.private_tmp import TmpNotes, check_shared_tmp
-from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
+from tgpu.api.problems import ProblemError, as_problem, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
 from tgpu.api.secret_rules import names_in_store
@@ -45,6 +45,7 @@ from tgpu.store.port import IdempotencyKey
 
 _MAX_BODY = 64 * MIB
 _MAX_KEY = 200
+_SERVER_ERROR = 500
 _MOST_TASKS = 50_000  # of all jobs that are submitted at once
 _SLICE = 200  # jobs of a bulk that are judged before others get a turn
 _submission = msgspec.json.Decoder(Submission)
@@ -69,6 +70,16 @@ class Submitter:
         self._tmp_notes = TmpNotes(services.settings, services.store)
 
     async def submit(self, call: Call) -> Response[Any]:
+        dry_run = call.query.choice("dry_run", ("true", "false", "report"), "false")
+        try:
+            return await self._submit(call, is_dry=dry_run != "false")
+        except Exception as error:
+            problem = as_problem(error)
+            if dry_run != "report" or problem.status >= _SERVER_ERROR:
+                raise
+            return json_reply(refused(problem))
+
+    async def _submit(self, call: Call, *, is_dry: bool) -> Response[Any]:
         raw = await read_body(call, _MAX_BODY)
         asked = decode_shape(_submission, raw)
         if asked.jobs is not UNSET:
@@ -87,7 +98,7 @@ class Submitter:
             specs = await pinned_down(specs, self._services.live, many=many)
         await self._check_fit(call, specs, many=many)
         await need_rules.check_others(call, specs, many=many)
-        if call.query.flag("dry_run"):
+        if is_dry:
             return await self._previewed(call, specs)
         return await self._recorded(call, specs, raw, many=many)
 
@@ -334,9 +345,10 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
                 ),
                 Param(
                     "dry_run",
-                    "Check the jobs and plan them, without submitting them.",
-                    {"type": "boolean"},
-                    False,
+                    "Check the jobs and plan them, without submitting them. `report`: and answer 200 also if "
+                    "they would be refused, with the reason in `refusal`.",
+                    {"type": "string", "enum": ["true", "false", "report"]},
+                    "false",
                 ),
             ),
             body=Body(
