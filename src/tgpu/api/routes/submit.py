@@ -74,9 +74,11 @@ class Submitter:
         try:
             return await self._submit(call, is_dry=dry_run != "false")
         except Exception as error:
-            problem = as_problem(error)
-            if dry_run != "report" or problem.status >= _SERVER_ERROR:
+            if dry_run != "report":
                 raise
+            problem = as_problem(error)
+            if problem.status >= _SERVER_ERROR:
+                raise problem from error
             return json_reply(refused(problem))
 
     async def _submit(self, call: Call, *, is_dry: bool) -> Response[Any]:
