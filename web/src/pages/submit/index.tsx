@@ -27,8 +27,7 @@ const TABS = [
 
 interface NodeOut {
   pool: string;
-  gpus?: { model?: string }[];
-  devices?: { model?: string }[];
+  devices: { model: string }[];
 }
 
 interface Surroundings {
@@ -49,7 +48,7 @@ async function surroundings(like: string, signal: AbortSignal): Promise<Surround
     fields: known.fields,
     suggestions: {
       pool: distinct(nodes.nodes.map((node) => node.pool)),
-      gpu_type: distinct(nodes.nodes.flatMap((node) => (node.gpus ?? node.devices ?? []).map((gpu) => gpu.model))),
+      gpu_type: distinct(nodes.nodes.flatMap((node) => node.devices.map((gpu) => gpu.model))),
       tenant: tenants.tenants.map((tenant) => tenant.tenant_id),
     },
     like: job && fromJob(job, known.fields),
