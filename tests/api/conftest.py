@@ -32,6 +32,7 @@ from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.series_book import SeriesBook
 from tgpu.core.picture import Picture
 from tgpu.core.policy import named
+from tgpu.core.preview import preview
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
@@ -39,6 +40,7 @@ from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.utilization import MeasuredSteps
@@ -82,6 +84,7 @@ class FakeLive:
         self.now_ms = lambda: NOW_MS
         self.columns, self.heard = OverviewColumns(), Heard({}, {}, 0.0)
         self.picture = Picture(named("priority"))
+        """The cluster state that the overview shows and previews are planned on."""
         devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
         self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices)))
         self.picture.set_reachable("ws1", reachable=True)
@@ -114,6 +117,16 @@ class FakeLive:
             estimate="not before 17:46 UTC",
             advice=advice,
         )
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        self._check()
+        self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
+        if not self.picture.places:
+            gpus = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
+            self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, gpus)))
+            self.picture.set_reachable("ws1", True)
+        tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+        return preview(self.picture, self.picture.policy, tasks)
 
     async def giving_way(self) -> Sequence[int]:
         self._check()

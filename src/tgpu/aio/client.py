@@ -93,6 +93,9 @@ class AsyncClient:
 
     submit = _awaited(Client.submit)
     submit_many = _awaited(Client.submit_many)
+    preview = _awaited(Client.preview)
+    job_fields = _awaited(Client.job_fields)
+    read_job_file = _awaited(Client.read_job_file)
     job = _awaited(Client.job)
     jobs = _each(Client.jobs)
     job_pages = _each(Client.job_pages)

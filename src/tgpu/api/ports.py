@@ -7,6 +7,7 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
@@ -71,6 +72,10 @@ class Live(Protocol):
 
     async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
         """The same of one, in words for a tenant that would run so many of it together."""
+        ...
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        """What the next scheduling cycle would do with these jobs if they were submitted together."""
         ...
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:

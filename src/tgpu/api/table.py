@@ -9,6 +9,7 @@ from tgpu.api.routes import (
     events,
     graph,
     holds,
+    job_files,
     jobs,
     join_tokens,
     joining,
@@ -44,6 +45,7 @@ from tgpu.api.services import Services
 def endpoints(services: Services) -> tuple[Endpoint, ...]:
     table = (
         *submit.endpoints(services),
+        *job_files.ENDPOINTS,
         *jobs.ENDPOINTS,
         *tasks.ENDPOINTS,
         *cancel.ENDPOINTS,

@@ -12,6 +12,7 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
@@ -74,6 +75,7 @@ METHODS = {
     "never_fits": Method(tuple[list[Request]], list[str | None]),
     "why_never": Method(tuple[Request, int, str], str | None),
     "gang_never_fits": Method(tuple[Gang, list[tuple[Request, int]]], str | None),
+    "preview": Method(tuple[list[HypotheticalJob]], list[StartPreview]),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
     "open_shell": Method(tuple[str, OpenShell], ShellAnswer),

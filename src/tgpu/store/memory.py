@@ -35,6 +35,7 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.task_paging import TaskPaging
@@ -74,6 +75,9 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
         token_id: int | None = None,
     ) -> Submitted:
         return await self._once(lambda: self._state.submit(specs, at_ms, key, token_id), wakes=True)
+
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._once(lambda: self._state.try_submit(specs, token_id))
 
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False

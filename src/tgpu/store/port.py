@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief, TaskView
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, Request, TaskBrief, TaskView
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Admission
@@ -89,6 +89,26 @@ class Submitted:
     replayed: bool = False
     held: frozenset[int] = frozenset()
     """Those of them that wait for their tenant's quota."""
+
+
+class TrialJob(NamedTuple):
+    """How one job of a trial submission would be stored."""
+
+    requests: tuple[Request, ...]
+    """Of each group, as its tasks would reserve it."""
+    held: bool
+    """Whether it would wait for its tenant's quota."""
+    tasks: int
+    """How many tasks would have rows from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSubmission:
+    """What a submission would lead to."""
+
+    jobs: list[TrialJob]
+    tenants: list[Tenant]
+    """Those that would be charged and all above them, root first, with what they would use afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +362,11 @@ class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, Serie
         half of a limit. A tenant that is archived, or below one that is, takes none. Who waits for others or
         is held counts as any job that waits. Raises QuotaExceededError, TokenSpentError, UnknownTenantError,
         ArchivedTenantError, IdempotencyConflictError, UnknownNeedError."""
+        ...
+
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        """What `submit` would do at this moment, by the same rules; nothing is stored. Raises what `submit`
+        would raise."""
         ...
 
     async def request_cancel(

@@ -26,6 +26,7 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.reader_pool import ReaderPool
@@ -83,6 +84,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
         item = submission.Submission(specs, at_ms, key, token_id)
         submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
         return submitted
+
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._read(lambda session: submission.trial(session, specs, token_id))
 
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False

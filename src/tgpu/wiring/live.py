@@ -13,6 +13,7 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
@@ -76,6 +77,9 @@ class OwnDesk:
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return await _or_unanswered(self._answers.gang_never_fits(gang, members))
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        return await _or_unanswered(self._answers.preview(jobs))
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
         return await self._hub.images.meaning(image, local=local)
@@ -179,6 +183,10 @@ class LiveAnswers:
         if monotonic() < self._alone_until:
             return ImageMeaning()  # as if no node had answered
         answer: ImageMeaning = await self._answer("resolve_image", image, local)
+        return answer
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        answer: Sequence[StartPreview] = await self._answer("preview", jobs)
         return answer
 
     async def starting_note(self, job_id: int) -> str:
