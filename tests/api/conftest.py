@@ -121,10 +121,6 @@ class FakeLive:
     async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
         self._check()
         self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
-        if not self.picture.places:
-            gpus = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
-            self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, gpus)))
-            self.picture.set_reachable("ws1", True)
         tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
         return preview(self.picture, self.picture.policy, tasks)
 
