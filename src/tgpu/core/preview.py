@@ -59,7 +59,8 @@ def _preview(outlook: Outlook, tasks: Sequence[TaskBrief], started: list[Start])
     if why.reasons and why.reasons[0].code == "never-fits":
         found = _Expected(Starts.NEVER)
     elif found.starts is Starts.WAITS and why.starts_at_ms is not None:
-        found = _Expected(Starts.AT, is_lower_bound=True)
+        # The estimate itself says whether other jobs may pass this one.
+        found = _Expected(Starts.AT, is_lower_bound=(why.estimate or "").startswith("not before"))
     return StartPreview(
         starts=found.starts,
         why=why,

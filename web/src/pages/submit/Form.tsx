@@ -12,14 +12,16 @@ export interface FormProps {
   fields: readonly JobField[];
   /** Values to suggest, by key. */
   suggestions: Readonly<Record<string, readonly string[]>>;
+  /** Of fields whose usual value depends on the user, by key. */
+  placeholders: Readonly<Record<string, string>>;
 }
 
-export function Form({ values, onChange, errors, fields, suggestions }: FormProps) {
+export function Form({ values, onChange, errors, fields, suggestions, placeholders }: FormProps) {
   const known = new Map(fields.map((field) => [field.key, field]));
   const one = (spec: FieldSpec) => (
     <div key={spec.key} class={`submit-field ${spec.wide ? 'wide' : ''}`} data-field={spec.key}>
       <Control
-        spec={spec}
+        spec={spec.key in placeholders ? { ...spec, placeholder: placeholders[spec.key] } : spec}
         field={known.get(spec.key)}
         text={values[spec.key] ?? ''}
         onInput={(text) => onChange(spec.key, text)}
@@ -85,7 +87,7 @@ function Control({ spec, field, text, onInput, error, suggestions }: ControlProp
         <Select
           {...common}
           value={text}
-          options={[{ value: '', label: 'as usual' }, ...(field?.choices ?? []).map((value) => ({ value, label: value }))]}
+          options={[{ value: '', label: spec.key === 'class' ? 'usual class of the tenant' : 'usual' }, ...(field?.choices ?? []).map((value) => ({ value, label: value }))]}
           onChange={onInput}
         />
       );

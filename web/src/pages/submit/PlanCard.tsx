@@ -82,6 +82,7 @@ function sentence(text: string): string {
 }
 
 export interface PlanCardProps {
+  /** The server's sentences in the words of the form. */
   check: Check;
   pending: boolean;
   /** Takes advice; left out where the text is edited by hand. */
@@ -175,7 +176,7 @@ function Several({ preview }: { preview: Preview }) {
         <li key={index} class={`tone-${LOOKS[job.starts].tone}`}>
           <Icon name={LOOKS[job.starts].icon} />
           <span>
-            <strong>{job.name}</strong> {headline(job)}
+            <strong>{job.name}</strong> {job.starts === 'waits' ? job.summary : headline(job)}
           </span>
         </li>
       ))}

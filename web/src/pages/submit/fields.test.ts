@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ALL, fromJob, shellQuote, toCommand, toYaml, type JobField } from './fields';
+import { ALL, fromJob, inOwnWords, shellQuote, toCommand, toYaml, type JobField } from './fields';
 
 const field = (name: string, key = name, usual: unknown = null): JobField => ({ name, key, text: '', choices: [], default: usual });
 
@@ -102,5 +102,15 @@ describe('fromJob', () => {
   it('knows only fields of the form', () => {
     expect(fromJob({ submit_host: 'x' }, [field('submit_host')])).toEqual({});
     expect(new Set(ALL.map((one) => one.key)).size).toBe(ALL.length);
+  });
+});
+
+describe('inOwnWords', () => {
+  const fields = [field('gpu_request', 'gpus'), field('time_limit_s', 'time')];
+
+  it('names fields as the form or the file does', () => {
+    const said = 'gpu_request must be whole; time_limit_s and other_words stay';
+    expect(inOwnWords(said, fields, true)).toBe('GPUs must be whole; Time limit and other_words stay');
+    expect(inOwnWords(said, fields, false)).toBe('gpus must be whole; time and other_words stay');
   });
 });

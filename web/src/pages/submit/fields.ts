@@ -254,3 +254,11 @@ export function fromJob(job: Readonly<Record<string, unknown>>, fields: readonly
   delete values.deadline;
   return values;
 }
+
+/** A sentence of the server with the names of its fields as the form, or a job file, calls them. */
+export function inOwnWords(text: string, fields: readonly JobField[], isForm: boolean): string {
+  return text.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (word) => {
+    const key = fields.find((field) => field.name === word)?.key ?? word;
+    return (isForm && BY_KEY.get(key)?.label) || key;
+  });
+}

@@ -15,7 +15,7 @@ import { may, user } from '../../state/session';
 import { useResource } from '../../state/resource';
 import { body, useCheck, type Advice, type Check, type Job } from './check';
 import { Editor } from './Editor';
-import { fieldText, fromJob, toCommand, toYaml, type JobField, type Values } from './fields';
+import { fieldText, fromJob, inOwnWords, toCommand, toYaml, type JobField, type Values } from './fields';
 import { Form } from './Form';
 import { PlanCard, verdict } from './PlanCard';
 import './submit.css';
@@ -84,7 +84,8 @@ function Ready({ like, surroundings: { fields, suggestions, like: template } }: 
   const yaml = useMemo(() => toYaml(values), [values]);
   const isForm = tab !== 'file';
   const text = isForm ? yaml : file.text;
-  const { check, pending } = useCheck(text, isForm ? '' : file.name);
+  const { check: answered, pending } = useCheck(text, isForm ? '' : file.name);
+  const check = useMemo(() => worded(answered, fields, isForm), [answered, fields, isForm]);
   const errors = useMemo(() => (isForm ? fieldErrors(check, fields) : {}), [isForm, check, fields]);
   const set = (key: string, value: string) => setValues((before) => ({ ...before, [key]: value }));
   const advise = ({ field, instead }: Advice) => set(keyOf(field, fields), fieldText(field, instead));
@@ -107,7 +108,14 @@ function Ready({ like, surroundings: { fields, suggestions, like: template } }: 
         <div class="submit-main panel">
           <Tabs tabs={TABS} current={isForm ? 'form' : 'file'} onChange={setTab} label="How to describe the job">
             {isForm ? (
-              <Form values={values} onChange={set} errors={errors} fields={fields} suggestions={suggestions} />
+              <Form
+                values={values}
+                onChange={set}
+                errors={errors}
+                fields={fields}
+                suggestions={suggestions}
+                placeholders={{ tenant: user.value?.home_tenant_id ?? '' }}
+              />
             ) : (
               <Editor text={file.text} onInput={(next, name) => setFile({ text: next, name: name || file.name })} problems={fileProblems} />
             )}
@@ -133,6 +141,14 @@ function Ready({ like, surroundings: { fields, suggestions, like: template } }: 
       </div>
     </Page>
   );
+}
+
+/** With the names of fields as the user has written them. */
+function worded(check: Check, fields: readonly JobField[], isForm: boolean): Check {
+  const refusal = check.preview?.refusal;
+  if (!check.preview || !refusal) return check;
+  const detail = inOwnWords(refusal.detail, fields, isForm);
+  return { ...check, preview: { ...check.preview, refusal: { ...refusal, detail } } };
 }
 
 /** The key of the form for a field of the API. */
