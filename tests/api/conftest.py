@@ -36,7 +36,19 @@ from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
-from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
+from tgpu.domain.views import (
+    Advice,
+    Alert,
+    ClusterShares,
+    DeviceView,
+    Holder,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Reason,
+    Why,
+)
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
 from tgpu.store.memory import MemoryStore
@@ -60,6 +72,8 @@ class FakeLive:
         self.images: dict[str, ImageMeaning] = {}
         self.images_asked: list[tuple[str, bool]] = []
         self.notes: dict[int, str] = {}
+        self.planned: list[PlannedStart] = []
+        self.shares = ClusterShares(Amounts(32_000, 131072, 512000, 2000))
 
     def _check(self) -> None:
         if not self.leads:
@@ -120,6 +134,14 @@ class FakeLive:
         signs = DeviceSigns(61, 250, "heat", 0, 2)
         views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000, signs), DeviceView(1, 0))
         return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        self._check()
+        return self.planned
+
+    async def cluster_shares(self) -> ClusterShares:
+        self._check()
+        return self.shares
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         self._check()

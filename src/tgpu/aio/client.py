@@ -132,6 +132,8 @@ class AsyncClient:
     revoke_join_token = _awaited(Client.revoke_join_token)
 
     queues = _awaited(Client.queues)
+    shares = _awaited(Client.shares)
+    timeline = _awaited(Client.timeline)
     stats = _awaited(Client.stats)
     report = _awaited(Client.report)
     cluster = _awaited(Client.cluster)

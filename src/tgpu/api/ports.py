@@ -6,7 +6,7 @@ from typing import Protocol
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import Alert, ClusterShares, NodeView, PlannedStart, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -29,6 +29,14 @@ class Live(Protocol):
     async def queues(self) -> Sequence[QueueView]: ...
 
     async def nodes(self) -> Sequence[NodeView]: ...
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        """Pending tasks for which nodes and devices are kept, by time; the first ones."""
+        ...
+
+    async def cluster_shares(self) -> ClusterShares:
+        """What every tenant holds now."""
+        ...
 
     async def alerts(self) -> Sequence[Alert]:
         """What is wrong now, the oldest first."""

@@ -15,13 +15,23 @@ from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
-from tgpu.core.queues import queue_views
+from tgpu.core.planned_starts import planned_starts
+from tgpu.core.queues import cluster_shares, queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.quota import Amounts
-from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    DeviceView,
+    NodeView,
+    PlannedStart,
+    QueueView,
+    Reason,
+    Why,
+)
 from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol.messages import NodeUse
 
@@ -32,6 +42,7 @@ ORDER_S = 8.0
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
+MOST_PLANNED = 20_000
 
 
 class NotLeadingError(Exception):
@@ -175,6 +186,13 @@ class Answers:
         control = await self._at_rest()
         views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
+
+    async def planned_starts(self) -> list[PlannedStart]:
+        control = await self._at_rest()
+        return planned_starts(control.picture, control.policy, control.engine, MOST_PLANNED)
+
+    async def cluster_shares(self) -> ClusterShares:
+        return cluster_shares((await self._at_rest()).picture)
 
     async def _with_reasons(self, view: QueueView) -> QueueView:
         """One at a time, so that others are served in between."""

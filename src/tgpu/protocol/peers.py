@@ -11,7 +11,7 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import Alert, ClusterShares, NodeView, PlannedStart, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -62,6 +62,8 @@ METHODS = {
     "giving_way": Method(tuple[()], list[int]),
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
+    "planned_starts": Method(tuple[()], list[PlannedStart]),
+    "cluster_shares": Method(tuple[()], ClusterShares),
     "decisions": Method(tuple[()], Quantiles),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),

@@ -12,7 +12,7 @@ from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import Alert, ClusterShares, NodeView, PlannedStart, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -50,6 +50,12 @@ class OwnDesk:
 
     async def nodes(self) -> Sequence[NodeView]:
         return await _or_unanswered(self._answers.nodes())
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        return await _or_unanswered(self._answers.planned_starts())
+
+    async def cluster_shares(self) -> ClusterShares:
+        return await _or_unanswered(self._answers.cluster_shares())
 
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
@@ -146,6 +152,14 @@ class LiveAnswers:
 
     async def nodes(self) -> Sequence[NodeView]:
         answer: Sequence[NodeView] = await self._answer("nodes")
+        return answer
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        answer: Sequence[PlannedStart] = await self._answer("planned_starts")
+        return answer
+
+    async def cluster_shares(self) -> ClusterShares:
+        answer: ClusterShares = await self._answer("cluster_shares")
         return answer
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:

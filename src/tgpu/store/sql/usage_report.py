@@ -110,14 +110,14 @@ class _Rows:
     def of(self, kind_id: int, node_id: str) -> Key | None:
         place = (kind_id, node_id if self._with_nodes else "")
         if place not in self._known:
-            self._known[place] = self._tally.key_of(_dimensions(self._kinds[kind_id], place[1]))
+            self._known[place] = self._tally.key_of(dimensions(self._kinds[kind_id], place[1]))
         return self._known[place]
 
 
 def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:
     tally, kinds, spans = Tally(where, by), usage_kinds.every(session), _spans(by)
     rows = _Rows(tally, kinds, with_nodes=GroupBy.NODE in by)
-    for from_ms, until_ms in _stretches(session, where, by):
+    for from_ms, until_ms in stretches(session, where, by):
         _add_inside(session, tally, where, by, {"from_ms": from_ms, "until_ms": until_ms, **spans})
     from_ms, until_ms = bounds(where)
     for row in session.stream(CUT, from_ms=from_ms, until_ms=until_ms, **spans):
@@ -127,7 +127,7 @@ def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_m
             kind = kinds[kind_id]
             is_first = number == 1 and task_index == 0
             tally.add_cut(key, Cut._make((is_first, *numbers, kind.is_told, kind.is_gpu_told)))
-    for spent in _running(session, now_ms):
+    for spent in running(session, now_ms):
         tally.add(spent)
     return tally.rows()
 
@@ -170,13 +170,13 @@ def _inside(known: tuple[GroupBy, ...], *, one_user: bool, by_month: bool) -> Qu
 
 
 def gpu_ms_since(session: Session, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    kinds, running = usage_kinds.every(session), list(_running(session, now_ms))
+    kinds, live = usage_kinds.every(session), list(running(session, now_ms))
     totals = dict.fromkeys(since_ms, 0)
     for from_ms in set(since_ms.values()):  # tenants have few periods
         times: Values = {"from_ms": from_ms, "until_ms": END_OF_TIME_MS, **_spans(())}
         given = [(kinds[kind_id].tenant_id, int(gpu_ms)) for kind_id, gpu_ms in session.rows(GIVEN, **times)]
         cut = [usage_from(row, kinds) for row in session.stream(CUT, **times)]
-        given += [(spent.tenant_id, gpu_ms_after(cut_of(spent), from_ms)) for spent in (*cut, *running)]
+        given += [(spent.tenant_id, gpu_ms_after(cut_of(spent), from_ms)) for spent in (*cut, *live)]
         tops = [tenant_id for tenant_id, since in since_ms.items() if since == from_ms]
         for tenant_id, gpu_ms in given:
             for top in tops:
@@ -185,7 +185,7 @@ def gpu_ms_since(session: Session, since_ms: Mapping[str, int], now_ms: int) -> 
     return totals
 
 
-def _running(session: Session, now_ms: int) -> Iterator[Usage]:
+def running(session: Session, now_ms: int) -> Iterator[Usage]:
     rows = session.rows(LIVE)
     here = {node.node_id: node for node in cluster.all_nodes(session)} if rows else {}
     for *tried, job_id, task_index, number in rows:
@@ -193,7 +193,7 @@ def _running(session: Session, now_ms: int) -> Iterator[Usage]:
         yield used(attempt_id, tuple(tried), here, now_ms, None)
 
 
-def _stretches(session: Session, where: ReportFilter, by: tuple[GroupBy, ...]) -> Iterator[tuple[int, int]]:
+def stretches(session: Session, where: ReportFilter, by: tuple[GroupBy, ...]) -> Iterator[tuple[int, int]]:
     """What is asked for, or each of its days, weeks or months in which there may be something."""
     from_ms, until_ms = bounds(where)
     unit = next((each for each in by if each.is_time), None)
@@ -226,7 +226,7 @@ def _only_user(where: ReportFilter) -> str | None:
     return None if where.seen_tenants else where.seen_by
 
 
-def _dimensions(kind: Kind, node_id: str) -> Dimensions:
+def dimensions(kind: Kind, node_id: str) -> Dimensions:
     return {
         GroupBy.USER: kind.user,
         GroupBy.TENANT: kind.tenant_id,
