@@ -47,7 +47,8 @@ class FiguresOut(msgspec.Struct, kw_only=True):
     cost: float | None
     """Null unless there are prices."""
     wait_p50_s: float | None = None
-    """Half of the attempts waited no longer; null, as the next three, unless `detail` was asked for."""
+    """Half of the attempts waited no longer, rounded down to two digits; null, as the next three, unless
+    `detail` was asked for."""
     wait_p90_s: float | None = None
     failed_s: float | None = None
     """Running time of tasks that failed in the end."""

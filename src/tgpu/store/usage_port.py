@@ -83,15 +83,15 @@ class ReportDetail:
         return None
 
 
-WAIT_SCALES = tuple(10**digits for digits in range(1, 12))
+WAIT_SCALES = tuple(10**digits for digits in range(12))
 
 
 def rounded_wait(wait_ms: int) -> int:
-    """Down to three digits, so that there are few different ones."""
+    """Down to two digits, so that there are few different ones."""
     for scale in WAIT_SCALES:
         if wait_ms < 100 * scale:
-            return wait_ms // (scale // 10) * (scale // 10)
-    return wait_ms // WAIT_SCALES[-1] * WAIT_SCALES[-1]
+            return wait_ms // scale * scale
+    return wait_ms // (10 * WAIT_SCALES[-1]) * 10 * WAIT_SCALES[-1]
 
 
 class UsageStore(Protocol):

@@ -63,7 +63,7 @@ def _of_kinds(*those: ColumnElement[bool]) -> ColumnElement[bool]:
     return usage.c.kind_id.in_(select(kind_rows.c.kind_id).where(*those)) & (usage.c.ended_ms >= _FROM)
 
 
-_COLUMNS = {
+COLUMNS = {
     GroupBy.USER: kind_rows.c.user,
     GroupBy.TENANT: kind_rows.c.tenant_id,
     GroupBy.POOL: kind_rows.c.pool,
@@ -135,13 +135,13 @@ def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_m
 def _add_inside(
     session: Session, tally: Tally, where: ReportFilter, by: tuple[GroupBy, ...], times: Values
 ) -> None:
-    known = tuple(each for each in _COLUMNS if each in by or each in asked_of(where))
+    known = tuple(each for each in COLUMNS if each in by or each in asked_of(where))
     user, at_ms = _only_user(where), cast("int", times["from_ms"])
     whose: Values = {} if user is None else {"only_user": user}
     query = _inside(known, one_user=user is not None, by_month=GroupBy.MONTH in by)
     for row in session.rows(query, **times, **whose):
         is_told, is_gpu_told, *sums = row[len(known) :]
-        key = tally.key_of(dict.fromkeys(_COLUMNS, "") | dict(zip(known, row, strict=False)))
+        key = tally.key_of(dict.fromkeys(COLUMNS, "") | dict(zip(known, row, strict=False)))
         if key is not None:
             tally.add_sums(key, at_ms, _figures(sums, is_told=bool(is_told), is_gpu_told=bool(is_gpu_told)))
 
@@ -155,7 +155,7 @@ def _inside(known: tuple[GroupBy, ...], *, one_user: bool, by_month: bool) -> Qu
     groups = [usage.c.kind_id, usage.c.node_id] if GroupBy.NODE in known else [usage.c.kind_id]
     sums = [each.label(f"sum_{at}") for at, each in enumerate(_SUMS)]
     by_kind = select(*groups, *sums).where(*whole, _of_kinds(*whose)).group_by(*groups).subquery()
-    columns = [by_kind.c.node_id if each is GroupBy.NODE else _COLUMNS[each] for each in known]
+    columns = [by_kind.c.node_id if each is GroupBy.NODE else COLUMNS[each] for each in known]
     columns += [kind_rows.c.is_told, kind_rows.c.is_gpu_told]
     totals = [
         func.max(by_kind.c[each.name]) if at == LONGEST else func.sum(by_kind.c[each.name])
