@@ -55,6 +55,7 @@ async def test_timeline_has_finished_running_and_starting_attempts(store: Store)
     assert by_job[1] == Occupation(
         first, "n1", (0,), "ann", "default", "job of ann", 1000, 500, 10 * HOUR, 12 * HOUR, Cause.EXITED
     )
+    assert [by_job[job_id].has_failed for job_id in (1, 2, 3, 4)] == [False, True, True, False]
     assert (by_job[4].started_ms, by_job[4].ended_ms, by_job[4].time_limit_s) == (30 * HOUR, None, 7200)
     assert (by_job[5].started_ms, by_job[5].is_starting, by_job[5].devices) == (31 * HOUR, True, (1,))
     assert sorted(by_job) == [1, 2, 3, 4, 5]

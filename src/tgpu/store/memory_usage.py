@@ -126,6 +126,7 @@ def _was_held(state: State, spent: Usage) -> Occupation:
         spent.started_ms,
         spent.ended_ms,
         spent.cause,
+        has_failed=attempt is not None and attempt.exit is not None and bool(attempt.exit.exit_code),
     )
 
 

@@ -39,6 +39,8 @@ class Occupation:
     """None while it holds its devices."""
     cause: Cause | None = None
     """Why it ended, or is being stopped."""
+    has_failed: bool = False
+    """It ended by itself, with an exit code other than 0."""
     is_starting: bool = False
     time_limit_s: int | None = None
 

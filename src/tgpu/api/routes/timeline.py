@@ -64,6 +64,8 @@ class TimelineAttempt(msgspec.Struct, kw_only=True):
     """Of a running attempt with a time limit: when that ends."""
     cause: Cause | None
     """Why it ended, or is being stopped."""
+    failed: bool
+    """It ended by itself, with an exit code other than 0."""
     starting: bool
 
 
@@ -234,6 +236,7 @@ def _attempt_out(one: Occupation) -> TimelineAttempt:
         ended_at=optional_rfc3339(one.ended_ms),
         ends_by=None if limit_s is None else rfc3339(one.started_ms + 1000 * limit_s),
         cause=one.cause,
+        failed=one.has_failed,
         starting=one.is_starting,
     )
 
@@ -316,6 +319,7 @@ _EXAMPLE: dict[str, object] = {
             "ended_at": None,
             "ends_by": "2030-01-31T13:00:00.000Z",
             "cause": None,
+            "failed": False,
             "starting": False,
         }
     ],

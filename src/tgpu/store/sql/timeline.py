@@ -162,7 +162,7 @@ def _finished(nodes: int, *, ended_in_it: bool) -> Query:
     )
     return Query(
         "Attempts that held devices in a window and hold them no more.",
-        select(found, attempts.c.devices, jobs.c.name)
+        select(found, attempts.c.devices, attempts.c.exit, jobs.c.name)
         .select_from(found)
         .join(
             attempts,
@@ -240,7 +240,7 @@ def _live_from(row: Row) -> Occupation:
 
 def _finished_from(row: Row, kinds: dict[int, Kind]) -> Occupation:
     kind_id, job_id, task_index, number, node_id, started_ms, ended_ms, gpu_milli, cpu_milli, *rest = row
-    devices, name = rest
+    devices, end, name = rest
     kind = kinds[kind_id]
     return Occupation(
         AttemptId(job_id, task_index, number),
@@ -254,4 +254,5 @@ def _finished_from(row: Row, kinds: dict[int, Kind]) -> Occupation:
         started_ms,
         ended_ms,
         Cause(kind.cause),
+        has_failed=end is not None and bool(codec.exit_from(end).exit_code),
     )
