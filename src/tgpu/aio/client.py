@@ -159,6 +159,7 @@ class AsyncClient:
     tokens = _awaited(Client.tokens)
     create_token = _awaited(Client.create_token)
     revoke_token = _awaited(Client.revoke_token)
+    create_sign_in_link = _awaited(Client.create_sign_in_link)
     secrets = _awaited(Client.secrets)
     set_secret = _awaited(Client.set_secret)
     remove_secret = _awaited(Client.remove_secret)

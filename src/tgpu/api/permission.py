@@ -31,8 +31,22 @@ async def admit(call: Call, needs: Needs) -> Job | None:
     _check_action(caller, needs.action)
     if needs.where is Where.JOB:
         return await _admit_to_job(call, needs)
-    _check_role(call, needs)
+    _check_role(caller, needs, call.tenant_id() if needs.where in {Where.TENANT, Where.ABOVE} else "")
     return None
+
+
+def allows(caller: Caller, needs: Needs) -> bool:
+    """Whether `admit` lets the caller in to an endpoint with these needs, which concern no job or tenant in
+    its path."""
+    assert needs.where in {Where.WHOEVER, Where.ANYWHERE, Where.OWN, Where.EVERYWHERE}
+    if needs.where is Where.WHOEVER:
+        return True
+    try:
+        _check_action(caller, needs.action)
+        _check_role(caller, needs, "")
+    except ProblemError:
+        return False
+    return True
 
 
 async def is_still_admitted(call: Call, needs: Needs) -> bool:
@@ -57,8 +71,9 @@ def _check_action(caller: Caller, action: Action) -> None:
         )
 
 
-def _check_role(call: Call, needs: Needs) -> None:
-    caller, rights = call.caller, call.caller.rights
+def _check_role(caller: Caller, needs: Needs, tenant_id: str) -> None:
+    """`tenant_id`: in the path, if there is one."""
+    rights = caller.rights
     highest = rights.highest
     if highest is None:
         raise _nobody(caller)
@@ -70,9 +85,9 @@ def _check_role(call: Call, needs: Needs) -> None:
         case Where.ANYWHERE | Where.OWN:
             role, place = highest, "in some tenant"
         case Where.TENANT:
-            role, place = rights.role_in(call.tenant_id()), f"in {call.tenant_id()[:100]}"
+            role, place = rights.role_in(tenant_id), f"in {tenant_id[:100]}"
         case Where.ABOVE:
-            role, place = rights.role_above(call.tenant_id()), f"above {call.tenant_id()[:100]}"
+            role, place = rights.role_above(tenant_id), f"above {tenant_id[:100]}"
         case _:
             role, place = rights.role_everywhere, "everywhere"
     if not at_least(role, needs.role):

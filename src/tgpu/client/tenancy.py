@@ -97,6 +97,10 @@ class TenancyCalls(Calls):
     def revoke_token(self, token_id: str) -> dict[str, Any]:
         return self._dict("DELETE", f"/tokens/{token_id}")
 
+    def create_sign_in_link(self) -> dict[str, Any]:
+        """The `url` signs a browser in to the dashboard as the caller, once, until `expires_at`."""
+        return self._dict("POST", "/session/links", once=True)
+
     def secrets(self) -> list[dict[str, Any]]:
         """The names of the caller's secrets; nobody is shown what is in them."""
         return self._list("/secrets", "secrets")

@@ -1,0 +1,12 @@
+"""Folder of the built dashboard, in the package itself."""
+
+from pathlib import Path
+
+import tgpu
+
+DASHBOARD = Path(tgpu.__file__).parent / "dashboard"
+INDEX = "index.html"
+
+
+def is_built(folder: Path = DASHBOARD) -> bool:
+    return (folder / INDEX).is_file()
