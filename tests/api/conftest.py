@@ -47,11 +47,13 @@ from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Advice,
     Alert,
+    ClusterShares,
     DeviceView,
     Holder,
     NodeDetail,
     NodeTask,
     NodeView,
+    PlannedStart,
     Quantiles,
     QueueView,
     Reason,
@@ -88,6 +90,8 @@ class FakeLive:
         devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
         self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices)))
         self.picture.set_reachable("ws1", reachable=True)
+        self.planned: list[PlannedStart] = []
+        self.shares = ClusterShares(Amounts(32_000, 131072, 512000, 2000))
 
     def _check(self) -> None:
         if not self.leads:
@@ -167,6 +171,14 @@ class FakeLive:
     async def measured(self, from_ms: int, _node_id: str | None) -> MeasuredSteps:
         self._check()
         return MeasuredSteps(from_ms, 60_000, [1000, None, 3000], [10, None, 30], [50.0, None, 75.0])
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        self._check()
+        return self.planned
+
+    async def cluster_shares(self) -> ClusterShares:
+        self._check()
+        return self.shares
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         self._check()

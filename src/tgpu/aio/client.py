@@ -142,6 +142,8 @@ class AsyncClient:
     overview = _awaited(Client.overview)
     utilization = _awaited(Client.utilization)
     recent_events = _awaited(Client.recent_events)
+    shares = _awaited(Client.shares)
+    timeline = _awaited(Client.timeline)
     stats = _awaited(Client.stats)
     report = _awaited(Client.report)
     cluster = _awaited(Client.cluster)

@@ -9,7 +9,16 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
-from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -44,6 +53,14 @@ class Live(Protocol):
     async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
         """What agents measured since then, of one node or of the cluster: as far back as this leader has
         led, and a day at most."""
+        ...
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        """Pending tasks for which nodes and devices are kept, by time; the first ones."""
+        ...
+
+    async def cluster_shares(self) -> ClusterShares:
+        """What every tenant holds now."""
         ...
 
     async def alerts(self) -> Sequence[Alert]:

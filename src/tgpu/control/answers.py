@@ -17,8 +17,9 @@ from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
+from tgpu.core.planned_starts import planned_starts
 from tgpu.core.preview import preview
-from tgpu.core.queues import queue_views
+from tgpu.core.queues import cluster_shares, queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
@@ -29,10 +30,12 @@ from tgpu.domain.quota import Amounts
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
+    ClusterShares,
     DeviceView,
     NodeDetail,
     NodeTask,
     NodeView,
+    PlannedStart,
     QueueView,
     Reason,
     Why,
@@ -51,6 +54,7 @@ MOST_HEADS = 50
 MOST_REASONS = 2
 _PREVIEW_PAUSE = 4
 """How many times as long as a preview took the next one is kept waiting."""
+MOST_PLANNED = 20_000
 
 
 class NotLeadingError(Exception):
@@ -261,6 +265,13 @@ class Answers:
         control = await self._at_rest()
         views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
+
+    async def planned_starts(self) -> list[PlannedStart]:
+        control = await self._at_rest()
+        return planned_starts(control.picture, control.policy, control.engine, MOST_PLANNED)
+
+    async def cluster_shares(self) -> ClusterShares:
+        return cluster_shares((await self._at_rest()).picture)
 
     async def _with_reasons(self, view: QueueView) -> QueueView:
         """One at a time, so that others are served in between."""

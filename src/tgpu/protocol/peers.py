@@ -14,7 +14,16 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
-from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -68,6 +77,8 @@ METHODS = {
     "node": Method(tuple[str], NodeDetail | None),
     "overview": Method(tuple[bool], ClusterOverview),
     "measured": Method(tuple[int, str | None], MeasuredSteps),
+    "planned_starts": Method(tuple[()], list[PlannedStart]),
+    "cluster_shares": Method(tuple[()], ClusterShares),
     "decisions": Method(tuple[()], Quantiles),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),

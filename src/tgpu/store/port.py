@@ -25,6 +25,7 @@ from tgpu.store.quota_port import QuotaStore
 from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
 from tgpu.store.task_paging import TaskPaging
+from tgpu.store.timeline_port import TimelineStore
 from tgpu.store.unreadable import Unreadable
 from tgpu.store.usage_port import UsageStore
 
@@ -326,7 +327,9 @@ class JobTimes:
     ended_ms: int | None
 
 
-class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, Protocol):
+class Store(
+    ClusterStore, AccessStore, QuotaStore, UsageStore, TimelineStore, NeedsStore, SeriesStore, Protocol
+):
     """Every method is one transaction; what it returned has happened, durably."""
 
     @property

@@ -15,7 +15,16 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.utilization import MeasuredSteps
-from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -62,6 +71,12 @@ class OwnDesk:
 
     async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
         return await _or_unanswered(self._answers.measured(from_ms, node_id))
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        return await _or_unanswered(self._answers.planned_starts())
+
+    async def cluster_shares(self) -> ClusterShares:
+        return await _or_unanswered(self._answers.cluster_shares())
 
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
@@ -173,6 +188,14 @@ class LiveAnswers:
 
     async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
         answer: MeasuredSteps = await self._answer("measured", from_ms, node_id)
+        return answer
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        answer: Sequence[PlannedStart] = await self._answer("planned_starts")
+        return answer
+
+    async def cluster_shares(self) -> ClusterShares:
+        answer: ClusterShares = await self._answer("cluster_shares")
         return answer
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
