@@ -62,6 +62,9 @@ class Distribution:
     """Its time limit or, without one, how long such tasks are taken to run."""
     is_bound: bool
     """Whether it cannot run longer than that."""
+    is_close: bool = False
+    """Whether it was made from runs of the same program: then it is wrong for each task by itself. Otherwise
+    similar tasks are shorter or longer than it together."""
 
     def remaining_s(self, elapsed_s: float, quantile: float) -> float:
         """How much longer it runs, having run for so long; `quantile` is between 0 and 1."""
@@ -142,13 +145,15 @@ class RunTimes:
             samples = found if len(found) >= ENOUGH else tuple(run * by for run in found for by in _SPREAD)
             if bound:
                 samples = tuple(min(run, limit_s) for run in samples)
-            made = Distribution(tuple(sorted(samples)), len(found), limit_s, bound)
+            close = is_same or key[0] == _PROGRAM
+            made = Distribution(tuple(sorted(samples)), len(found), limit_s, bound, close)
             if made.knows(elapsed_s):
                 return made
         return Distribution((), 0, limit_s, bound)
 
 
 _SAME = "same"
+_PROGRAM = "program"
 
 
 def _keys(work: Work) -> Iterable[Key]:
@@ -156,7 +161,7 @@ def _keys(work: Work) -> Iterable[Key]:
     if work.command:
         yield _SAME, work.user, work.name, work.command
         if program := program_in(work.command):
-            yield "program", work.user, program
+            yield _PROGRAM, work.user, program
     yield "request", work.user, work.gpu_milli, work.limit_s
     yield "user", work.user
     yield "class", work.gpu_milli, work.limit_s

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from tgpu.core.runtime_estimate import RunTimes
-from tgpu.core.start_projection import Projected, project
+from tgpu.core.start_projection import Projection, project
 from tgpu.core.start_snapshot import Snapshot
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
@@ -85,14 +85,7 @@ def estimate(
     widening = widening or Widening()
     now_ms = snapshot.now_ms
     projection = project(snapshot, run_times, breathe=breathe)
-    found: dict[int, StartInterval] = {}
-    reserved = {each.task_ids[0].job_id: each.at_ms for each in snapshot.reservations}
-    for each in projection.units:
-        job_id = each.unit.job_id
-        interval = _interval(each, now_ms, widening, reserved.get(job_id))
-        known = found.get(job_id)
-        if known is None or interval.expected_ms < known.expected_ms:
-            found[job_id] = interval
+    found = _intervals(projection, widening, snapshot)
     for task_id, gone_ms in snapshot.claims.items():
         gone_ms = max(gone_ms, now_ms)  # noqa: PLW2901
         found[task_id.job_id] = StartInterval(now_ms, gone_ms, gone_ms + _TOLERANCE_MS, STOPPED_FOR_IT)
@@ -104,22 +97,38 @@ def estimate(
     return Estimates(now_ms, widening, jobs, projection.steps)
 
 
+def _intervals(projection: Projection, widening: Widening, snapshot: Snapshot) -> dict[int, StartInterval]:
+    """By job: of the first of its tasks to start."""
+    found: dict[int, StartInterval] = {}
+    if not projection.units:
+        return found
+    reserved = {each.task_ids[0].job_id: each.at_ms for each in snapshot.reservations}
+    quantiles = np.quantile(projection.starts_ms, (LOW, MIDDLE, HIGH), axis=0) - projection.now_ms
+    bases = [_basis(seen) for seen in zip(*projection.samples, strict=True)]
+    of_the_rest = bases[-1]
+    for unit, (near, middle, far) in zip(projection.units, quantiles.T.tolist(), strict=True):
+        known = found.get(unit.job_id)
+        if unit.is_clone or (known is not None and known.expected_ms <= projection.now_ms + middle):
+            continue
+        basis = bases[unit.number] if unit.number < len(bases) else of_the_rest
+        floor_ms = max(projection.now_ms, unit.eligible_ms)
+        at_ms = reserved.get(unit.job_id)
+        ends = (near, middle, far)
+        if at_ms is not None and at_ms >= floor_ms:
+            ends = tuple(min(each, at_ms - projection.now_ms) for each in ends)
+        found[unit.job_id] = _interval(ends, projection.now_ms, floor_ms, widening, basis)
+    return found
+
+
 def _interval(
-    projected: Projected, now_ms: int, widening: Widening, reserved_ms: int | None
+    ends: tuple[float, ...], now_ms: int, floor_ms: int, widening: Widening, basis: str
 ) -> StartInterval:
-    floor_ms = max(now_ms, projected.unit.eligible_ms)
-    near, middle, far = (
-        float(each) - now_ms for each in np.quantile(projected.starts_ms, (LOW, MIDDLE, HIGH))
-    )
-    if reserved_ms is not None and reserved_ms >= floor_ms:
-        near, middle, far = (min(each, reserved_ms - now_ms) for each in (near, middle, far))
+    near, middle, far = ends
     tolerance = _TOLERANCE_MS + _TOLERANCE_PART * middle
     expected_ms = max(floor_ms, now_ms + round(middle))
     earliest_ms = max(floor_ms, now_ms + round(widening.near * near - tolerance))
-    latest_ms = now_ms + round(widening.far * far + tolerance)
-    return StartInterval(
-        min(earliest_ms, expected_ms), expected_ms, max(latest_ms, expected_ms), _basis(projected.samples)
-    )
+    latest_ms = max(expected_ms, now_ms + round(widening.far * far), floor_ms) + round(tolerance)
+    return StartInterval(min(earliest_ms, expected_ms), expected_ms, latest_ms, basis)
 
 
 def _basis(samples: Sequence[int]) -> str:

@@ -10,14 +10,14 @@ ahead of it. The same snapshot gives the same projection.
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import numpy as np
 
 from tgpu.core.columns.waiting_columns import QueueName
-from tgpu.core.kernel.shapes import NOWHERE, WHOLE, Floats
-from tgpu.core.runtime_estimate import Distribution, RunTimes, Work
+from tgpu.core.kernel.shapes import NOWHERE, WHOLE, Floats, Ints
+from tgpu.core.runtime_estimate import RunTimes, Work
 from tgpu.core.start_snapshot import Snapshot
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
@@ -28,11 +28,11 @@ NO_LICENCE = "when licences are returned is not known"
 NEVER_FITS = "no node that takes tasks can run it"
 SCENARIOS = 16
 """A power of two: every task meets each of as many quantiles once."""
-MOST_STEPS = 400_000
+MOST_STEPS = 100_000
 """Over all scenarios of one projection."""
-MOST_SIMULATED = 4000
+MOST_SIMULATED = 1000
 """Units that are simulated one by one; those behind them are extrapolated."""
-_MOST_CLONES = 500
+_MOST_CLONES = 200
 """Tasks of an array that have no rows yet, of one job."""
 _CANDIDATE_NODES = 8
 """Where a reservation is looked for: the emptiest nodes that suit."""
@@ -41,7 +41,8 @@ _MOST_PASSED = 8
 """Units that are looked at for one free place, if those before them may not have it."""
 _MANY_KINDS = 24
 INFINITE = float("inf")
-_BREATHE_STEPS = 1000
+_BREATHE_STEPS = 200
+_BREATHE_UNITS = 200
 _LARGE = 5_000
 _VERY_LARGE = 30_000
 
@@ -50,18 +51,19 @@ _VERY_LARGE = 30_000
 class Unit:
     """What starts whole: one task, or all tasks of a gang."""
 
-    number: int
     job_id: int
     tenant: int
     kind: int
     """Of a gang: of its largest member."""
     limit_ms: int
     eligible_ms: int
-    draws: tuple[float, ...]
-    """Its run time in seconds by quantile."""
+    table: int
+    """Its row in the table of run times."""
     step: tuple[int, int]
+    """In which order it meets the quantiles of its run time."""
     samples: int
     """Runs that its run time was estimated from; 0: its limit alone."""
+    number: int = 0
     rank: int = 0
     stream: int = 0
     queue: int = 0
@@ -71,10 +73,7 @@ class Unit:
     per_node: int = 0
     """Of a gang: at most so many on one node; 0: any number."""
     is_clone: bool = False
-
-    def run_ms(self, scenario: int, scenarios: int) -> float:
-        factor, offset = self.step
-        return 1000 * self.draws[(factor * scenario + offset) % scenarios]
+    """A task of an array that has no row yet: it takes room as well."""
 
 
 @dataclass(slots=True)
@@ -89,6 +88,8 @@ class KindFacts:
     """By node row: 1 if it could run there when the node is empty and takes tasks."""
     share: tuple[tuple[int, float], ...]
     """(dimension, part of the whole cluster) that it takes; GPUs are the last dimension."""
+    size: float
+    """The part that it takes of all GPUs or, without any, of what it takes most of."""
 
 
 @dataclass(slots=True)
@@ -124,20 +125,14 @@ class Reserved:
 
 
 @dataclass(slots=True)
-class Projected:
-    """Starts of one unit over all scenarios."""
-
-    unit: Unit
-    starts_ms: Floats
-    samples: tuple[int, ...]
-    """Of the runs whose ends let it start: the number of earlier runs each was estimated from."""
-
-
-@dataclass(slots=True)
 class Projection:
     now_ms: int
-    scenarios: int
-    units: list[Projected] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    starts_ms: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """[scenario, unit]"""
+    samples: list[list[int]] = field(default_factory=list)
+    """By scenario, of the simulated units: of the run whose end let it start, the number of earlier runs that
+    it was estimated from."""
     left_out: dict[int, str] = field(default_factory=dict)
     """By job: why its start is not projected."""
     steps: int = 0
@@ -155,21 +150,17 @@ def project(
     size = len(snapshot.attempts.job) + sum(len(slots) for _, slots in snapshot.queues)
     scenarios = SCENARIOS if size < _LARGE else SCENARIOS // 2 if size < _VERY_LARGE else SCENARIOS // 4
     model = Model(snapshot, run_times, scenarios, breathe)
-    made = Projection(snapshot.now_ms, scenarios, left_out=model.left_out)
+    made = Projection(snapshot.now_ms, model.units, left_out=model.left_out)
     if not model.units:
         return made
-    starts = np.empty((scenarios, len(model.units)))
-    samples: list[list[int]] = []
+    made.starts_ms = np.empty((scenarios, len(model.units)))
     for scenario in range(scenarios):
         one = Scenario(model, scenario, most_steps // scenarios)
         one.run()
         made.steps += one.steps
-        starts[scenario] = one.all_starts()
-        samples.append(one.samples)
-    for unit in model.units:
-        if not unit.is_clone:
-            seen = tuple(each[unit.number] for each in samples)
-            made.units.append(Projected(unit, np.sort(starts[:, unit.number]), seen))
+        made.starts_ms[scenario] = one.all_starts()
+        made.samples.append(one.samples)
+        breathe()
     return made
 
 
@@ -182,8 +173,14 @@ class Model:
         self.snapshot, self.scenarios, self.breathe = snapshot, scenarios, breathe
         self._run_times = run_times
         self._quantiles = [(number + 0.5) / scenarios for number in range(scenarios)]
-        self._tables: dict[tuple[Work, int], tuple[tuple[float, ...], int, int]] = {}
+        self._tables: dict[Work, tuple[int, int, int | None]] = {}
+        """By work: the row of its run times, how many runs these come from, and what similar tasks share."""
+        self._draws: list[tuple[float, ...]] = []
+        self._shared: dict[Work, int] = {}
         self._kinds: dict[int, KindFacts] = {}
+        self._obstacles: dict[tuple[int, ...], str] = {}
+        self._kinds_of_slots: list[int] = snapshot.kind_of_slot.tolist()
+        self._limits: list[int] = snapshot.limit_ms.tolist()
         self.tenants: list[tuple[int, ...]] = []
         """By number: the numbers of its lineage, the root first."""
         self.names: list[str] = []
@@ -193,9 +190,11 @@ class Model:
         """By job: why its start is not projected."""
         self.units: list[Unit] = []
         self.queues: list[list[Unit]] = []
+        """Those of each queue that are simulated."""
         self.stream_of: list[tuple[int, int]] = []
         """By queue: (class, order)."""
         self._add_units()
+        self._lay_out()
         self._add_attempts()
         self.weights = [max(1, snapshot.weights.get(name, 1)) for name in self.names]
         self.running_limits = [snapshot.running_limits.get(name, -1) for name in self.names]
@@ -243,6 +242,7 @@ class Model:
             kinds.device_need[number].tolist(),
             able.astype(np.uint8).tobytes(),
             tuple(share),
+            float(share[-1][1]) if gpus else float(max((part for _, part in share), default=0.0)),
         )
 
     # Pending units
@@ -253,71 +253,78 @@ class Model:
         slots_of = {name: slots.tolist() for name, slots in snapshot.queues}
         arrivals: dict[QueueName, list[Unit]] = {}
         for task, kind, name, at_ms in snapshot.arrivals:
-            if self._is_simulated(task, [kind]):
+            if self._is_simulated(task, (kind,)):
                 limit_ms = 1000 * snapshot.policy.duration_s(task)
-                arrivals.setdefault(name, []).append(self._unit(task, [kind], limit_ms, at_ms))
+                arrivals.setdefault(name, []).append(self._unit(task, (kind,), limit_ms, at_ms))
         names = sorted(
             slots_of.keys() | arrivals.keys(),
             key=lambda each: (each.rank, orders.get(each.order, 0), each.tenant),
         )
-        for queue, name in enumerate(names):
-            units = [*self._queued(slots_of.get(name, [])), *arrivals.get(name, [])]
-            for position, unit in enumerate(units):
-                unit.number = len(self.units)
+        lines = [[*self._queued(slots_of.get(name, [])), *arrivals.get(name, [])] for name in names]
+        most = _fair_cut([len(line) for line in lines], MOST_SIMULATED)
+        rest: list[Unit] = []
+        for queue, (name, line) in enumerate(zip(names, lines, strict=True)):
+            for position, unit in enumerate(line):
                 unit.queue, unit.position = queue, position
                 unit.rank, unit.stream = name.rank, orders.get(name.order, 0)
-                self.units.append(unit)
-            self.queues.append(units)
+            self.queues.append(line[:most])
+            self.units += line[:most]
+            rest += line[most:]
             self.stream_of.append((name.rank, orders.get(name.order, 0)))
+        self.simulated = len(self.units)
+        self.units += rest
+        for number, unit in enumerate(self.units):
+            unit.number = number
 
     def _queued(self, slots: Sequence[int]) -> Iterator[Unit]:
         last: Unit | None = None
-        for slot in slots:
+        for number, slot in enumerate(slots):
+            if not number % _BREATHE_UNITS:
+                self.breathe()
             task = self.snapshot.waiting[slot]
-            kinds = [] if task is None else self._member_kinds(task, slot)
+            kinds = () if task is None else self._member_kinds(task, slot)
             if task is None or not self._is_simulated(task, kinds):
                 continue
             if last is not None and last.job_id != task.task_id.job_id:
                 yield from self._clones(last)
-            last = self._unit(task, kinds, int(self.snapshot.limit_ms[slot]), task.eligible_ms)
+            last = self._unit(task, kinds, self._limits[slot], task.eligible_ms)
             yield last
         if last is not None:
             yield from self._clones(last)
 
-    def _is_simulated(self, task: TaskBrief, kinds: list[int]) -> bool:
+    def _is_simulated(self, task: TaskBrief, kinds: tuple[int, ...]) -> bool:
         """Notes why, if it is not: what waits for a quota or a licence starts by other rules."""
-        why = ""
-        if task.held:
-            why = NO_QUOTA
-        elif self.snapshot.kinds.cluster_need[kinds].any():
-            why = NO_LICENCE
-        elif not all(any(self.kind(kind).able) for kind in kinds):
-            why = NEVER_FITS
+        why = NO_QUOTA if task.held else self._obstacle(kinds)
         if why:
             self.left_out[task.task_id.job_id] = why
         return not why
 
-    def _member_kinds(self, task: TaskBrief, slot: int) -> list[int]:
-        members = self.snapshot.gangs.get(task.task_id.job_id)
-        if members is None or task.gang is None:
-            return [int(self.snapshot.kind_of_slot[slot])]
-        return sorted({self.snapshot.member_kinds[each.request] for each in members})
+    def _obstacle(self, kinds: tuple[int, ...]) -> str:
+        known = self._obstacles.get(kinds)
+        if known is None:
+            known = ""
+            if self.snapshot.kinds.cluster_need[list(kinds)].any():
+                known = NO_LICENCE
+            elif not all(any(self.kind(kind).able) for kind in kinds):
+                known = NEVER_FITS
+            self._obstacles[kinds] = known
+        return known
 
-    def _unit(self, task: TaskBrief, kinds: list[int], limit_ms: int, eligible_ms: int) -> Unit:
-        draws, samples, key = self._draws(task, 0.0)
-        kind = max(kinds, key=lambda each: sum(part for _, part in self.kind(each).share))
-        unit = Unit(
-            number=0,
-            job_id=task.task_id.job_id,
-            tenant=self.tenant(task.tenant_id),
-            kind=kind,
-            limit_ms=limit_ms,
-            eligible_ms=eligible_ms,
-            draws=draws,
-            step=_step(task.task_id, key),
-            samples=samples,
-        )
-        members = self.snapshot.gangs.get(task.task_id.job_id)
+    def _member_kinds(self, task: TaskBrief, slot: int) -> tuple[int, ...]:
+        members = None if task.gang is None else self.snapshot.gangs.get(task.task_id.job_id)
+        if members is None:
+            return (self._kinds_of_slots[slot],)
+        return tuple(sorted({self.snapshot.member_kinds[each.request] for each in members}))
+
+    def _unit(self, task: TaskBrief, kinds: tuple[int, ...], limit_ms: int, eligible_ms: int) -> Unit:
+        table, samples, shared = self._table(task)
+        kind = kinds[0]
+        if len(kinds) > 1:
+            kind = max(kinds, key=lambda each: sum(part for _, part in self.kind(each).share))
+        step = _step(task.task_id, shared)
+        tenant = self.tenant(task.tenant_id)
+        unit = Unit(task.task_id.job_id, tenant, kind, limit_ms, eligible_ms, table, step, samples)
+        members = None if task.gang is None else self.snapshot.gangs.get(task.task_id.job_id)
         if members is not None and task.gang is not None:
             unit.count = len(members)
             unit.per_node = task.gang.per_node or 0
@@ -327,26 +334,66 @@ class Model:
     def _clones(self, unit: Unit) -> Iterator[Unit]:
         """Tasks of an array behind this one that have no rows yet: they take room as well."""
         for number in range(min(_MOST_CLONES, self.snapshot.unmaterialized.get(unit.job_id, 0))):
-            yield Unit(
-                number=0,
-                job_id=unit.job_id,
-                tenant=unit.tenant,
-                kind=unit.kind,
-                limit_ms=unit.limit_ms,
-                eligible_ms=0,
-                draws=unit.draws,
-                step=_step(TaskId(unit.job_id, 1_000_000 + number), None),
-                samples=unit.samples,
-                is_clone=True,
-            )
+            step = _step(TaskId(unit.job_id, 1_000_000 + number), None)
+            yield replace(unit, eligible_ms=0, step=step, is_clone=True)
+
+    def _table(self, task: TaskBrief) -> tuple[int, int, int | None]:
+        """The row of its run times, the number of runs that these come from, and what similar tasks share."""
+        work = Work.of(task)
+        known = self._tables.get(work)
+        if known is None:
+            draws, samples, shared = self._drawn(task, work, 0.0)
+            known = self._tables[work] = len(self._draws), samples, shared
+            self._draws.append(draws)
+        return known
+
+    def _drawn(
+        self, task: TaskBrief, work: Work, elapsed_s: float
+    ) -> tuple[tuple[float, ...], int, int | None]:
+        """Remaining seconds at evenly spaced quantiles."""
+        default_s = self.snapshot.policy.of(task.request.pool).default_limit_s
+        made = self._run_times.distribution(work, default_s, elapsed_s)
+        draws = tuple([made.remaining_s(elapsed_s, quantile) for quantile in self._quantiles])
+        shared = None if made.is_close else self._shared.setdefault(work, len(self._shared))
+        return draws, made.count, shared
+
+    def _lay_out(self) -> None:
+        """Columns of all units, for those that are extrapolated."""
+        units, last = self.units, len(self._total) - 1
+        self.tables = 1000 * np.array(self._draws).reshape(-1, self.scenarios)
+        self._table_of = np.array([unit.table for unit in units], dtype=np.int64)
+        self._steps = np.array([unit.step for unit in units], dtype=np.int64).reshape(-1, 2)
+        self.sizes = np.array([unit.count * self.kind(unit.kind).size for unit in units])
+        self.eligible = np.array([unit.eligible_ms for unit in units], dtype=np.float64)
+        on_gpus = np.array([self.kind(unit.kind).gpus > 0 for unit in units], dtype=np.bool_)
+        rank = np.array([unit.rank for unit in units], dtype=np.int64)
+        position = np.array([unit.position for unit in units], dtype=np.int64)
+        order = np.lexsort((position, rank))
+        self.lanes = [(True, order[on_gpus[order]]), (False, order[~on_gpus[order]])]
+        groups: dict[tuple[int, Alike], int] = {}
+        group = [groups.setdefault((unit.queue, _alike(unit)), len(groups)) for unit in units]
+        self.group = np.array(group, dtype=np.float64)
+        self.in_line = np.lexsort((position, self.group))
+        kinds = self.snapshot.attempts.kind
+        self.freed = {
+            lane: np.array([_part(self.kind(kind), last, on_gpus=lane) for kind in kinds.tolist()])
+            for lane in (True, False)
+        }
+
+    def run_ms(self, unit: Unit, scenario: int) -> float:
+        factor, offset = unit.step
+        return float(self.tables[unit.table, (factor * scenario + offset) % self.scenarios])
+
+    def runs_ms(self, scenario: int) -> Floats:
+        at = (self._steps[:, 0] * scenario + self._steps[:, 1]) % self.scenarios
+        found: Floats = self.tables[self._table_of, at]
+        return found
 
     # Running tasks
 
     def _add_attempts(self) -> None:
         snapshot, attempts = self.snapshot, self.snapshot.attempts
         count = len(attempts.job)
-        self.ends = np.empty((self.scenarios, count))
-        """[scenario, attempt] in ms."""
         self.attempt_samples = [0] * count
         self.attempt_tenants = [0] * count
         self.by_row: dict[int, list[int]] = {}
@@ -354,23 +401,27 @@ class Model:
         starts, limits = attempts.start_ms.tolist(), attempts.limit_end_ms.tolist()
         stopping = attempts.stopping.tolist()
         scenarios = np.arange(self.scenarios)
+        drawn = np.zeros((count, self.scenarios))
+        at = np.zeros((count, self.scenarios), dtype=np.int64)
         for number in range(count):
             if not number % _BREATHE_STEPS:
                 self.breathe()
             self.by_row.setdefault(rows[number], []).append(number)
             placed = snapshot.placed.get(TaskId(jobs[number], tasks[number]))
             if placed is None or stopping[number]:
-                self.ends[:, number] = limits[number]
+                drawn[number] = (limits[number] - snapshot.now_ms) / 1000
                 if placed is not None:
                     self.attempt_tenants[number] = self.tenant(placed.task.tenant_id)
                 continue
             elapsed_s = max(0.0, (snapshot.now_ms - starts[number]) / 1000)
-            draws, samples, key = self._draws(placed.task, elapsed_s)
-            factor, offset = _step(placed.task.task_id, key)
-            remaining = np.array(draws)[(factor * scenarios + offset) % self.scenarios]
-            self.ends[:, number] = snapshot.now_ms + 1000 * remaining
+            draws, samples, shared = self._drawn(placed.task, Work.of(placed.task), elapsed_s)
+            factor, offset = _step(placed.task.task_id, shared)
+            drawn[number] = draws
+            at[number] = (factor * scenarios + offset) % self.scenarios
             self.attempt_samples[number] = samples
             self.attempt_tenants[number] = self.tenant(placed.task.tenant_id)
+        remaining = np.take_along_axis(drawn, at, axis=1)
+        self.ends = np.ascontiguousarray(snapshot.now_ms + 1000 * remaining.T)
 
     def run_of(self, number: int) -> Run:
         attempts = self.snapshot.attempts
@@ -388,22 +439,6 @@ class Model:
             self.attempt_tenants[number],
             self.attempt_samples[number],
         )
-
-    def _draws(self, task: TaskBrief, elapsed_s: float) -> tuple[tuple[float, ...], int, int | None]:
-        """Remaining seconds at evenly spaced quantiles, how many runs they come from and, where they come
-        from the limit alone, a number that similar tasks share: their limits are wrong together."""
-        work = Work.of(task)
-        if elapsed_s <= 0:
-            known = self._tables.get((work, 0))
-            if known is not None:
-                return known[0], known[1], known[2] if not known[1] else None
-        default_s = self.snapshot.policy.of(task.request.pool).default_limit_s
-        made: Distribution = self._run_times.distribution(work, default_s, elapsed_s)
-        draws = tuple(made.remaining_s(elapsed_s, quantile) for quantile in self._quantiles)
-        entry = self._tables.setdefault((work, 0), (draws, made.count, len(self._tables)))
-        if elapsed_s <= 0:
-            self._tables[work, 0] = (draws, made.count, entry[2])
-        return draws, made.count, entry[2] if not made.count else None
 
 
 def _step(task_id: TaskId, shared: int | None) -> tuple[int, int]:
@@ -460,8 +495,8 @@ class Scenario:
         self._over = bytearray(len(self._order))
         self._heap: list[tuple[float, int, Event]] = []
         self._serial = 0
-        self._starts: list[float] = [INFINITE] * len(model.units)
-        self.samples = [0] * len(model.units)
+        self._starts: list[float] = [INFINITE] * model.simulated
+        self.samples = [0] * model.simulated
         self._used: list[dict[int, float]] = [{} for _ in model.names]
         """By tenant with all below it: (dimension, part of the cluster) in use."""
         self._value = [0.0] * len(model.names)
@@ -493,21 +528,21 @@ class Scenario:
 
     def all_starts(self) -> Floats:
         """Those that were simulated, and the others by the work that is ahead of them."""
-        starts = np.array(self._starts)
-        missing = np.flatnonzero(~np.isfinite(starts))
-        if len(missing):
-            starts[missing] = self._extrapolated(missing)
+        model = self._model
+        starts = np.full(len(model.units), INFINITE)
+        starts[: model.simulated] = self._starts
+        if not np.isfinite(starts).all():
+            runs_ms = model.runs_ms(self._number)
+            for on_gpus, order in model.lanes:
+                self._extrapolate(starts, order[~np.isfinite(starts[order])], runs_ms, on_gpus=on_gpus)
+            _keep_order(starts, model.group, model.in_line, self._now)
         return starts
 
     # Events
 
     def _enter_units(self) -> None:
-        entered = 0
         for queue in self._model.queues:
             for unit in queue:
-                if entered >= MOST_SIMULATED:
-                    return
-                entered += 1
                 self._left += 1
                 if unit.eligible_ms > self._now:
                     self._push(float(unit.eligible_ms), unit)
@@ -845,7 +880,7 @@ class Scenario:
                 self._matrix = None
         self._left -= 1
         self._reserved.pop(unit.number, None)
-        end = self._time + unit.run_ms(self._number, self._model.scenarios)
+        end = self._time + self._model.run_ms(unit, self._number)
         runs = tuple(self._place(unit, row) for row in rows)
         self._push(end, runs)
 
@@ -964,54 +999,27 @@ class Scenario:
 
     # The rest of a long queue
 
-    def _extrapolated(self, missing: np.ndarray) -> Floats:
-        """By the work ahead of them: they start once enough has ended, and not before the cluster has done
-        what is ahead of them."""
+    def _extrapolate(self, starts: Floats, lane: Ints, runs_ms: Floats, *, on_gpus: bool) -> None:
+        """They start once enough has ended, and not before the cluster has done the work ahead of them."""
+        if not len(lane):
+            return
         model = self._model
-        units = [model.units[number] for number in missing.tolist()]
-        behind = [max(1, len(model.queues[unit.queue])) for unit in units]
-        order = sorted(
-            range(len(units)),
-            key=lambda at: (units[at].rank, units[at].position / behind[at], units[at].number),
-        )
-        found = np.empty(len(units))
-        last = len(model.snapshot.total) - 1
-        for on_gpus in (True, False):
-            lane = [at for at in order if bool(model.kind(units[at].kind).gpus) is on_gpus]
-            if not lane:
-                continue
-            sizes = np.array([self._size(units[at], last) for at in lane])
-            runs = np.array([units[at].run_ms(self._number, model.scenarios) for at in lane])
-            ahead = np.cumsum(sizes)
-            ends, freed = self._ends_to_come(last, on_gpus=on_gpus)
-            first = np.full(len(lane), self._time)
-            if len(ends):
-                first = ends[np.minimum(np.searchsorted(np.cumsum(freed), ahead - 1e-9), len(ends) - 1)]
-            work = np.cumsum(sizes * runs) - sizes * runs
-            begun = np.array([max(self._time, float(units[at].eligible_ms)) for at in lane])
-            busy = max(float(freed.sum()) if len(ends) else 1.0, float(sizes.max()), 1e-9)
-            found[lane] = np.maximum(np.maximum(first, begun), self._time + work / min(1.0, busy))
-        # In a queue, units of one kind start in order.
-        latest: dict[tuple[int, Alike], float] = {}
-        for at in sorted(range(len(units)), key=lambda each: (units[each].queue, units[each].position)):
-            key = units[at].queue, _alike(units[at])
-            found[at] = latest[key] = max(found[at], latest.get(key, 0.0))
-        return found
+        sizes = model.sizes[lane]
+        ends, freed = self._ends_to_come(on_gpus=on_gpus)
+        first = np.full(len(lane), self._time)
+        if len(ends):
+            at = np.searchsorted(np.cumsum(freed), np.cumsum(sizes) - 1e-9)
+            first = ends[np.minimum(at, len(ends) - 1)]
+        work = sizes * runs_ms[lane]
+        busy = min(1.0, max(float(freed.sum()) if len(ends) else 1.0, float(sizes.max()), 1e-9))
+        by_work = self._time + (np.cumsum(work) - work) / busy
+        starts[lane] = np.maximum(np.maximum(first, by_work), model.eligible[lane])
 
-    def _size(self, unit: Unit, last: int) -> float:
-        kind = self._model.kind(unit.kind)
-        if kind.gpus:
-            return unit.count * dict(kind.share).get(last, 0.0)
-        return unit.count * max((part for _, part in kind.share), default=0.0)
-
-    def _ends_to_come(self, last: int, *, on_gpus: bool) -> tuple[Floats, Floats]:
+    def _ends_to_come(self, *, on_gpus: bool) -> tuple[Floats, Floats]:
         """When what runs by now ends, and which part of the cluster each end frees."""
-        model, kinds = self._model, self._model.snapshot.attempts.kind
+        last = len(self._model.snapshot.total) - 1
         ends = self._ends[self._next :]
-        parts: dict[int, float] = {}
-        for kind in np.unique(kinds).tolist():
-            parts[kind] = _part(model.kind(kind), last, on_gpus=on_gpus)
-        freed = [parts[int(kinds[attempt])] for attempt in self._order[self._next :]]
+        freed = self._model.freed[on_gpus][self._order[self._next :]].tolist()
         for at, _, about in self._heap:
             if isinstance(about, tuple):
                 ends += [at] * len(about)
@@ -1020,6 +1028,27 @@ class Scenario:
         return np.array(ends)[order], np.array(freed)[order]
 
 
+def _keep_order(starts: Floats, group: Floats, in_line: Ints, now: float) -> None:
+    """Of units alike in one queue, none starts before those ahead of it."""
+    width = max(1.0, float(starts.max()) - now) + 1.0
+    raised = np.maximum.accumulate(starts[in_line] - now + width * group[in_line])
+    starts[in_line] = raised - width * group[in_line] + now
+
+
 def _part(kind: KindFacts, last: int, *, on_gpus: bool) -> float:
-    share = dict(kind.share)
-    return share.get(last, 0.0) if on_gpus else max((v for k, v in share.items() if k != last), default=0.0)
+    """What the end of such a task frees of the cluster's GPUs, or of the rest."""
+    if on_gpus:
+        return next((part for dimension, part in kind.share if dimension == last), 0.0)
+    return max((part for dimension, part in kind.share if dimension != last), default=0.0)
+
+
+def _fair_cut(lengths: Sequence[int], most: int) -> int:
+    """How many of each queue are taken, so that there are about `most` in all."""
+    low, high = 1, max((*lengths, 1))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(length, middle) for length in lengths) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return low
