@@ -36,6 +36,7 @@ from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
@@ -60,6 +61,7 @@ class FakeLive:
         self.images: dict[str, ImageMeaning] = {}
         self.images_asked: list[tuple[str, bool]] = []
         self.notes: dict[int, str] = {}
+        self.expected: dict[int, ExpectedStart] = {}
 
     def _check(self) -> None:
         if not self.leads:
@@ -68,6 +70,10 @@ class FakeLive:
     async def alerts(self) -> list[Alert]:
         self._check()
         return self.wrong
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
+        self._check()
+        return [self.expected.get(job_id) for job_id in job_ids]
 
     async def decisions(self) -> Quantiles:
         self._check()

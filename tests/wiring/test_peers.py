@@ -13,6 +13,7 @@ from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
@@ -76,6 +77,10 @@ class Leader:
 
     async def giving_way(self) -> list[int]:
         return [7]
+
+    async def expected_starts(self, job_ids: list[int]) -> list[ExpectedStart | None]:
+        assert job_ids == [7, 8]
+        return [ExpectedStart(StartInterval(1, 2, 3, "time limits")), None]
 
     async def decisions(self) -> Quantiles:
         return Quantiles(2, 0.001, 0.002, 0.002)
@@ -173,6 +178,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "read_log",
             "alerts",
             "decisions",
+            "expected_starts",
             "resolve_image",
             "starting_note",
             "open_shell",
@@ -186,6 +192,8 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("nodes") == [NODE]
         assert await asking.ask("alerts") == [ALERT]
         assert await asking.ask("decisions") == Quantiles(2, 0.001, 0.002, 0.002)
+        expected = ExpectedStart(StartInterval(1, 2, 3, "time limits"))
+        assert await asking.ask("expected_starts", [7, 8]) == [expected, None]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"

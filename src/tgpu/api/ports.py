@@ -6,6 +6,7 @@ from typing import Protocol
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
@@ -36,6 +37,11 @@ class Live(Protocol):
 
     async def decisions(self) -> Quantiles:
         """How long the leader's latest scheduling cycles took, in seconds."""
+        ...
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        """When each of these pending jobs is expected to start, by the leader's latest estimate; None of a
+        job that it does not know."""
         ...
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:

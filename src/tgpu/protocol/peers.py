@@ -11,6 +11,7 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -63,6 +64,7 @@ METHODS = {
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
     "decisions": Method(tuple[()], Quantiles),
+    "expected_starts": Method(tuple[list[int]], list[ExpectedStart | None]),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),

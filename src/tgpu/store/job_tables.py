@@ -66,6 +66,7 @@ jobs = Table(
     Column("forget_ms", BigInteger),  # how long after its end it is to be remembered
     Column("timing", Text),  # when it may start and must be over, what holds it back; null of most
     Column("changed_seq", BigInteger),  # the event by which it was last held or edited
+    Column("command", Text),  # the signature of its command: which jobs are similar
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),

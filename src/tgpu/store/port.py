@@ -17,6 +17,7 @@ from tgpu.domain.quota import Admission
 from tgpu.domain.tenant import Tenant
 from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
+from tgpu.store.estimate_port import EstimateStore
 from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.needs_port import NeedRow, NeedsStore
@@ -305,7 +306,9 @@ class JobTimes:
     ended_ms: int | None
 
 
-class Store(ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, Protocol):
+class Store(
+    ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, EstimateStore, Protocol
+):
     """Every method is one transaction; what it returned has happened, durably."""
 
     @property

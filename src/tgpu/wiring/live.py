@@ -12,6 +12,7 @@ from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
@@ -56,6 +57,9 @@ class OwnDesk:
 
     async def decisions(self) -> Quantiles:
         return self._decisions()
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        return await _or_unanswered(self._answers.expected_starts(job_ids))
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
@@ -168,6 +172,10 @@ class LiveAnswers:
 
     async def decisions(self) -> Quantiles:
         answer: Quantiles = await self._answer("decisions")
+        return answer
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        answer: Sequence[ExpectedStart | None] = await self._answer("expected_starts", list(job_ids))
         return answer
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:

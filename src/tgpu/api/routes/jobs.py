@@ -14,6 +14,7 @@ from tgpu.api.needs import LOOK, LOOK_AT_JOB
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
+from tgpu.api.start_view import add_expected_starts
 from tgpu.api.why_view import WhyOut, jobs_named, why_of_a_job_that_is_not_live, why_out
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
@@ -56,6 +57,8 @@ async def list_jobs(call: Call) -> Response[Any]:
         going = await _giving_way(call)
         for out in shown:
             out.giving_way = out.job_id in going
+    if query.flag("expected_start"):
+        await add_expected_starts(call, page, shown)
     return json_reply(JobPage(jobs=shown, next_cursor=next_cursor))
 
 
@@ -98,6 +101,8 @@ async def show_job(call: Call) -> Response[Any]:
     tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS))
     out = whole_job_out(job, attempts, events, _sight(job, call), used, tasks)
     out.starting_note = await _starting_note(call) or None
+    if call.query.flag("expected_start"):
+        await add_expected_starts(call, [job], [out])
     return json_reply(out)
 
 
@@ -124,6 +129,9 @@ async def why(call: Call) -> Response[Any]:
     return json_reply(why_out(answer, known))
 
 
+_EXPECTED_START = Param(
+    "expected_start", "Whether pending jobs show when they are expected to start.", {"type": "boolean"}, False
+)
 ENDPOINTS = (
     Endpoint(
         "GET",
@@ -139,6 +147,7 @@ ENDPOINTS = (
         params=(
             *FILTERS,
             Param("attempts", "Whether each shows its attempts, too.", {"type": "boolean"}, False),
+            _EXPECTED_START,
             Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE}, 100),
             Param("cursor", "The `next_cursor` of the page before.", {"type": "integer", "minimum": 0}, 42),
             Param("order", "By id.", {"type": "string", "enum": ["newest", "oldest"]}, "newest"),
@@ -154,7 +163,7 @@ ENDPOINTS = (
         "The whole job, with its attempts and events, and of a job of several tasks the first 1000 of these.",
         {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "attempts": [], "events": [EVENT_EXAMPLE]})},
         errors=(404,),
-        params=(JOB_ID,),
+        params=(JOB_ID, _EXPECTED_START),
     ),
     Endpoint(
         "GET",
@@ -189,6 +198,12 @@ ENDPOINTS = (
                         "now": 2,
                         "instead": 1,
                         "text": "with --gpus 1 it would start now on ws1",
+                    },
+                    "start_interval": {
+                        "earliest": "2026-01-31T13:40:00.000Z",
+                        "expected": "2026-01-31T14:05:00.000Z",
+                        "latest": "2026-01-31T15:10:00.000Z",
+                        "basis": "run times of 12 similar jobs",
                     },
                 },
             )
