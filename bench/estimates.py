@@ -8,12 +8,11 @@ several users with recurring jobs is made. Each job is estimated once, when it h
 when it starts.
 """
 
-import argparse
 import csv
 import gzip
 import heapq
-import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +21,8 @@ from statistics import median
 from time import perf_counter
 from typing import IO
 
+from big_cluster import empty_cluster, small_requests, tasks
+from report import Case, arguments, at_least, at_most, emit, figure
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
@@ -188,8 +189,8 @@ def swf(lines: IO[str]) -> Iterator[Job]:
 def gpu_csv(lines: IO[str]) -> Iterator[Job]:
     rows = []
     for row in csv.DictReader(lines):
-        at = datetime.strptime(row["timestamp"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-        rows.append((round(at.timestamp()), row))
+        moment = datetime.strptime(row["timestamp"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        rows.append((round(moment.timestamp()), row))
     first = min(at for at, _ in rows)
     for at, row in sorted(rows, key=lambda item: item[0]):
         run_s, gpus = max(1, round(float(row["duration"]))), int(row["num_gpus"])
@@ -222,51 +223,71 @@ def jobs_of(path: Path | None) -> list[Job]:
         return list(swf(lines) if ".swf" in path.name else gpu_csv(lines))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+def cost(nodes: int, pending: int, kinds: int = 20) -> list[Case]:
+    """One pass over a large cluster that is full, with a long queue: the part on the loop, and the rest."""
+    chance, policy = random.Random(1), Policy()
+    picture, requests = empty_cluster(policy, nodes), small_requests(kinds, random.Random(1))
+    for job_id, node_id in enumerate(picture.places, 1):
+        whole = Request(cpu_milli=picture.left(node_id).cpu_milli)
+        running = next(tasks(1, [whole], chance, first_job=job_id))
+        placed = picture.place(running, running.task_id.attempt(1), node_id, ())
+        picture.started(placed, picture.now_ms - 1000 * chance.randint(0, 600))
+    for waiting in tasks(pending, requests, chance, first_job=nodes + 1):
+        picture.add_waiting(waiting)
+    took = []
+    for _ in range(3):
+        began = perf_counter()
+        snapshot = take(picture, policy)
+        took.append(perf_counter() - began)
+    began = perf_counter()
+    made = estimate(snapshot, RunTimes())
+    passed = perf_counter() - began
+    assert len(made.jobs) == pending
+    size = f"{nodes}_nodes_{pending}_pending"
+    return [
+        at_most(f"estimates_snapshot_{size}", 1000 * min(took), "ms", 100),
+        figure(f"estimates_pass_{size}", 1000 * passed, "ms"),
+    ]
+
+
+def calibration(cluster: VirtualCluster, jobs: int) -> list[Case]:
+    made = calibration_of(cluster.scored).whole
+    if made.inside is None or made.median_error_s is None:
+        raise SystemExit("no job was pending long enough to be estimated")
+    waits = [((each.started_ms or 0) - each.made_ms) / 1000 for each in cluster.scored]
+    wait_s = median(waits)
+    return [
+        at_least(f"estimates_inside_{jobs}_jobs_{made.count}_scored", made.inside, "share", 0.7),
+        figure("estimates_median_error", made.median_error_s, "s", wait_s),
+        figure("estimates_median_width", median(cluster.widths_s), "s", wait_s),
+        figure("estimates_pass_p50", 1000 * median(cluster.pass_s), "ms"),
+        figure("estimates_pass_most", 1000 * max(cluster.pass_s), "ms"),
+    ]
+
+
+def main() -> int:
+    parser = arguments(__doc__)
     parser.add_argument("trace", nargs="?", type=Path)
     parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--skip", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="jobs of the trace to leave out at its beginning")
     parser.add_argument("--nodes", type=int, default=0, help="default: 1 for SWF, 2 synthetic, 16 for CSV")
     parser.add_argument("--order", default="drf")
     parser.add_argument("--every", type=float, default=2.0, help="virtual seconds between two passes")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found = sorted(jobs_of(args.trace), key=lambda job: job.submit_s)[args.skip :]
-    jobs = found[: 200 if args.quick else args.jobs]
+    jobs = found[: min(300, args.jobs) if args.quick else args.jobs]
     cluster = VirtualCluster(Policy(PoolPolicy(order=args.order)), round(1000 * args.every))
     if any(job.gpus for job in jobs):
         cluster.add_nodes(args.nodes or (16 if args.trace else 2), 64, GPUS_PER_NODE)
     else:
         cluster.add_nodes(args.nodes or 1, 100, 0)
-    began = perf_counter()
     cluster.play(jobs)
-    made = calibration_of(cluster.scored)
-    figures = {
-        "jobs": len(jobs),
-        "scored": made.whole.count,
-        "inside": made.whole.inside,
-        "median_error_s": made.whole.median_error_s,
-        "median_wait_s": median((e.started_ms or 0) - e.made_ms for e in cluster.scored) / 1000
-        if cluster.scored
-        else None,
-        "median_width_s": median(cluster.widths_s) if cluster.widths_s else None,
-        "by_horizon": {
-            str(horizon): [score.count, score.inside, score.median_error_s]
-            for horizon, score in made.by_horizon.items()
-        },
-        "passes": len(cluster.pass_s),
-        "pass_ms": round(1000 * median(cluster.pass_s), 2) if cluster.pass_s else None,
-        "pass_most_ms": round(1000 * max(cluster.pass_s, default=0), 2),
-        "seconds": round(perf_counter() - began, 1),
-    }
-    if args.json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:16} {value}")
+    cases = calibration(cluster, len(jobs))
+    if args.trace is None:
+        cases += cost(100, 1000) if args.quick else cost(10_000, 100_000)
+    emit(cases, as_json=args.json)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -61,8 +61,31 @@ class _First:
     """None: it was made in an earlier term."""
 
 
-async def in_a_thread(work: Callable[[], Estimates]) -> Estimates:
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass has found."""
+
+    made: Estimates
+    fresh: list[int]
+    """Jobs of which no task has begun and that have no recorded estimate."""
+    gone: frozenset[int]
+    """Jobs with a recorded estimate that neither wait nor have a node any more."""
+    spent_s: float
+    """Of processor time."""
+
+
+async def in_a_thread(work: Callable[[], Pass]) -> Pass:
     return await asyncio.to_thread(work)
+
+
+def _jobs_that_wait(snapshot: Snapshot, begun: set[int]) -> tuple[set[int], set[int]]:
+    """Those that have not begun, and all that may still start or have."""
+    fresh: set[int] = set()
+    again = set(begun)
+    for task in snapshot.waiting:
+        if task is not None:
+            (again if task.attempts else fresh).add(task.task_id.job_id)
+    return fresh - again, fresh | again | {task.task_id.job_id for task in snapshot.parked}
 
 
 class StartEstimates:
@@ -81,7 +104,7 @@ class StartEstimates:
         self._latest: Estimates | None = None
         self._next_flush = 0.0
         self._log = logger("start-estimates")
-        self.aside: Callable[[Callable[[], Estimates]], Awaitable[Estimates]] = in_a_thread
+        self.aside: Callable[[Callable[[], Pass]], Awaitable[Pass]] = in_a_thread
         """Runs a pass beside the loop."""
 
     async def run(self, term: Term, epoch: int) -> None:
@@ -94,7 +117,7 @@ class StartEstimates:
                 if not loaded:
                     await self._load()
                     loaded = True
-                if term.picture.waiting or any(True for _ in term.picture.parked):
+                if term.picture.waiting or self._first or any(True for _ in term.picture.parked):
                     pause_s = max(pause_s, await self._estimate(term) / SHARE)
                 if loop.time() >= self._next_flush:
                     await self._flush(epoch)
@@ -149,41 +172,34 @@ class StartEstimates:
         self.run_times.add_all(ended)
         async with term.planning:
             snapshot = take(term.picture, term.policy, unmaterialized(term.series))
-        spent_s = 0.0
-        widening = self._residuals.widening
+        widening, known = self._residuals.widening, frozenset(self._first)
 
-        def work() -> Estimates:
-            nonlocal spent_s
+        def work() -> Pass:
             began = time.thread_time()
             made = estimate(snapshot, self.run_times, widening, breathe=_Breather())
-            spent_s = time.thread_time() - began
-            return made
+            begun = {task_id.job_id for task_id in snapshot.placed}
+            fresh, live = _jobs_that_wait(snapshot, begun)
+            return Pass(made, sorted(fresh - known)[:MOST_OPEN], known - live, time.thread_time() - began)
 
-        made = await self.aside(work)
-        self._latest = made
-        self._record(made, snapshot)
-        return spent_s
+        done = await self.aside(work)
+        self._latest = done.made
+        self._record(done)
+        return done.spent_s
 
-    def _record(self, made: Estimates, snapshot: Snapshot) -> None:
+    def _record(self, done: "Pass") -> None:
         """The first estimate of each job that has not begun."""
-        begun = {task_id.job_id for task_id in snapshot.placed}
-        waiting = {task.task_id.job_id: task for task in snapshot.waiting if task is not None}
-        for job_id, expected in made.jobs.items():
-            if len(self._first) >= MOST_OPEN:
-                break
-            interval, task = expected.interval, waiting.get(job_id)
-            is_new = job_id not in self._first and job_id not in self._scored and job_id not in begun
-            if interval is None or task is None or task.attempts or not is_new:
+        for job_id in done.gone:
+            if self._first.pop(job_id, None) is not None:
+                self._dropped.append(job_id)
+        for job_id in done.fresh:
+            expected = done.made.jobs.get(job_id)
+            interval = None if expected is None else expected.interval
+            if interval is None or job_id in self._scored or len(self._first) >= MOST_OPEN:
                 continue
             ends = (interval.earliest_ms, interval.expected_ms, interval.latest_ms)
-            first = StartEstimate(job_id, made.made_ms, *ends)
-            self._first[job_id] = _First(first, interval, made.widening)
+            first = StartEstimate(job_id, done.made.made_ms, *ends)
+            self._first[job_id] = _First(first, interval, done.made.widening)
             self._made.append(first)
-        live = begun | waiting.keys() | {task.task_id.job_id for task in snapshot.parked}
-        for job_id in [job_id for job_id in self._first if job_id not in live]:
-            if self._first[job_id].estimate.made_ms < made.made_ms:
-                del self._first[job_id]
-                self._dropped.append(job_id)
 
     def _score(self, first: _First, at_ms: int) -> None:
         scored = replace(first.estimate, started_ms=max(at_ms, first.estimate.made_ms))

@@ -124,10 +124,11 @@ def _interval(
     ends: tuple[float, ...], now_ms: int, floor_ms: int, widening: Widening, basis: str
 ) -> StartInterval:
     near, middle, far = ends
-    tolerance = _TOLERANCE_MS + _TOLERANCE_PART * middle
     expected_ms = max(floor_ms, now_ms + round(middle))
-    earliest_ms = max(floor_ms, now_ms + round(widening.near * near - tolerance))
-    latest_ms = max(expected_ms, now_ms + round(widening.far * far), floor_ms) + round(tolerance)
+    near_ms = (1 - _TOLERANCE_PART) * widening.near * near - _TOLERANCE_MS
+    far_ms = (1 + _TOLERANCE_PART) * widening.far * far + _TOLERANCE_MS
+    earliest_ms = max(floor_ms, now_ms + round(near_ms))
+    latest_ms = max(expected_ms + _TOLERANCE_MS, now_ms + round(far_ms))
     return StartInterval(min(earliest_ms, expected_ms), expected_ms, latest_ms, basis)
 
 

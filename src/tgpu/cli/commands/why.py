@@ -32,6 +32,8 @@ _COLUMNS = (
 _WAITING = frozenset({"pending", "preempted"})
 _TO_COME = "to-come"
 _SOON_S = 60
+_IF_ALL_RUN_LONG = "not before"
+"""How an estimate begins that takes all tasks to run as long as they may; an interval says more."""
 
 
 def parser() -> Parser:
@@ -86,10 +88,11 @@ def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
             yield f"{lead}{clean(reason['text'])}"
     if why.get("position") and not any(reason["code"] == "in-line" for reason in why.get("reasons") or []):
         yield f"  {words.ordinal(why['position'])} in line"
-    if why.get("estimate"):
-        yield f"  {clean(why['estimate'])}"
-    if why.get("start_interval"):
-        yield f"  {clean(expected_start(why['start_interval'], time.time()))}"
+    by_limits, interval = why.get("estimate"), why.get("start_interval")
+    if by_limits and not (interval and by_limits.startswith(_IF_ALL_RUN_LONG)):
+        yield f"  {clean(by_limits)}"
+    if interval:
+        yield f"  {clean(expected_start(interval, time.time()))}"
     if why.get("advice"):
         yield f"  {screen.paint('Advice:', 'bold')} {clean(why['advice']['text'])}"
     holders = why.get("holders") or []
