@@ -36,7 +36,7 @@ from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
-from tgpu.domain.start_estimate import ExpectedStart
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
@@ -62,6 +62,7 @@ class FakeLive:
         self.images_asked: list[tuple[str, bool]] = []
         self.notes: dict[int, str] = {}
         self.expected: dict[int, ExpectedStart] = {}
+        self.start: StartInterval | None = None
 
     def _check(self) -> None:
         if not self.leads:
@@ -94,6 +95,7 @@ class FakeLive:
             starts_at_ms=NOW_MS,
             estimate="not before 17:46 UTC",
             advice=advice,
+            start=self.start,
         )
 
     async def giving_way(self) -> Sequence[int]:

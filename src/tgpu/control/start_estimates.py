@@ -27,7 +27,7 @@ from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 SHARE = 0.03
 """The most of its time that a leader spends on estimates."""
-FLUSH_S = 10.0
+FLUSH_S = 5.0
 """Between two writes of what was recorded."""
 MOST_OPEN = 5000
 """Jobs whose start is awaited to score an estimate; of a longer queue only as many are scored."""
