@@ -93,6 +93,9 @@ class AsyncClient:
 
     submit = _awaited(Client.submit)
     submit_many = _awaited(Client.submit_many)
+    preview = _awaited(Client.preview)
+    job_fields = _awaited(Client.job_fields)
+    read_job_file = _awaited(Client.read_job_file)
     job = _awaited(Client.job)
     jobs = _each(Client.jobs)
     job_pages = _each(Client.job_pages)
@@ -123,6 +126,7 @@ class AsyncClient:
 
     nodes = _awaited(Client.nodes)
     node = _awaited(Client.node)
+    node_activity = _awaited(Client.node_activity)
     drain_nodes = _awaited(Client.drain_nodes)
     undrain_nodes = _awaited(Client.undrain_nodes)
     remove_nodes = _awaited(Client.remove_nodes)
@@ -135,6 +139,11 @@ class AsyncClient:
     revoke_join_token = _awaited(Client.revoke_join_token)
 
     queues = _awaited(Client.queues)
+    overview = _awaited(Client.overview)
+    utilization = _awaited(Client.utilization)
+    recent_events = _awaited(Client.recent_events)
+    shares = _awaited(Client.shares)
+    timeline = _awaited(Client.timeline)
     stats = _awaited(Client.stats)
     report = _awaited(Client.report)
     cluster = _awaited(Client.cluster)

@@ -8,6 +8,7 @@ from enum import Enum
 from tgpu.api.access_book import Pages
 from tgpu.api.endpoint import Call
 from tgpu.api.identity import Caller
+from tgpu.api.visibility import EVERYONE, Visibility
 from tgpu.config.settings import Settings
 from tgpu.domain.tenant import lineage
 from tgpu.store.job_filter import JobFilter, Paging, Seen
@@ -116,6 +117,18 @@ async def shown_tenants(call: Call) -> Collection[str] | None:
         return None
     own = _seen_tenants(call, await call.book.pages())
     return {above for name in own for above in lineage(name) if call.caller.rights.reaches(above)}
+
+
+async def visibility_of(call: Call) -> Visibility:
+    seen = await seen_by(call)
+    if seen is None:
+        return EVERYONE
+    return Visibility(
+        everyone=False,
+        user=seen.user,
+        tenants=seen.tenants,
+        shown=frozenset(await shown_tenants(call) or ()),
+    )
 
 
 async def known_jobs(call: Call, job_ids: Collection[int]) -> Collection[int]:

@@ -101,6 +101,16 @@ def check_above(call: Call, tenant_id: str) -> None:
         raise _too_little(call.caller, Role.OPERATOR, role, f"above {tenant_id[:100]}")
 
 
+def may_manage(caller: Caller, tenant_id: str) -> bool:
+    """Whether endpoints with `MANAGE_BELOW` admit the caller for this tenant."""
+    return caller.rights.may(Action.MANAGE) and at_least(caller.rights.role_above(tenant_id), Role.OPERATOR)
+
+
+def may_add_tenant(caller: Caller, parent_id: str | None) -> bool:
+    """Whether the caller may create a tenant below this one; None: one without a parent."""
+    return may_manage(caller, "new" if parent_id is None else f"{parent_id}/new")
+
+
 def _nobody(caller: Caller) -> ProblemError:
     if caller.rights.scope is not None:
         return forbidden(f"{caller.shown} grants nothing: {caller.user} has no role where it is good")

@@ -19,6 +19,7 @@ from tgpu.store.job_listing import Listed, Listing, ListPage, sort_value
 from tgpu.store.lost import Origin
 from tgpu.store.memory_access import MemoryAccess
 from tgpu.store.memory_cluster import MemoryCluster, loop_ms
+from tgpu.store.memory_estimates import MemoryEstimates
 from tgpu.store.memory_needs import MemoryNeeds
 from tgpu.store.memory_progress import commit
 from tgpu.store.memory_quota import MemoryQuota
@@ -35,6 +36,7 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.task_paging import TaskPaging
@@ -42,7 +44,9 @@ from tgpu.store.task_paging import TaskPaging
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryNeeds, MemorySeries):
+class MemoryStore(
+    MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryNeeds, MemorySeries, MemoryEstimates
+):
     def __init__(self, cluster_id: str = "memory", clock_ms: Callable[[], int] = loop_ms) -> None:
         """`clock_ms` is what leases and announcements run by."""
         MemoryCluster.__init__(self, State(), clock_ms)
@@ -74,6 +78,9 @@ class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryN
         token_id: int | None = None,
     ) -> Submitted:
         return await self._once(lambda: self._state.submit(specs, at_ms, key, token_id), wakes=True)
+
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._once(lambda: self._state.try_submit(specs, token_id))
 
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False

@@ -26,6 +26,7 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.reader_pool import ReaderPool
@@ -33,6 +34,7 @@ from tgpu.store.sql import cluster, feed, job_listing, job_tasks, jobs, progress
 from tgpu.store.sql.session import Session, Values
 from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
+from tgpu.store.sql_estimates import SqlEstimates
 from tgpu.store.sql_needs import SqlNeeds
 from tgpu.store.sql_quota import SqlQuota
 from tgpu.store.sql_series import SqlSeries
@@ -42,7 +44,7 @@ from tgpu.store.task_paging import TaskPaging
 T = TypeVar("T")
 
 
-class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
+class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries, SqlEstimates):
     """Not to be used after `close`."""
 
     def __init__(self, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:
@@ -83,6 +85,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
         item = submission.Submission(specs, at_ms, key, token_id)
         submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
         return submitted
+
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._read(lambda session: submission.trial(session, specs, token_id))
 
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False

@@ -266,16 +266,15 @@ def _sources() -> dict[Path, float]:
 
 def _dashboard(settings: Settings) -> str:
     """The dashboard's address, with a one-time code for the user that starts tgpu."""
-    if not is_built():
-        return "no dashboard: it is not built (make web)"
+    missing = "" if is_built() else "not built yet: make web; "
     try:
         with Client(f"unix://{settings.socket}") as client:
             url = str(client.create_sign_in_link()["url"])
     except TgpuError as error:
         return str(error)
     if _is_logged():
-        return f"{url.partition('signin#')[0]}   (sign in: tgpu web)"
-    return f"{url}   (valid once, for 5 minutes; again: tgpu web)"
+        return f"{url.partition('signin#')[0]}   ({missing}sign in: tgpu web)"
+    return f"{url}   ({missing}valid once, for 5 minutes; later: tgpu web)"
 
 
 def _is_logged() -> bool:

@@ -27,7 +27,7 @@ def _unless_none(name: str, condition: ColumnElement[bool]) -> ColumnElement[boo
     return or_(value(name, kind).is_(None), condition)
 
 
-def _is_in(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+def is_in(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
     """Taking it out of the list changes the list, if it is in there: one text says any number of names."""
     listed = value(name, Text())
     return func.replace(listed, constant(_MARK) + column + constant(_MARK), constant("")) != listed
@@ -37,7 +37,7 @@ def _list(names: Iterable[str]) -> str:
     return "".join(f"{_MARK}{name}{_MARK}" for name in sorted(names))
 
 
-SEEN = or_(jobs.c.user == value("seen_user", Text()), _is_in(jobs.c.tenant_id, "seen"))
+SEEN = or_(jobs.c.user == value("seen_user", Text()), is_in(jobs.c.tenant_id, "seen"))
 _below = value("below", Text())
 WANTED = (
     jobs.c.job_id.between(value("low"), value("high")),
@@ -56,8 +56,8 @@ RAN = (
             func.substr(jobs.c.tenant_id, constant(1), func.length(_below)) == _below,
         ),
     ),
-    _unless_none("causes", _is_in(jobs.c.cause, "causes")),
-    _unless_none("node_ids", _is_in(jobs.c.node_id, "node_ids")),
+    _unless_none("causes", is_in(jobs.c.cause, "causes")),
+    _unless_none("node_ids", is_in(jobs.c.node_id, "node_ids")),
     _unless_none("code", jobs.c.exit_code == value("code", BigInteger())),
     _unless_none("started_from", jobs.c.started_ms >= value("started_from", BigInteger())),
     _unless_none("started_until", jobs.c.started_ms <= value("started_until", BigInteger())),
