@@ -89,7 +89,9 @@ def test_problem_is_shown_beside_its_field(dashboard: Dashboard) -> None:
     expect(page.locator("[data-field=tenant]").get_by_role("alert")).to_contain_text("no-such-tenant")
     control(page, "gpus").fill("1.5")
     control(page, "tenant").fill("")
-    expect(page.locator("[data-field=gpus]").get_by_role("alert")).to_contain_text("GPUs must be a fraction below 1")
+    expect(page.locator("[data-field=gpus]").get_by_role("alert")).to_contain_text(
+        "GPUs must be a fraction below 1"
+    )
     expect(page.get_by_role("button", name="Submit job")).to_be_disabled()
     dashboard.screenshots("submit-problem")
 
