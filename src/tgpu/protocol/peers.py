@@ -11,8 +11,20 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.start_estimate import ExpectedStart
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -63,7 +75,13 @@ METHODS = {
     "giving_way": Method(tuple[()], list[int]),
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
+    "node": Method(tuple[str], NodeDetail | None),
+    "overview": Method(tuple[bool], ClusterOverview),
+    "measured": Method(tuple[int, str | None], MeasuredSteps),
+    "planned_starts": Method(tuple[()], list[PlannedStart]),
+    "cluster_shares": Method(tuple[()], ClusterShares),
     "decisions": Method(tuple[()], Quantiles),
+    "expected_starts": Method(tuple[list[int]], list[ExpectedStart | None]),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Text, false, func, insert, select, true, update
 
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.lifecycle import Happening, Status, task_after
@@ -15,6 +16,7 @@ from tgpu.store import event_data, job_sum, timings
 from tgpu.store.acceptance import Accepted, accept
 from tgpu.store.account import Account
 from tgpu.store.book import Book
+from tgpu.store.job_listing import command_text, gpus_milli
 from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted, TrialSubmission
 from tgpu.store.refusals import StoreError
 from tgpu.store.sql import cluster, codec, feed, jobs, ledger, needs, tenants, token_caps
@@ -29,7 +31,7 @@ _KEYS = idempotency_keys.c
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
     "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally", "timing",
-    "born", "followed", "retries", "forget_ms",
+    "born", "followed", "retries", "forget_ms", "command", "gpu_milli", "command_signature",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -238,6 +240,9 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "retries": None if spec.retries is None else codec.text_of(spec.retries),
         "forget_ms": None if spec.ttl_after_finished_s is None else 1000 * spec.ttl_after_finished_s,
         "timing": codec.timing_text(timings.at_first(spec)),
+        "command": command_text(spec),
+        "gpu_milli": gpus_milli(spec),
+        "command_signature": signature_of(spec),
     }
 
 
