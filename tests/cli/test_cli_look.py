@@ -322,8 +322,8 @@ def test_why_tells_the_expected_start_in_words(server: FakeTgpu, tgpu: Tgpu) -> 
     assert text.splitlines() == [
         "Job 7: waits",
         (
-            "  expected start 2099-01-31 14:05 (between 2099-01-31 13:40 and 2099-01-31 15:10; run times of 12 "
-            "similar jobs)"
+            "  expected start 2099-01-31 14:05 (between 2099-01-31 13:40 and 2099-01-31 15:10; run times of "
+            "12 similar jobs)"
         ),
     ]
     soon = dict.fromkeys(("earliest", "expected", "latest"), "2000-01-31T13:40:00.000Z")
