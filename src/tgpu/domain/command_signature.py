@@ -8,12 +8,13 @@ program.
 import hashlib
 import shlex
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from functools import lru_cache
 
 from tgpu.domain.job import JobSpec
 
 _LONGEST_PROGRAM = 40
 _DIGEST_BYTES = 8
+_SHORT = 1024
 _LONGEST_SCRIPT = 4096
 """Of a script given as text, the part in which its program is looked for."""
 _INTERPRETERS = ("python", "bash", "sh", "dash", "zsh", "perl", "ruby", "node", "Rscript", "julia")
@@ -25,12 +26,24 @@ _SEPARATOR = "#"
 
 def signature_of(spec: JobSpec) -> str:
     """Of a job as it was submitted."""
+    commands = tuple([group.command for group in spec.groups])
+    is_short = sum(map(len, commands)) < _SHORT and all(
+        isinstance(command, str) or sum(map(len, command)) < _SHORT for command in commands
+    )
+    return _known(commands) if is_short else _signature(commands)
+
+
+def _signature(commands: tuple[tuple[str, ...] | str, ...]) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for group in spec.groups:
-        words = (group.command,) if isinstance(group.command, str) else group.command
+    for command in commands:
+        words = (command,) if isinstance(command, str) else command
         digest.update(repr(words).encode("utf-8", "surrogatepass"))
-    program = program_of(spec.groups[0].command) if spec.groups else ""
+    program = program_of(commands[0]) if commands else ""
     return f"{program}{_SEPARATOR}{digest.hexdigest()}"
+
+
+_known = lru_cache(maxsize=1024)(_signature)
+"""Floods of jobs have few commands; long ones are not worth keeping."""
 
 
 def program_in(signature: str) -> str:
@@ -44,11 +57,15 @@ def program_of(command: Sequence[str] | str) -> str:
     if words and _is_interpreter(words[0]) and words[1:2] in _INLINE:
         words = _words_of(" ".join(words[2:3])) or words
     for word in words:
-        name = PurePosixPath(word).name
+        name = _file_name(word)
         if word.startswith("-") or "=" in word or _is_interpreter(word) or name in _WRAPPERS or not name:
             continue
         return _plain(name)
-    return _plain(PurePosixPath(words[0]).name) if words else ""
+    return _plain(_file_name(words[0])) if words else ""
+
+
+def _file_name(word: str) -> str:
+    return word.rstrip("/").rpartition("/")[2]
 
 
 def _plain(name: str) -> str:
@@ -70,5 +87,5 @@ def _words_of(script: str) -> list[str]:
 
 
 def _is_interpreter(word: str) -> bool:
-    name = PurePosixPath(word).name
+    name = _file_name(word)
     return any(name == each or name.startswith(f"{each}3") for each in _INTERPRETERS)
