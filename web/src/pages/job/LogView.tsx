@@ -14,6 +14,7 @@ import { read, write } from '../../state/storage';
 import { spansOf, type Style } from './ansi';
 import { LONGEST_ROW, LogBuffer, LogRows, rowAt, search, type Found, type Match, type Row } from './logBuffer';
 import { LogFollower, PART, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
+import '../../components/ansi.css';
 import './log.css';
 
 const ROW_HEIGHT = 18;

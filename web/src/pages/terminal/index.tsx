@@ -13,6 +13,7 @@ import { theme, token } from '../../state/theme';
 import { isOver, type Job } from '../job/types';
 import { Channel, type Closed, type Socket } from './channel';
 import { allowStyleAttributes, strictDocument, withStrictStyles } from './strictDocument';
+import '../../components/ansi.css';
 import './terminal.css';
 
 type State = { kind: 'connecting' } | { kind: 'open'; node: string } | Closed;
@@ -180,6 +181,10 @@ async function open(element: HTMLElement, jobId: number, task: string, command: 
   };
 }
 
+const BASIC = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+const NAMES = [...BASIC, ...BASIC.map((name) => `bright${name.charAt(0).toUpperCase()}${name.slice(1)}`)];
+
 function colours(): Record<string, string> {
-  return { background: token('--surface'), foreground: token('--text'), cursor: token('--accent-text'), selectionBackground: `${token('--accent')}55` };
+  const palette = Object.fromEntries(NAMES.map((name, index) => [name, token(`--ansi-${index}`)]));
+  return { ...palette, background: token('--surface'), foreground: token('--text'), cursor: token('--accent-text'), selectionBackground: `${token('--accent')}55` };
 }
