@@ -8,6 +8,7 @@ from tgpu.api.accounts import Accounts
 from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
+from tgpu.api.overview_feed import OverviewFeed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
 from tgpu.api.turns import Turns
@@ -46,6 +47,7 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    overviews: OverviewFeed = field(default_factory=OverviewFeed)
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""
     disk_shortage: Callable[[], str | None] = lambda: None

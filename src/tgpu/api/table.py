@@ -9,6 +9,7 @@ from tgpu.api.routes import (
     events,
     graph,
     holds,
+    job_files,
     jobs,
     join_tokens,
     joining,
@@ -16,6 +17,7 @@ from tgpu.api.routes import (
     members,
     node_orders,
     nodes,
+    overview,
     queues,
     quotas,
     report,
@@ -45,6 +47,7 @@ from tgpu.api.services import Services
 def endpoints(services: Services) -> tuple[Endpoint, ...]:
     table = (
         *submit.endpoints(services),
+        *job_files.ENDPOINTS,
         *jobs.ENDPOINTS,
         *tasks.ENDPOINTS,
         *cancel.ENDPOINTS,
@@ -57,6 +60,7 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
         *use.ENDPOINTS,
         *terminal.ENDPOINTS,
         *nodes.ENDPOINTS,
+        *overview.ENDPOINTS,
         *queues.ENDPOINTS,
         *shares.ENDPOINTS,
         *timeline.ENDPOINTS,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.node import DeviceSigns, Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
@@ -104,6 +105,33 @@ class NodeView:
     """What is wrong with what its agent says, if anything: then parts of this may be missing."""
     disk_shortage: str = ""
     """Why its disk lets it start nothing new; empty: it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """A task that holds resources of a node."""
+
+    attempt_id: AttemptId
+    user: str
+    tenant_id: str
+    name: str
+    priority_class: PriorityClass
+    devices: tuple[int, ...]
+    cpu_milli: int
+    memory_mib: int
+    gpu_milli: int
+    state: AttemptState
+    since_ms: int
+    """Since it runs; while it starts, since it was assigned."""
+    time_limit_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetail:
+    """One node with the tasks on it."""
+
+    view: NodeView
+    tasks: tuple[NodeTask, ...]
 
 
 @dataclass(frozen=True, slots=True)

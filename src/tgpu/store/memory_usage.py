@@ -11,6 +11,8 @@ from tgpu.domain.job import Attempt, Exit
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.tenant import is_within
 from tgpu.domain.usage import Owner, Times, Usage, cut_of, models_of, usage_of
+from tgpu.domain.utilization import AllocationSteps
+from tgpu.store.allocation import AllocationSum
 from tgpu.store.left import Left, tells_less, thrown_away_ms
 from tgpu.store.memory_state import State
 from tgpu.store.timeline_port import Load, Occupation, Occupations, TimelineFilter
@@ -62,6 +64,16 @@ def gpu_ms_since(state: State, since_ms: Mapping[str, int], now_ms: int) -> dict
 
 def of_job(state: State, job_id: int) -> list[Usage]:
     return [spent for attempt_id, spent in sorted(state.usage.items()) if attempt_id.job_id == job_id]
+
+
+def allocation(state: State, times: tuple[int, int, int], node_id: str | None) -> AllocationSteps:
+    """`times`: from, until, and the length of a step."""
+    found = AllocationSum(*times)
+    for spent in _everything(state, times[1]):
+        if node_id in (None, spent.node_id):
+            amounts = spent.cpu_milli, spent.memory_mib, spent.gpu_milli
+            found.add_attempt(spent.started_ms, spent.ended_ms, amounts)
+    return found.averages()
 
 
 def _everything(state: State, now_ms: int) -> Iterator[Usage]:
@@ -165,6 +177,11 @@ class MemoryUsage(ABC):
 
     async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
         return await self._once(lambda: gpu_ms_since(self._state, since_ms, now_ms))
+
+    async def allocation(
+        self, from_ms: int, until_ms: int, step_ms: int, node_id: str | None = None
+    ) -> AllocationSteps:
+        return await self._once(lambda: allocation(self._state, (from_ms, until_ms, step_ms), node_id))
 
     async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
         return await self._once(lambda: of_job(self._state, job_id)[:most])

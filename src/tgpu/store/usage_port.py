@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tgpu.domain.usage import Figures, Usage
+from tgpu.domain.utilization import AllocationSteps
 
 
 class GroupBy(StrEnum):
@@ -108,6 +109,13 @@ class UsageStore(Protocol):
     async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
         """For each of these tenants what it and everybody below it was given of GPUs since that moment, in
         milliseconds of a GPU; up to now by what runs."""
+        ...
+
+    async def allocation(
+        self, from_ms: int, until_ms: int, step_ms: int, node_id: str | None = None
+    ) -> AllocationSteps:
+        """What attempts held on average in each step, on one node or on all: exact, also of attempts that are
+        over. What runs holds it until the end of the time asked for."""
         ...
 
     async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
