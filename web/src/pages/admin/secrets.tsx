@@ -51,7 +51,7 @@ export function Secrets() {
       {error ? <ErrorBox error={error} onRetry={reload} /> : null}
       <div class="row">
         <p class="muted">
-          A job finds a secret in its environment: <code>--secret HF_TOKEN=store:hf-token</code>
+          A job finds a secret in its environment: <code>--secret HF_TOKEN=hf-token</code>
         </p>
         <span class="spacer" />
         <Button kind="primary" icon="submit" onClick={() => setSetting('')}>
