@@ -19,6 +19,7 @@ SCRIPTS = (
     "quota",
     "kinds",
     "accounting",
+    "estimates",
     "cluster",
     "web",
 )

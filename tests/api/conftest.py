@@ -32,6 +32,7 @@ from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.series_book import SeriesBook
 from tgpu.core.picture import Picture
 from tgpu.core.policy import named
+from tgpu.core.preview import preview
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
@@ -39,17 +40,21 @@ from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Advice,
     Alert,
+    ClusterShares,
     DeviceView,
     Holder,
     NodeDetail,
     NodeTask,
     NodeView,
+    PlannedStart,
     Quantiles,
     QueueView,
     Reason,
@@ -82,9 +87,14 @@ class FakeLive:
         self.now_ms = lambda: NOW_MS
         self.columns, self.heard = OverviewColumns(), Heard({}, {}, 0.0)
         self.picture = Picture(named("priority"))
+        """The cluster state that the overview shows and previews are planned on."""
         devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
         self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices)))
         self.picture.set_reachable("ws1", reachable=True)
+        self.planned: list[PlannedStart] = []
+        self.shares = ClusterShares(Amounts(32_000, 131072, 512000, 2000))
+        self.expected: dict[int, ExpectedStart] = {}
+        self.start: StartInterval | None = None
 
     def _check(self) -> None:
         if not self.leads:
@@ -93,6 +103,10 @@ class FakeLive:
     async def alerts(self) -> list[Alert]:
         self._check()
         return self.wrong
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
+        self._check()
+        return [self.expected.get(job_id) for job_id in job_ids]
 
     async def decisions(self) -> Quantiles:
         self._check()
@@ -113,7 +127,14 @@ class FakeLive:
             starts_at_ms=NOW_MS,
             estimate="not before 17:46 UTC",
             advice=advice,
+            start=self.start,
         )
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        self._check()
+        self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
+        tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+        return preview(self.picture, self.picture.policy, tasks)
 
     async def giving_way(self) -> Sequence[int]:
         self._check()
@@ -158,6 +179,14 @@ class FakeLive:
     async def measured(self, from_ms: int, _node_id: str | None) -> MeasuredSteps:
         self._check()
         return MeasuredSteps(from_ms, 60_000, [1000, None, 3000], [10, None, 30], [50.0, None, 75.0])
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        self._check()
+        return self.planned
+
+    async def cluster_shares(self) -> ClusterShares:
+        self._check()
+        return self.shares
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         self._check()

@@ -122,6 +122,15 @@ def test_plain_ports_redirect_browsers_to_the_host_name_of_the_process(
         assert client.get("/ui/jobs?user=a%20b").headers["location"] == f"{own}/ui/jobs?user=a%20b"
 
 
+def test_page_of_an_earlier_process_is_redirected_when_it_is_loaded_again(server: ServerUnderTest) -> None:
+    with server.tcp() as client:
+        client.headers["Host"] = f"tgpu-0123456789.localhost:{server.port}"
+        answer = client.get("/ui/jobs?user=ann")
+        assert (answer.status_code, answer.content) == (303, b"")
+        assert answer.headers["location"] == f"http://{NAME}:{server.port}/ui/jobs?user=ann"
+        assert client.get("/whoami").status_code == 421
+
+
 def test_foreign_host_names_are_refused(server: ServerUnderTest) -> None:
     with server.tcp() as client:
         assert client.get("/ui/", headers={"Host": "evil.example"}).status_code == 421

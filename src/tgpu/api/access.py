@@ -99,6 +99,17 @@ async def known_in_detail(call: Call, where: JobFilter) -> list[JobFilter]:
     return [replace(where, users=own, seen=Seen(None, in_reach)), of_members] if own else [of_members]
 
 
+async def command_seen_by(call: Call) -> Seen | None:
+    """Jobs of which the caller sees more than an outline, as far as tenants and ownership tell; None: all.
+    A token that is good in a part of the tree gets those of its members only."""
+    caller = call.caller
+    if "details" in call.services.settings.others_may or caller.rights.role_everywhere is not None:
+        return None
+    tenants = (await call.book.pages()).tenants
+    members = frozenset(name for name in tenants if caller.rights.member_role_in(name) is not None)
+    return Seen(None if _is_narrowed(caller) else caller.user, members)
+
+
 async def shown_tenants(call: Call) -> Collection[str] | None:
     """The tenants that the caller may know of, and all above them, whose limits are theirs too, but none
     where their token is not good; None: all."""

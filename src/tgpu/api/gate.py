@@ -86,7 +86,8 @@ class Gate:
         """Files that contain no data: anybody may have them."""
         scope["path_template"] = _DASHBOARD
         try:
-            check_origin(scope, self._names)
+            if not self._dashboard.redirects(scope):
+                check_origin(scope, self._names)
             await self._dashboard(scope, receive, send)
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send)

@@ -8,9 +8,11 @@ from msgspec import UNSET, UnsetType
 
 from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
+from tgpu.api.job_actions import JobAction
 from tgpu.api.reasons import reason_of
 from tgpu.api.reproducible_form import ReproducibleOut, reproducible_out
 from tgpu.api.series_form import series_out
+from tgpu.api.start_interval import StartIntervalOut
 from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
 from tgpu.api.use_view import UseOut, advice_of, use_out
 from tgpu.domain.container import Pull
@@ -156,6 +158,11 @@ class JobOut(ReproducibleOut, kw_only=True):
     ended_at: str | None
     giving_way: bool = False
     """Whether it is being stopped so that another job can start."""
+    expected_start: str | None = None
+    """This and the next two: of a pending job, if the caller asked with `expected_start=true`."""
+    start_interval: StartIntervalOut | None = None
+    no_expected_start: str | None = None
+    """Why no start can be expected, such as: it is held."""
     last_saved_at: str | None = None
     """When it last saved its work, as far as it said so. Of one of several tasks: task_list says it."""
     held: bool
@@ -169,6 +176,8 @@ class JobOut(ReproducibleOut, kw_only=True):
     advice: Sequence[str] | UnsetType = UNSET
     """What to ask for next time, by what it used."""
     events: Sequence[EventOut] | UnsetType = UNSET
+    actions: Sequence[JobAction] | UnsetType = UNSET
+    """With `actions`: what the caller may do with it now."""
     tmp_note: str | UnsetType = UNSET
     """Only in the answer to a submission: what its submitter should know of its /tmp."""
 

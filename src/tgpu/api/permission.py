@@ -101,6 +101,16 @@ def check_above(call: Call, tenant_id: str) -> None:
         raise _too_little(call.caller, Role.OPERATOR, role, f"above {tenant_id[:100]}")
 
 
+def may_manage(caller: Caller, tenant_id: str) -> bool:
+    """Whether endpoints with `MANAGE_BELOW` admit the caller for this tenant."""
+    return caller.rights.may(Action.MANAGE) and at_least(caller.rights.role_above(tenant_id), Role.OPERATOR)
+
+
+def may_add_tenant(caller: Caller, parent_id: str | None) -> bool:
+    """Whether the caller may create a tenant below this one; None: one without a parent."""
+    return may_manage(caller, "new" if parent_id is None else f"{parent_id}/new")
+
+
 def _nobody(caller: Caller) -> ProblemError:
     if caller.rights.scope is not None:
         return forbidden(f"{caller.shown} grants nothing: {caller.user} has no role where it is good")
@@ -174,6 +184,11 @@ def may_with(job: Job, needs: Needs, caller: Caller, settings: Settings) -> bool
     return word in settings.others_may and at_least(rights.highest, needs.role)
 
 
+def is_allowed(job: Job, needs: Needs, caller: Caller, settings: Settings) -> bool:
+    """Whether `admit` lets the caller act on a job that it may see."""
+    return caller.rights.may(needs.action) and may_with(job, needs, caller, settings)
+
+
 def _not_yours(job: Job, needs: Needs) -> ProblemError:
     owner = job.spec.user
     _, deed = _DEEDS[needs.action]
@@ -187,11 +202,15 @@ def _not_yours(job: Job, needs: Needs) -> ProblemError:
 def check_undoing(call: Call, by: str | None, done: str, undo: str) -> None:
     """Who holds or suspends a job may undo that, and so may operators; its owner may not undo what these did.
     `by`: who did it, if anybody. Raises ProblemError."""
-    job, caller = call.job, call.caller
-    tenant_id = job.spec.tenant_id
-    if by in (None, caller.user) or at_least(caller.rights.member_role_in(tenant_id), Role.OPERATOR):
+    job = call.job
+    if may_undo(call.caller, job, by):
         return
     raise forbidden(
-        f"job {job.job_id} is {done} by {by}: only {by}, and those with the role operator in {tenant_id}, "
-        f"may {undo} it"
+        f"job {job.job_id} is {done} by {by}: only {by}, and those with the role operator in "
+        f"{job.spec.tenant_id}, may {undo} it"
     )
+
+
+def may_undo(caller: Caller, job: Job, by: str | None) -> bool:
+    role = caller.rights.member_role_in(job.spec.tenant_id)
+    return by in (None, caller.user) or at_least(role, Role.OPERATOR)

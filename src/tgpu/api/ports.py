@@ -7,8 +7,19 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.utilization import MeasuredSteps
-from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -45,12 +56,25 @@ class Live(Protocol):
         led, and a day at most."""
         ...
 
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        """Pending tasks for which nodes and devices are kept, by time; the first ones."""
+        ...
+
+    async def cluster_shares(self) -> ClusterShares:
+        """What every tenant holds now."""
+        ...
+
     async def alerts(self) -> Sequence[Alert]:
         """What is wrong now, the oldest first."""
         ...
 
     async def decisions(self) -> Quantiles:
         """How long the leader's latest scheduling cycles took, in seconds."""
+        ...
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        """When each of these pending jobs is expected to start, by the leader's latest estimate; None of a
+        job that it does not know."""
         ...
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
@@ -71,6 +95,10 @@ class Live(Protocol):
 
     async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
         """The same of one, in words for a tenant that would run so many of it together."""
+        ...
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        """What the next scheduling cycle would do with these jobs if they were submitted together."""
         ...
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:

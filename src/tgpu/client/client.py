@@ -66,6 +66,21 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
             fields = {"command": command if isinstance(command, str) else list(command), **fields}
         return self._dict("POST", "/jobs", body=fields)
 
+    def preview(self, jobs: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+        """What submitting these jobs would lead to: whether and when each would start, and where. Nothing is
+        stored. Raises TgpuError as a submission would."""
+        body = dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
+        return self._dict("POST", "/jobs", query={"dry_run": "true"}, body=body)
+
+    def job_fields(self) -> list[dict[str, Any]]:
+        """The fields of a job for forms: names, meanings, and which values they take."""
+        return self._list("/job-fields", "fields")
+
+    def read_job_file(self, text: str, name: str = "") -> dict[str, Any]:
+        """The jobs that the text of a job file describes, in the fields of `submit`, or what is wrong with
+        it. `name`: of the file, if it has one."""
+        return self._dict("POST", "/job-files", body={"text": text, "name": name})
+
     def submit_many(
         self,
         jobs: Sequence[Mapping[str, object]],
@@ -110,7 +125,8 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
 
     def jobs(self, /, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
         """Page after page. Filters: status, user, name, ids, since, until, order, and whatever else the
-        server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts."""
+        server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts. With
+        `expected_start=True`, pending jobs show when they are expected to start."""
         cursor: object = None
         left = limit
         while left is None or left > 0:

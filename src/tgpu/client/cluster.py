@@ -18,6 +18,11 @@ class ClusterCalls(Calls):
         """One of them, with what is on it."""
         return self._dict("GET", f"/nodes/{node_id}")
 
+    def timeline(self, /, **asked: object) -> dict[str, Any]:
+        """Attempts on nodes and devices in a window of time, and the starts that are planned. Asked: since,
+        until, node_id, pool, limit, cursor."""
+        return self._dict("GET", "/timeline", query=asked)
+
     def drain_nodes(
         self, nodes: Sequence[str] = (), *, where: Sequence[str] = (), reason: str = ""
     ) -> list[str]:

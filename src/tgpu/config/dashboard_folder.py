@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import tgpu
-
-DASHBOARD = Path(tgpu.__file__).parent / "dashboard"
+DASHBOARD = Path(__file__).parent.parent / "dashboard"
 INDEX = "index.html"
 
 

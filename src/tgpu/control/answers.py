@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from tgpu.control.alerts import JOB_SET_ASIDE, STORE_RESTORED
 from tgpu.control.deadlines import first_due, has_begun, waits_until
@@ -10,26 +11,33 @@ from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
+from tgpu.control.start_estimates import fallback
 from tgpu.control.to_come import to_come
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
-from tgpu.core.queues import queue_views
+from tgpu.core.planned_starts import planned_starts
+from tgpu.core.preview import preview
+from tgpu.core.queues import cluster_shares, queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview, Starts
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
+    ClusterShares,
     DeviceView,
     NodeDetail,
     NodeTask,
     NodeView,
+    PlannedStart,
     QueueView,
     Reason,
     Why,
@@ -46,6 +54,9 @@ OVERVIEW_S = 0.5
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
+_PREVIEW_PAUSE = 4
+"""How many times as long as a preview took the next one is kept waiting."""
+MOST_PLANNED = 20_000
 
 
 class NotLeadingError(Exception):
@@ -60,6 +71,7 @@ class Answers:
         self._log = logger("answers")
         self._overview = OverviewColumns()
         self._made: tuple[ClusterOverview | None, float, Control | None] = (None, 0.0, None)
+        self._previewing = asyncio.Lock()
 
     @property
     def _control(self) -> Control:
@@ -97,8 +109,22 @@ class Answers:
             why = with_its_end(why, min(dues, default=None), picture.now_ms)
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
-        held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
-        return why if why is None or held is None else _held(why, held)
+        held = self._store_restored(control)
+        if why is None or held is not None:
+            return None if why is None or held is None else _held(why, held)
+        return replace(why, start=_expected_start(control, why)) if why.waiting else why
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
+        """None of a job that the latest estimate does not know."""
+        control = self._control
+        if control.estimates is None:
+            return [None] * len(job_ids)
+        return control.estimates.of(job_ids, control.picture.now_ms)
+
+    @staticmethod
+    def _store_restored(control: Control) -> str | None:
+        """Why nothing is started at all, if that is so."""
+        return next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
 
     async def never_fits(self, requests: Sequence[Request]) -> list[str | None]:
         """Judged once per kind of request: a bulk of 10,000 alike costs one look."""
@@ -113,6 +139,17 @@ class Answers:
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return gang_never_fits(gang, members, (await self._at_rest()).picture)
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> list[StartPreview]:
+        """One at a time, and with a pause after each: previews take at most a fifth of the leader's time."""
+        async with self._previewing:
+            control = await self._at_rest()
+            began = perf_counter()
+            tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+            found = preview(control.picture, control.policy, tasks, control.engine)
+            held = self._store_restored(control)
+            await asyncio.sleep(_PREVIEW_PAUSE * (perf_counter() - began))
+        return found if held is None else [_preview_held(each, held) for each in found]
 
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
@@ -240,6 +277,13 @@ class Answers:
         views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
 
+    async def planned_starts(self) -> list[PlannedStart]:
+        control = await self._at_rest()
+        return planned_starts(control.picture, control.policy, control.engine, MOST_PLANNED)
+
+    async def cluster_shares(self) -> ClusterShares:
+        return cluster_shares((await self._at_rest()).picture)
+
     async def _with_reasons(self, view: QueueView) -> QueueView:
         """One at a time, so that others are served in between."""
         if view.head_job_id is None or view.head_reasons:
@@ -247,6 +291,18 @@ class Answers:
         why = await self.why(view.head_job_id)
         await asyncio.sleep(0)
         return view if why is None else replace(view, head_reasons=why.reasons[:MOST_REASONS])
+
+
+def _expected_start(control: Control, why: Why) -> StartInterval | None:
+    """By the latest projection or, before there is one, by the estimate from time limits."""
+    now_ms = control.picture.now_ms
+    known = None if control.estimates is None else control.estimates.of([why.job_id], now_ms)[0]
+    if known is not None:
+        return known.interval
+    if why.starts_at_ms is None:
+        return None
+    reserved = any(each.task_ids[0].job_id == why.job_id for each in control.picture.reservations)
+    return fallback(now_ms, why.starts_at_ms, reserved=reserved)
 
 
 def _asked_about(picture: Picture, job_id: int, live: Sequence[TaskId]) -> TaskId:
@@ -275,6 +331,12 @@ def _held(why: Why, text: str) -> Why:
         estimate=None,
         advice=None,
     )
+
+
+def _preview_held(found: StartPreview, text: str) -> StartPreview:
+    if found.starts is Starts.NEVER:
+        return found
+    return StartPreview(Starts.WAITS, _held(found.why, text), found.tasks, jobs_ahead=found.jobs_ahead)
 
 
 def _allocated_generic(place: Place) -> dict[str, int]:

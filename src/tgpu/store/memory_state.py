@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tgpu.domain import job_status
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief, TaskView
 from tgpu.domain.lifecycle import AttemptState, Happening, Status, task_after
 from tgpu.domain.needs import NeedKind, numbered
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
-from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within
+from tgpu.domain.start_estimate import StartEstimate
+from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within, lineage
 from tgpu.domain.usage import Usage
 from tgpu.store import event_data, timings
 from tgpu.store.acceptance import accept
@@ -25,7 +27,14 @@ from tgpu.store.job_sum import Tally, new_tally
 from tgpu.store.lost_run import LostRun, counted
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.needs_port import NeedRow, UnknownNeedError
-from tgpu.store.port import Changes, IdempotencyConflictError, IdempotencyKey, LiveSummary, Submitted
+from tgpu.store.port import (
+    Changes,
+    IdempotencyConflictError,
+    IdempotencyKey,
+    LiveSummary,
+    Submitted,
+    TrialSubmission,
+)
 from tgpu.store.series_port import RestartAsked
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.tenancy import without_use
@@ -70,6 +79,8 @@ class State:
     tokens: dict[int, Token] = field(default_factory=dict)
     changed_seq: dict[int, int] = field(default_factory=dict)
     """By job: the event by which it was last held, released or edited."""
+    start_estimates: dict[int, StartEstimate] = field(default_factory=dict)
+    """By job: the first estimate of its start."""
     answers: dict[tuple[str, str], tuple[str, list[int]]] = field(default_factory=dict)
     """By user and key: the body's digest and the job ids that were answered."""
 
@@ -110,6 +121,15 @@ class State:
         if key is not None:
             self.answers[key.user, key.key] = (key.body_digest, list(job_ids))
         return Submitted(job_ids, held=self._held(job_ids))
+
+    def try_submit(self, specs: Sequence[JobSpec], token_id: int | None) -> TrialSubmission:
+        """On a book that is not written."""
+        ledger = self.ledger()
+        self._check_needs(specs)
+        jobs = accept(ledger.book, specs, ledger.cap(token_id), ledger.shown)
+        names = sorted({name for spec in specs for name in lineage(spec.tenant_id)})
+        levels = {account.tenant_id: account for name in names for account in ledger.of(name).levels}
+        return TrialSubmission([job.as_trial for job in jobs], [ledger.shown(levels[name]) for name in names])
 
     def _check_needs(self, specs: Sequence[JobSpec]) -> None:
         for place, spec in enumerate(specs):
@@ -328,6 +348,7 @@ class State:
             timing=job.timing,
             failures=task.failures,
             retries=spec.retries,
+            command=signature_of(spec),
         )
 
     def followed(self, job_ids: Iterable[int]) -> list[Job]:

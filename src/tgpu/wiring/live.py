@@ -13,8 +13,19 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.utilization import MeasuredSteps
-from tgpu.domain.views import Alert, NodeDetail, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -62,11 +73,20 @@ class OwnDesk:
     async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
         return await _or_unanswered(self._answers.measured(from_ms, node_id))
 
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        return await _or_unanswered(self._answers.planned_starts())
+
+    async def cluster_shares(self) -> ClusterShares:
+        return await _or_unanswered(self._answers.cluster_shares())
+
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
 
     async def decisions(self) -> Quantiles:
         return self._decisions()
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        return await _or_unanswered(self._answers.expected_starts(job_ids))
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
@@ -76,6 +96,9 @@ class OwnDesk:
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return await _or_unanswered(self._answers.gang_never_fits(gang, members))
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        return await _or_unanswered(self._answers.preview(jobs))
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
         return await self._hub.images.meaning(image, local=local)
@@ -171,6 +194,14 @@ class LiveAnswers:
         answer: MeasuredSteps = await self._answer("measured", from_ms, node_id)
         return answer
 
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        answer: Sequence[PlannedStart] = await self._answer("planned_starts")
+        return answer
+
+    async def cluster_shares(self) -> ClusterShares:
+        answer: ClusterShares = await self._answer("cluster_shares")
+        return answer
+
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         answer: NodesOrdered = await self._answer("order_nodes", order)
         return answer
@@ -179,6 +210,10 @@ class LiveAnswers:
         if monotonic() < self._alone_until:
             return ImageMeaning()  # as if no node had answered
         answer: ImageMeaning = await self._answer("resolve_image", image, local)
+        return answer
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        answer: Sequence[StartPreview] = await self._answer("preview", jobs)
         return answer
 
     async def starting_note(self, job_id: int) -> str:
@@ -191,6 +226,10 @@ class LiveAnswers:
 
     async def decisions(self) -> Quantiles:
         answer: Quantiles = await self._answer("decisions")
+        return answer
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        answer: Sequence[ExpectedStart | None] = await self._answer("expected_starts", list(job_ids))
         return answer
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:

@@ -274,7 +274,7 @@ def _dashboard(settings: Settings) -> str:
         return str(error)
     if _is_logged():
         return f"{url.partition('signin#')[0]}   ({missing}sign in: tgpu web)"
-    return f"{url}   ({missing}valid once, for 5 minutes; again: tgpu web)"
+    return f"{url}   ({missing}valid once, for 5 minutes; later: tgpu web)"
 
 
 def _is_logged() -> bool:

@@ -15,7 +15,7 @@ from tests.postgres_server import PostgresServer
 
 LEADS_WITHIN_S = 10
 DISPATCHES_WITHIN_S = 8
-"""After the leader stopped to answer: a lease of 5 s, and the time until the agents are with the next leader."""
+"""After the leader stops answering: a lease of 5 s, and the time until agents reach the next leader."""
 ELSEWHERE_WITHIN_S = 30
 DATABASE_AWAY_S = 300
 LEADER_STOPPED_S = 60

@@ -46,6 +46,8 @@ export interface TableProps<Row> {
   rowClass?: (row: Row) => string;
   /** Called when the last rows come into view, to load more. */
   onEnd?: () => void;
+  /** Called with the first and the last row in view, to load them. */
+  onRange?: (first: number, last: number) => void;
   /** How many rows there are on the server, if more than `rows`. */
   total?: number;
   empty?: ComponentChildren;
@@ -105,6 +107,11 @@ export function Table<Row>(props: TableProps<Row>) {
   useEffect(() => {
     if (rows.length > 0 && last >= rows.length - 1) onEnd?.();
   }, [last, rows.length]);
+
+  const first = items[0]?.index ?? 0;
+  useEffect(() => {
+    if (last >= 0) props.onRange?.(first, last);
+  }, [first, last, rows]);
 
   const grid = [
     onSelect ? '36px' : '',

@@ -1,5 +1,6 @@
 """Address under which browsers reach the dashboard of this server process."""
 
+import re
 import secrets
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -40,6 +41,14 @@ class BrowserAccess:
         name, port = requested_host(scope)
         host = self.own_name or name
         return f"{'https' if self.is_encrypted else 'http'}://{host}{port}"
+
+
+_OWN_NAME = re.compile(r"tgpu-[0-9a-f]{10}\.localhost")
+
+
+def is_process_name(name: str) -> bool:
+    """Whether it is, or was, the host name of a server process."""
+    return _OWN_NAME.fullmatch(name) is not None
 
 
 def new_host_name() -> str:

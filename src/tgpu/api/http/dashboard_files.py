@@ -12,7 +12,7 @@ from typing import Any
 
 from litestar.types import Receive, Scope, Send
 
-from tgpu.api.auth.browser_access import BrowserAccess
+from tgpu.api.auth.browser_access import BrowserAccess, is_process_name
 from tgpu.api.origin import requested_host
 from tgpu.api.peercred import peer_of
 from tgpu.config.dashboard_folder import INDEX
@@ -89,6 +89,12 @@ class DashboardFiles:
         """Called for every request: it must cost next to nothing."""
         path = scope["path"]
         return path.startswith(ROOT) or path == "/ui" or (path == "/" and _is_browser(scope))
+
+    def redirects(self, scope: Scope) -> bool:
+        """Whether the request names an earlier process of a server on this port, as a page does that was open
+        while the server was restarted."""
+        name, own = requested_host(scope)[0], self._browser.own_name
+        return bool(own) and name != own and is_process_name(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  as ASGI has it
         if scope.get("method") not in _METHODS:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _MOST_DEPTH = 64
@@ -27,7 +29,11 @@ _WHICH_TEXT = re.compile(r'\s+in "<[^>]*>", position \d+$')
 
 
 class BadYamlError(ValueError):
-    """What is wrong with the text, in one line."""
+    """What is wrong with the text, in one line; and in which line of the text, if that is known."""
+
+    def __init__(self, words: str, line: int | None = None) -> None:
+        super().__init__(words)
+        self.line = line
 
 
 def documents(text: str) -> list[Any]:
@@ -38,11 +44,34 @@ def documents(text: str) -> list[Any]:
         # _StrictLoader is a SafeLoader: it builds nothing but plain data.
         return list(yaml.load_all(text, Loader=_StrictLoader))
     except yaml.YAMLError as error:
-        raise BadYamlError(_one_line(error, text)) from None
+        mark = getattr(error, "problem_mark", None)
+        raise BadYamlError(_one_line(error, text), None if mark is None else mark.line + 1) from None
     except RecursionError:
         raise BadYamlError("it is nested too deeply") from None
     except ValueError:  # such as a number of thousands of digits
         raise BadYamlError("a value looks like a number and is none: put quotes around it") from None
+
+
+def line_of(text: str, document: int, path: Iterable[str | int]) -> int | None:
+    """In which line of a text that `documents` can read a value stands, or the nearest one above it."""
+    node = next(islice(yaml.compose_all(text, Loader=_StrictLoader), document, None), None)
+    line = None if node is None else node.start_mark.line + 1
+    for step in path:
+        key, node = _child(node, step)
+        if key is None:
+            break
+        line = key.start_mark.line + 1
+    return line
+
+
+def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """Where a value is named, and the value."""
+    if isinstance(node, yaml.MappingNode):
+        found = next((pair for pair in node.value if pair[0].value == str(step)), None)
+        return (None, None) if found is None else found
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None, None
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, time, timedelta
 
-from tgpu.cli.exits import UsageError
+from tgpu.dialects.native.problems import JobFieldError
 from tgpu.domain.local_time import instant
 from tgpu.domain.quantities import BadQuantityError, seconds
 
@@ -29,7 +29,7 @@ def coming(name: str, text: str, now: float) -> str:
     except OverflowError:
         found = None
     if found is None:
-        raise UsageError(f"{name} must be a moment such as {_FORM}; got {text!r}")
+        raise JobFieldError(f"{name} must be a moment such as {_FORM}; got {text!r}")
     return f"{found.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 

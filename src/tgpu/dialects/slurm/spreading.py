@@ -3,37 +3,39 @@ whole node has."""
 
 from __future__ import annotations
 
-from tgpu.client import Client
 from tgpu.dialects.slurm.refusal import SlurmError
 from tgpu.dialects.slurm.step_gpus import NAMING
 from tgpu.dialects.slurm.translation import translated
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tgpu.dialects.slurm.given import Given
     from tgpu.dialects.slurm.translation import Around, Translated
 
+    Nodes = Sequence[Mapping[str, Any]]
+
 _SHARED_OUT = ("nodes", "nodelist", "ntasks-per-node", "array")
 """Who says one of these has said it; and an index of an array is on one node."""
 
 
-def fitted(given: Given, around: Around) -> Translated:
-    """A job that no node can hold stays on one node, and the server says why it cannot run."""
+def fitted(given: Given, around: Around, all_nodes: Callable[[], Nodes]) -> Translated:
+    """A job that no node can hold stays on one node, and the server says why it cannot run. `all_nodes`: as
+    the API shows them, asked for only if it matters."""
     made = translated(given, around)
     is_laid_out = made.layout.nodes > 1 or made.layout.tasks == 1 or any(map(given.has, _SHARED_OUT))
     takes_gpus = given.has("exclusive") and not any(map(given.has, NAMING))
     if is_laid_out and not takes_gpus:
         return made
-    with Client() as client:
-        nodes = [node for node in client.nodes() if node["pool"] == made.fields.get("pool", node["pool"])]
+    nodes = [node for node in all_nodes() if node["pool"] == made.fields.get("pool", node["pool"])]
     if takes_gpus:
         made = _with_all_gpus(given, around, made, nodes)
     return made if is_laid_out else _spread(given, around, made, nodes)
 
 
-def _with_all_gpus(given: Given, around: Around, made: Translated, nodes: list[dict[str, Any]]) -> Translated:
+def _with_all_gpus(given: Given, around: Around, made: Translated, nodes: Nodes) -> Translated:
     """`--exclusive` allocates all GPUs of a node. They are asked for by number, so that quotas count them: as
     many as every node has that the job may run on."""
     named = set(made.layout.hosts)
@@ -50,7 +52,7 @@ def _with_all_gpus(given: Given, around: Around, made: Translated, nodes: list[d
     return made
 
 
-def _spread(given: Given, around: Around, made: Translated, nodes: list[dict[str, Any]]) -> Translated:
+def _spread(given: Given, around: Around, made: Translated, nodes: Nodes) -> Translated:
     """Tasks go to one node, or to as few as can hold them."""
     if _holders(made, nodes):
         return made
@@ -65,7 +67,7 @@ def _spread(given: Given, around: Around, made: Translated, nodes: list[dict[str
     return made
 
 
-def _holders(made: Translated, nodes: list[dict[str, Any]]) -> int:
+def _holders(made: Translated, nodes: Nodes) -> int:
     """How many nodes are large enough."""
     layout = made.layout
     needs = (("cpu_total", layout.cpus), ("gpu_total", layout.gpus), ("mem_total_mb", layout.memory_mib or 0))
