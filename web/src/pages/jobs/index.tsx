@@ -145,7 +145,7 @@ function request(wanted: string): Record<string, string | readonly string[]> {
 /** The list in the current order. While the user reads further down, jobs that are submitted meanwhile do not move it. */
 function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
   const [, redraw] = useState({});
-  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons, starts: withStarts, tookMs: 0 });
+  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons, starts: withStarts, tookMs: 0, counted: true });
   view.current.reasons = withReasons;
   view.current.starts = withStarts;
   const [newJobs, setNewJobs] = useState(0);
@@ -164,6 +164,7 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
           signal,
         });
         view.current.tookMs = performance.now() - asked;
+        view.current.counted = total;
         if (!view.current.fixed && skip === 0) view.current.newest = page.jobs[0]?.job_id ?? 0;
         if (total) Object.assign(counted, { total: page.total ?? 0, exact: page.total_is_exact ?? true, at: asked });
         else if (page.jobs.length < limit && page.jobs.length > 0) counted.total = skip + page.jobs.length;
@@ -193,6 +194,8 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
         if (again) {
           again = false;
           timer ??= setTimeout(() => void refresh(), pauseMs());
+        } else if (!view.current.counted) {
+          timer ??= setTimeout(() => void refresh(), COUNT_MS);
         }
       }
     };
