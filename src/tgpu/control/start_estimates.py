@@ -7,7 +7,7 @@ one. What is recorded goes to the store in one transaction every few seconds, ne
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,6 +27,8 @@ from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 SHARE = 0.03
 """The most of its time that a leader spends on estimates."""
+MOST_IN_TRIAL = 500
+"""Pending tasks of a trial: with more of them, an estimate takes longer than a user waits for it."""
 FLUSH_S = 5.0
 """Between two writes of what was recorded."""
 MOST_OPEN = 5000
@@ -104,6 +106,7 @@ class StartEstimates:
         self._latest: Estimates | None = None
         self._next_flush = 0.0
         self._log = logger("start-estimates")
+        self._under_way = asyncio.Lock()
         self.aside: Callable[[Callable[[], Pass]], Awaitable[Pass]] = in_a_thread
         """Runs a pass beside the loop."""
 
@@ -118,7 +121,8 @@ class StartEstimates:
                     await self._load()
                     loaded = True
                 if term.picture.waiting or self._first or any(True for _ in term.picture.parked):
-                    pause_s = max(pause_s, await self._estimate(term) / SHARE)
+                    async with self._under_way:
+                        pause_s = max(pause_s, await self._estimate(term) / SHARE)
                 if loop.time() >= self._next_flush:
                     await self._flush(epoch)
                     self._next_flush = loop.time() + FLUSH_S
@@ -150,6 +154,19 @@ class StartEstimates:
         return [
             None if (found := known.get(job_id)) is None else not_past(found, now_ms) for job_id in job_ids
         ]
+
+    async def of_trial(self, snapshot: Snapshot) -> Mapping[int, ExpectedStart]:
+        """Of the jobs in a snapshot of a trial copy of the cluster state. Empty while another estimate is
+        under way."""
+        if self._under_way.locked():
+            return {}
+        async with self._under_way:
+            widening = self._residuals.widening
+
+            def work() -> Pass:
+                return Pass(estimate(snapshot, self.run_times, widening), [], frozenset(), 0.0)
+
+            return (await self.aside(work)).made.jobs
 
     async def _load(self) -> None:
         runs = await self._store.recent_runs(RUNS_LOADED)
