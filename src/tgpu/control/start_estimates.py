@@ -14,11 +14,11 @@ from typing import Protocol
 from tgpu.control.observer import Observer
 from tgpu.control.series_book import SeriesBook
 from tgpu.control.turn import Turn
+from tgpu.core.estimates.run_times import RunTimes, Work
+from tgpu.core.estimates.snapshot import Snapshot, take
+from tgpu.core.estimates.start_intervals import Estimates, Residuals, Widening, estimate
 from tgpu.core.picture import Picture
 from tgpu.core.policy import Policy
-from tgpu.core.runtime_estimate import RunTimes, Work
-from tgpu.core.start_estimate import Estimates, Residuals, Widening, estimate
-from tgpu.core.start_snapshot import Snapshot, take
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.start_estimate import ExpectedStart, StartEstimate, StartInterval
 from tgpu.observe.logs import logger, trace_of
