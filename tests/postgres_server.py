@@ -93,6 +93,11 @@ class PostgresServer:
         if wait:
             self.wait_until_ready()
 
+    def start_again_if_it_ended(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            self.start()
+
     def wait_until_ready(self) -> None:
         for _ in range(600):
             try:

@@ -28,16 +28,38 @@ from tgpu.api.ports import LogUnavailableError, NoLeaderError, ShellRefusedError
 from tgpu.api.services import Services
 from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
 from tgpu.config.settings import Settings
+from tgpu.control.overview import Heard, OverviewColumns
+from tgpu.control.series_book import SeriesBook
+from tgpu.core.picture import Picture
+from tgpu.core.policy import named
+from tgpu.core.preview import preview
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
-from tgpu.domain.views import Advice, Alert, DeviceView, Holder, NodeView, Quantiles, QueueView, Reason, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Advice,
+    Alert,
+    ClusterShares,
+    DeviceView,
+    Holder,
+    NodeDetail,
+    NodeTask,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Reason,
+    Why,
+)
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.shells import FromShell, OpenShell, ShellInput, ShellOutput, ShellOver, Taken, ToShell
 from tgpu.store.memory import MemoryStore
@@ -61,6 +83,16 @@ class FakeLive:
         self.images: dict[str, ImageMeaning] = {}
         self.images_asked: list[tuple[str, bool]] = []
         self.notes: dict[int, str] = {}
+        self.tasks: list[NodeTask] = []
+        self.now_ms = lambda: NOW_MS
+        self.columns, self.heard = OverviewColumns(), Heard({}, {}, 0.0)
+        self.picture = Picture(named("priority"))
+        """The cluster state that the overview shows and previews are planned on."""
+        devices = tuple(Device(index, f"GPU-{index}", "A100", 81920) for index in range(2))
+        self.picture.set_node(Node("ws1", NodeState.READY, Capacity(32_000, 131072, 512000, devices)))
+        self.picture.set_reachable("ws1", reachable=True)
+        self.planned: list[PlannedStart] = []
+        self.shares = ClusterShares(Amounts(32_000, 131072, 512000, 2000))
         self.expected: dict[int, ExpectedStart] = {}
         self.start: StartInterval | None = None
 
@@ -98,6 +130,12 @@ class FakeLive:
             start=self.start,
         )
 
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        self._check()
+        self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
+        tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+        return preview(self.picture, self.picture.policy, tasks)
+
     async def giving_way(self) -> Sequence[int]:
         self._check()
         return self.yielding
@@ -128,6 +166,27 @@ class FakeLive:
         signs = DeviceSigns(61, 250, "heat", 0, 2)
         views = (DeviceView(0, 500, ((42, "alice"),), 80, 30000, signs), DeviceView(1, 0))
         return [NodeView(node, Amounts(2500, 16384, 0, 500), views, (AttemptId(42, 0, 1),), None, 1700, 9000)]
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        views = {view.node.node_id: view for view in await self.nodes()}
+        return NodeDetail(views[node_id], tuple(self.tasks)) if node_id in views else None
+
+    async def overview(self, terms: bool = False) -> ClusterOverview:
+        """Of a real picture, which tests may change; without one, of a node with two GPUs."""
+        self._check()
+        return self.columns.make(self.picture, SeriesBook(), self.heard, self.now_ms(), terms=terms)
+
+    async def measured(self, from_ms: int, _node_id: str | None) -> MeasuredSteps:
+        self._check()
+        return MeasuredSteps(from_ms, 60_000, [1000, None, 3000], [10, None, 30], [50.0, None, 75.0])
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        self._check()
+        return self.planned
+
+    async def cluster_shares(self) -> ClusterShares:
+        self._check()
+        return self.shares
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         self._check()

@@ -130,14 +130,16 @@ def _fresh_file() -> Path:
 
 
 @contextmanager
-def house(**settings: Any) -> Iterator[House]:
+def house(known: dict[str, Any] | None = None, /, **settings: Any) -> Iterator[House]:
+    """`known`: what else the server knows of itself, by the names of Services."""
     people = People()
     with tempfile.TemporaryDirectory(prefix="tgpu-house-") as folder:
         path = Path(shutil.copy(_fresh_file(), Path(folder) / "tgpu.db"))
         store = asyncio.run(SqliteStore.open(path))
         accounts = Accounts(people.by_uid, people.by_name, people.clock)
         keys = None if settings.get("job_keys") == "off" else KEYS
-        with serving(store, {"accounts": accounts, "job_keys": keys}, **settings) as server:
+        more = {"accounts": accounts, "job_keys": keys, **(known or {})}
+        with serving(store, more, **settings) as server:
             found = House(server, people, path)
             yield found
             found.close()

@@ -142,3 +142,12 @@ def test_too_many_readers_are_told_so(
         answer = client.get("/events")
         assert answer.status_code == 429
         assert answer.json()["type"] == "urn:tgpu:problem:too-many-streams"
+
+
+def test_recent_events_are_listed_from_the_newest_on(server: ServerUnderTest, client: httpx.Client) -> None:
+    for _ in range(3):
+        submit(server)
+    found = client.get("/events/recent", params={"limit": 2}).json()["events"]
+    assert [event["job_id"] for event in found] == [3, 2]
+    assert client.get("/events/recent").json()["events"][-1]["job_id"] == 1
+    assert client.get("/events/recent?limit=0").status_code == 400

@@ -106,3 +106,34 @@ def test_a_follower_sees_it_grow_through_a_new_attempt_until_the_job_ends(
     follower.join(60)
     assert not follower.is_alive()
     assert b"".join(seen) == b"a1 b1 a2 b2 "
+
+
+@pytest.mark.usefixtures("ran")
+def test_one_part_is_read_from_an_offset_or_from_the_end(client: httpx.Client) -> None:
+    answer = client.get("/jobs/1/logs?offset=5&length=7")
+    assert (answer.content, answer.headers["x-tgpu-offset"]) == (LINES[5:12], "5")
+    assert (answer.headers["x-tgpu-attempt"], answer.headers["x-tgpu-complete"]) == ("1", "false")
+    answer = client.get("/jobs/1/logs?last=9")
+    assert (answer.content, answer.headers["x-tgpu-offset"]) == (LINES[-9:], str(len(LINES) - 9))
+    assert answer.headers["x-tgpu-complete"] == "true"
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert client.get(f"/jobs/1/logs?offset={len(LINES)}&wait=5").content == b""
+
+
+def test_one_part_is_waited_for_until_there_is_output(server: ServerUnderTest, client: httpx.Client) -> None:
+    submit(server)
+    assert client.get("/jobs/1/logs?wait=5").headers["x-tgpu-offset"] == "0"
+    assign(server, 1)
+    start(server, 1)
+    said = threading.Timer(0.3, lambda: server.logs.data.update({("1.0.1", "stdout"): b"late"}))
+    said.start()
+    assert client.get("/jobs/1/logs?offset=0&wait=20").content == b"late"
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(
+    "query",
+    ["length=0", "last=9999999", "wait=60", "last=1&offset=1", "length=5&tail=1", "wait=1&follow=true"],
+)
+def test_wrong_question_for_one_part_is_refused(client: httpx.Client, query: str) -> None:
+    assert client.get(f"/jobs/1/logs?{query}").status_code == 400

@@ -6,6 +6,7 @@ import pytest
 from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
 from tests.api.stories import assign, commit, end, start, submit
 from tgpu.api.edge import rfc3339
+from tgpu.api.routes.whoami import Permission
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
@@ -401,6 +402,7 @@ def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> N
         "memberships": [],
         "token": None,
         "token_expires_at": None,
+        "may": [permission.value for permission in Permission],
     }
 
 

@@ -73,6 +73,7 @@ def test_a_report_adds_up_what_was_given_and_used(filled: ServerUnderTest) -> No
             "mem_wasted_mb_s": 3686400,
             "gpu_s": 7200.0, "gpu_used_s": 3600.0, "gpu_measured_s": 7200.0, "gpu_wasted_s": 3600.0,
             "gpu_hours": 2, "lost_s": 0.0, "lost_gpu_s": 0.0, "cost": None,
+            "wait_p50_s": None, "wait_p90_s": None, "failed_s": None, "failed_gpu_s": None,
         },
     }  # fmt: skip
     assert other["keys"] == {"user": OTHER, "pool": "big"}
@@ -207,3 +208,41 @@ def test_a_list_may_show_attempts_with_their_figures(filled: ServerUnderTest) ->
         0.0,
         3600.0,
     )
+
+
+def test_report_with_detail_has_percentiles_of_waits_and_the_time_of_failed_tasks(
+    filled: ServerUnderTest,
+) -> None:
+    with filled.unix() as client:
+        report = client.get("/report", params={"by": "tenant", "since": "1d", "detail": "true"}).json()
+    vision, shop = (row["figures"] for row in report["rows"])
+    assert (vision["wait_p50_s"], vision["wait_p90_s"]) == (3600.0, 3600.0)
+    assert (vision["failed_gpu_s"], shop["failed_gpu_s"]) == (7200.0, 3600.0)
+    assert (report["total"]["failed_s"], report["total"]["wait_p90_s"]) == (10800.0, 3600.0)
+
+
+def test_report_is_csv_for_clients_that_accept_only_that(filled: ServerUnderTest) -> None:
+    with filled.unix() as client:
+        report = client.get("/report", headers={"Accept": "text/csv"})
+        assert report.headers["content-type"].startswith("text/csv")
+        assert "attachment" in report.headers["content-disposition"]
+        both = client.get("/report", headers={"Accept": "text/csv, application/json"})
+        assert both.headers["content-type"].startswith("application/json")
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_csv_cells_that_a_spreadsheet_would_calculate_are_escaped(server: ServerUnderTest, name: str) -> None:
+    async def fill() -> None:
+        epoch = await server.store.claim()
+        await server.store.submit([JobSpec("root", (Group("true", Request()),))], NOW_MS - HOUR)
+        node = Node(name, NodeState.READY, Capacity(8000, 8192, 0))
+        placed = [Assigned(AttemptId(1, 0, 1), name, ())]
+        await server.store.commit(epoch, Batch(NOW_MS - HOUR, nodes=[node], assigned=placed))
+        over = Exit(Cause.EXITED, 0, started_ms=NOW_MS - HOUR, ended_ms=NOW_MS)
+        done = [AttemptEnded(AttemptId(1, 0, 1), over, Happening.SUCCEEDED)]
+        await server.store.commit(epoch, Batch(NOW_MS, ended=done))
+
+    server.run(fill())
+    with server.unix() as client:
+        text = client.get("/report", params={"by": "node", "format": "csv"}).text
+    assert [row["node"] for row in csv.DictReader(io.StringIO(text))] == [f"'{name}"]

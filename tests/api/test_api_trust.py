@@ -45,6 +45,7 @@ def test_the_socket_knows_its_caller(quiet: ServerUnderTest) -> None:
         "memberships": [],
         "token": None,
         "token_expires_at": None,
+        "may": ["submit", "manage-own"],
     }
 
 

@@ -9,7 +9,7 @@ from fake_tgpu import FakeTgpu, a_job
 
 from tests.cli.cli_process import Tgpu
 from tgpu.cli.commands.completion import whole_parser
-from tgpu.cli.when import coming
+from tgpu.dialects.native.moments import coming
 from tgpu.dialects.slurm import launching
 
 

@@ -454,3 +454,37 @@ def test_a_script_that_calls_a_command_of_slurms_and_would_not_find_it(
     (tmp_path / "srun").touch(0o755)
     assert tgpu("submit", str(script), PATH=str(tmp_path)).stderr == ""
     assert len(server.submitted()) == 2
+
+
+def _preview(**job: object) -> dict[str, object]:
+    told = {
+        "name": "train",
+        "starts": "at",
+        "summary": "Starts in about 2h on n1, behind 4 jobs.",
+        "reasons": [{"code": "gpus", "text": "needs 2 GPUs; n1 has 1 free", "data": {}}],
+        "advice": {"text": "with --gpus 1 it would start now on n1"},
+    }
+    return {"jobs": [told | job], "job_count": 1, "warnings": ["beware"], "planned": True}
+
+
+def test_dry_run_shows_the_plan_and_submits_nothing(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["POST /jobs"] = _preview()
+    said = tgpu("submit", "--dry-run", "--gpus", "2", "--", "true").stdout
+    assert said == (
+        "Starts in about 2h on n1, behind 4 jobs.\n"
+        "  needs 2 GPUs; n1 has 1 free\n"
+        "  with --gpus 1 it would start now on n1\n"
+        "beware\n"
+        "Nothing was submitted.\n"
+    )
+    (request,) = server.asked("POST", "/jobs")
+    assert request["query"] == {"dry_run": "true"}
+    assert json.loads(tgpu("submit", "--dry-run", "--json", "--", "true").stdout) == _preview()
+    assert tgpu("submit", "--dry-run", "-q", "--", "true").stdout == "at\n"
+
+
+def test_dry_run_of_many_jobs_is_one_request(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.fixed["POST /jobs"] = _preview() | {"job_count": 3}
+    assert "and 2 more jobs" in tgpu("submit", "--dry-run", "--count", "3", "--", "true").stdout
+    (request,) = server.asked("POST", "/jobs")
+    assert len(request["body"]["jobs"]) == 3

@@ -9,8 +9,8 @@ import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job
 
 from tests.cli.cli_process import Tgpu
-from tgpu.cli.exits import UsageError
-from tgpu.cli.when import coming
+from tgpu.dialects.native.moments import coming
+from tgpu.dialects.native.problems import JobFieldError
 
 NOON = datetime(2026, 1, 20, 12, tzinfo=UTC).timestamp()
 
@@ -84,7 +84,7 @@ def test_moments_are_understood(text: str, meant: str, monkeypatch: pytest.Monke
     "text", ["", "now+", "now+1parsec", "24:00", "12:60", "2026-13-01", "1-99:99:99", "7"]
 )
 def test_moments_that_nobody_can_mean_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--begin must be a moment such as"):
+    with pytest.raises(JobFieldError, match="--begin must be a moment such as"):
         coming("--begin", text, NOON)
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tgpu.cli.strict_yaml import BadYamlError, documents
+from tgpu.dialects.native.strict_yaml import BadYamlError, documents
 
 
 def test_plain_data_of_several_documents() -> None:

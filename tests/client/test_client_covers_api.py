@@ -19,6 +19,9 @@ OTHERWISE = {
     "POST /nodes/{}/undrain": "undrain_nodes takes any number",
     "DELETE /nodes/{}": "remove_nodes takes any number",
     "GET /snapshots/{}": "for nodes; put_snapshot asks whether a large one is there",
+    "POST /session": "for browsers",
+    "DELETE /session": "for browsers",
+    "POST /session/tickets": "for browsers",
     "GET /jobs/{}/terminal": "a conversation: tgpu.client.terminal",
 }
 MADE_BY_FUNCTIONS = {"POST /jobs", "POST /jobs/{}/rerun", "GET /healthz", "GET /openapi.json", "GET /ca.pem"}

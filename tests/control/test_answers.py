@@ -17,7 +17,7 @@ from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, Limits
 from tgpu.domain.tenant import Tenant
 from tgpu.domain.timing import Timing
-from tgpu.domain.views import DeviceView, QueueView
+from tgpu.domain.views import DeviceView, QueueView, StartKind
 from tgpu.protocol.messages import AttemptReport, Heartbeat, NodeUse, Phase
 
 
@@ -42,6 +42,39 @@ def test_a_job_is_told_why_it_waits() -> None:
         assert why is not None
         assert why.summary == "waits: needs 1 GPU; n1 has 0 of 2 GPUs free"
         assert await answers_of(leader).why(9) is None
+
+    play(story())
+
+
+def test_planned_starts_name_the_node_and_devices_of_a_backfill_reservation() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.submit(spec(gpus=2, time_limit_s=600), spec("bob", gpus=2, name="next"), spec(gpus=1))
+        (start,) = await answers_of(leader).planned_starts()
+        assert (start.kind, start.task_id, start.user, start.name) == (
+            StartKind.RESERVATION,
+            TaskId(2, 0),
+            "bob",
+            "next",
+        )
+        assert (start.node_id, start.devices) == ("n1", (0, 1))
+        assert now_ms() < start.at_ms <= now_ms() + 600_000 < start.until_ms
+
+    play(story())
+
+
+def test_shares_say_what_tenants_hold_of_the_cluster() -> None:
+    async def story() -> None:
+        leader = Leader()
+        await leader.node()
+        await leader.submit(spec(gpus=1), spec(gpus=2))
+        shares = await answers_of(leader).cluster_shares()
+        assert shares.total.gpu_milli == 2000
+        (default,) = shares.tenants
+        assert default.tenant_id == "default"
+        assert (default.dominant_share, default.dominant_resource) == (0.5, "gpu")
+        assert default.held.gpu_milli == 1000
 
     play(story())
 

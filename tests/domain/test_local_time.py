@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tgpu.cli import moments, when
+from tgpu.cli import moments
+from tgpu.dialects.native import moments as when
 from tgpu.dialects.slurm import moments as slurm_moments
 from tgpu.domain.local_time import instant
 

@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.harness import outcomes
+from tests.harness import outcomes, spread
 from tests.harness.outcomes import Outcome
 
-ARGUMENTS = ("-q", "-n", "3", "--dist", "worksteal", "--durations", "25")
+ARGUMENTS = ("-q", "-n", "4", "--dist", "worksteal", "-p", spread.PLUGIN, "--durations", "25")
 MOST_RETRIED = 10
 _PYTEST = (sys.executable, "-m", "pytest", "-p", outcomes.PLUGIN)
 _FAILED = 1

@@ -299,3 +299,23 @@ async def test_classes_that_may_not_burst_do_not(store: Store) -> None:
     for name in PriorityClass:
         if name is not LOW:
             assert await refusal(store, gpu_job(1, priority_class=name)) == ("lab", "gpu_milli", 1000)
+
+
+async def test_trial_submission_is_judged_as_a_submission_and_charges_nothing(store: Store) -> None:
+    await tenant(store, limits=FOUR_GPUS)
+    before = await seen(store), await store.last_seq()
+    tried = await store.try_submit([gpu_job(3)])
+    assert [(job.held, job.tasks) for job in tried.jobs] == [(False, 1)]
+    assert [(each.tenant_id, each.used.gpu_milli) for each in tried.tenants] == [("lab", 3000)]
+    with pytest.raises(QuotaExceededError):
+        await store.try_submit([gpu_job(3), gpu_job(3)])
+    with pytest.raises(UnknownTenantError):
+        await store.try_submit([gpu_job(1, "nowhere")])
+    assert (await seen(store), await store.last_seq()) == before
+    assert await submit(store, gpu_job(3)) == [1]
+
+
+async def test_trial_submission_tells_what_would_wait_for_its_quota(store: Store) -> None:
+    await tenant(store, limits=FOUR_GPUS, terms=QUEUE)
+    (job,) = (await store.try_submit([gpu_job(3)])).jobs
+    assert (job.held, await gpus(store), await counts(store)) == (True, (0, 0), (0, 0))

@@ -20,6 +20,8 @@ async def test_tokens_are_numbered_found_by_digest_and_revoked_once(store: Store
     assert other.token_id == 2
     assert await store.token_by_digest("d2") == other
     assert await store.token_by_digest("d3") is None
+    assert await store.token_by_id(other.token_id) == other
+    assert await store.token_by_id(99) is None
     assert await store.revoke_token(1, ROOT, 7)
     assert not await store.revoke_token(1, ROOT, 7)
     assert not await store.revoke_token(7, ROOT, 7)

@@ -113,7 +113,7 @@ class ClusterServer:
             access_log=False,
             timeout_graceful_shutdown=1,
         )
-        self._api = ApiServer(config, entrance.listener, entrance.context)
+        self._api = ApiServer(config, entrance.listeners, entrance.context)
         serving = asyncio.create_task(self._api.serve([]))
         while not self._api.started:  # noqa: ASYNC110  uvicorn offers nothing else to wait for
             await asyncio.sleep(0.005)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tgpu.domain.container import ImageMeaning
+from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
@@ -14,7 +15,20 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
-from tgpu.domain.views import Advice, Alert, DeviceView, NodeView, Quantiles, QueueView, Reason, Why
+from tgpu.domain.views import (
+    Advice,
+    Alert,
+    ClusterShares,
+    DeviceView,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Reason,
+    StartKind,
+    TenantShare,
+    Why,
+)
 from tgpu.protocol import door
 from tgpu.protocol.peers import METHODS, ShellAnswer, Span
 from tgpu.protocol.server_proof import digest_of
@@ -42,6 +56,8 @@ WHY = Why(7, waiting=True, summary="waits", reasons=(Reason("gpus", "needs 2", {
 REQUEST = Request(cpu_milli=1000, memory_mib=1, disk_mib=0, gpu_milli=2000)
 
 ALERT = Alert("many-nodes-lost", "4 of 9 nodes are lost", 5)
+PLANNED = PlannedStart(StartKind.CLAIM, TaskId(7, 0), "ada", "t", "train", "n1", (0, 1), 5, 9)
+SHARES = ClusterShares(Amounts(1, 2, 3, 4), (TenantShare("t", 0.5, "gpu", Amounts(1)),))
 ORDER = NodeOrder(NodeVerb.DRAIN, "ann", ("n1",), (LabelRule("rack", LabelOp.IN, ("r7",)),), "hot")
 
 
@@ -84,6 +100,12 @@ class Leader:
 
     async def decisions(self) -> Quantiles:
         return Quantiles(2, 0.001, 0.002, 0.002)
+
+    async def planned_starts(self) -> list[PlannedStart]:
+        return [PLANNED]
+
+    async def cluster_shares(self) -> ClusterShares:
+        return SHARES
 
     async def alerts(self) -> list[Alert]:
         return [ALERT]
@@ -178,6 +200,8 @@ def test_every_question_has_its_typed_answer() -> None:
             "read_log",
             "alerts",
             "decisions",
+            "planned_starts",
+            "cluster_shares",
             "expected_starts",
             "resolve_image",
             "starting_note",
@@ -192,6 +216,8 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("nodes") == [NODE]
         assert await asking.ask("alerts") == [ALERT]
         assert await asking.ask("decisions") == Quantiles(2, 0.001, 0.002, 0.002)
+        assert await asking.ask("planned_starts") == [PLANNED]
+        assert await asking.ask("cluster_shares") == SHARES
         expected = ExpectedStart(StartInterval(1, 2, 3, "time limits"))
         assert await asking.ask("expected_starts", [7, 8]) == [expected, None]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT

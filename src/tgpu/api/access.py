@@ -8,6 +8,7 @@ from enum import Enum
 from tgpu.api.access_book import Pages
 from tgpu.api.endpoint import Call
 from tgpu.api.identity import Caller
+from tgpu.api.visibility import EVERYONE, Visibility
 from tgpu.config.settings import Settings
 from tgpu.domain.tenant import lineage
 from tgpu.store.job_filter import JobFilter, Paging, Seen
@@ -98,6 +99,17 @@ async def known_in_detail(call: Call, where: JobFilter) -> list[JobFilter]:
     return [replace(where, users=own, seen=Seen(None, in_reach)), of_members] if own else [of_members]
 
 
+async def command_seen_by(call: Call) -> Seen | None:
+    """Jobs of which the caller sees more than an outline, as far as tenants and ownership tell; None: all.
+    A token that is good in a part of the tree gets those of its members only."""
+    caller = call.caller
+    if "details" in call.services.settings.others_may or caller.rights.role_everywhere is not None:
+        return None
+    tenants = (await call.book.pages()).tenants
+    members = frozenset(name for name in tenants if caller.rights.member_role_in(name) is not None)
+    return Seen(None if _is_narrowed(caller) else caller.user, members)
+
+
 async def shown_tenants(call: Call) -> Collection[str] | None:
     """The tenants that the caller may know of, and all above them, whose limits are theirs too, but none
     where their token is not good; None: all."""
@@ -105,6 +117,18 @@ async def shown_tenants(call: Call) -> Collection[str] | None:
         return None
     own = _seen_tenants(call, await call.book.pages())
     return {above for name in own for above in lineage(name) if call.caller.rights.reaches(above)}
+
+
+async def visibility_of(call: Call) -> Visibility:
+    seen = await seen_by(call)
+    if seen is None:
+        return EVERYONE
+    return Visibility(
+        everyone=False,
+        user=seen.user,
+        tenants=seen.tenants,
+        shown=frozenset(await shown_tenants(call) or ()),
+    )
 
 
 async def known_jobs(call: Call, job_ids: Collection[int]) -> Collection[int]:

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from tgpu.api.access_book import Book
 from tgpu.api.endpoint import Call, Endpoint
 from tgpu.api.gate import Gate
+from tgpu.api.http.dashboard_files import DashboardFiles
 from tgpu.api.identity import Identity
 from tgpu.api.permission import admit
 from tgpu.api.problems import answer_error, disk_full
@@ -24,7 +25,13 @@ from tgpu.api.terminal_door import TerminalDoor
 def create_app(services: Services) -> Litestar:
     book = Book(services.store, services.settings)
     identity = Identity(
-        services.store, services.settings, services.accounts, services.now_ms, book, services.job_keys
+        services.store,
+        services.settings,
+        services.accounts,
+        services.now_ms,
+        book,
+        services.job_keys,
+        services.browser,
     )
     services.store.subscribe_events(services.feed.wake)
     table = endpoints(services)
@@ -38,6 +45,7 @@ def create_app(services: Services) -> Litestar:
         request_max_body_size=None,  # bounded where it is read, by what it is
     )
     open_paths = frozenset(endpoint.path for endpoint in table if endpoint.needs is None)
+    guarded = frozenset((each.method, each.path) for each in table if each.needs and each.path in open_paths)
     # Litestar's own middleware runs only once a route was found: unknown paths must pass the gate too.
     litestar.asgi_handler = Gate(
         ShortWay(
@@ -47,9 +55,11 @@ def create_app(services: Services) -> Litestar:
         identity=identity,
         metrics=services.metrics,
         open_paths=open_paths,
-        names=frozenset(name.lower() for name in services.names),
+        guarded=guarded,
+        names=frozenset(name.lower() for name in (*services.names, services.browser.own_name) if name),
         terminals=TerminalDoor(services, identity),
         bodies=services.bodies,
+        dashboard=DashboardFiles(services.browser, services.dashboard),
     )
     return litestar
 

@@ -7,7 +7,7 @@ it understands of a request and names an account of this machine, or leaves the 
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,8 @@ class Claims:
     """What narrows down what the account may do."""
     job_id: int | None = None
     """The job that speaks, if it is one."""
+    session: Token | None = None
+    """The browser's session, if it is one; `token` is then the token that it was opened with."""
 
 
 class Authenticator(Protocol):
@@ -100,7 +102,8 @@ class BearerToken:
         """`shared`: other servers use the same store."""
         self._store, self._accounts, self._now_ms, self._clock = store, accounts, now_ms, clock
         self._may_keep = not shared
-        self._kept: dict[str, tuple[float, Token]] = {}
+        self._kept: dict[str | int, tuple[float, Token]] = {}
+        """By digest and by id."""
         self._revocations = 0
 
     def forget_all(self) -> None:
@@ -112,7 +115,7 @@ class BearerToken:
         text = bearer_of(scope)
         if text is None:
             return None
-        token = await self._token(digest_of(text))
+        token = await self.known(digest_of(text))
         if token is None:
             raise unauthorized("this token is not known here, or was revoked; make a new one")
         account = await self.checked(token)
@@ -137,19 +140,27 @@ class BearerToken:
                 )
         return account
 
-    async def _token(self, digest: str) -> Token | None:
-        kept = self._kept.get(digest)
+    async def known(self, digest: str) -> Token | None:
+        """None if there is none, or it was revoked. It may have expired."""
+        return await self._token(digest, lambda: self._store.token_by_digest(digest))
+
+    async def by_id(self, token_id: int) -> Token | None:
+        """The same, by its number."""
+        return await self._token(token_id, lambda: self._store.token_by_id(token_id))
+
+    async def _token(self, key: str | int, read: Callable[[], Awaitable[Token | None]]) -> Token | None:
+        kept = self._kept.get(key)
         if kept is not None and kept[0] > self._clock():
             return kept[1]
         revocations = self._revocations
-        token = await self._store.token_by_digest(digest)
+        token = await read()
         if token is None or token.revoked:
-            self._kept.pop(digest, None)
+            self._kept.pop(key, None)
             return None
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         if self._may_keep and revocations == self._revocations:  # else it may be older than a revocation
-            self._kept[digest] = (self._clock() + _KEEP_S, token)
+            self._kept[key] = (self._clock() + _KEEP_S, token)
         return token
 
 

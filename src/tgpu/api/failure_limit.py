@@ -20,14 +20,14 @@ class FailureLimit:
     def is_over(self, who: str) -> bool:
         return len(self._recent(who)) >= _MOST_FAILURES
 
-    def refusal(self, who: str) -> ProblemError:
-        """Of a guess by an address that is over the limit."""
+    def refusal(self, who: str, what: str) -> ProblemError:
+        """Of a guess by an address that is over the limit. `what` was guessed, such as `join token`."""
         recent = self._recent(who)
         wait_s = max(1, round(recent[0] + _WITHIN_S - self._clock())) if recent else 1
         return ProblemError(
             429,
             "too-many-failures",
-            f"this join token is wrong, as were too many others from {who}; try again in {wait_s} s",
+            f"this {what} is wrong, as were too many others from {who}; try again in {wait_s} s",
             headers={"Retry-After": str(wait_s)},
         )
 

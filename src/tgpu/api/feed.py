@@ -3,12 +3,14 @@ stood, so nothing is lost or doubled, and a slow reader costs one flag."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 
 from tgpu.api.problems import ProblemError
 from tgpu.domain.job import Event
 
+Page = tuple[int, Sequence[Event]]
+"""The number of the newest event, and events after some other one."""
 _MOST = 512
 _MOST_PER_USER = 64
 
@@ -18,6 +20,10 @@ class Feed:
         self._flags: set[asyncio.Event] = set()
         self._per_user: Counter[str] = Counter()
         self.closed = False
+        self._reads: dict[int, asyncio.Task[Page]] = {}
+        self.wakes = 0
+        """How often events may have been written: by it a stream that was woken for another reason knows that
+        there is nothing to read."""
 
     def publish(self, events: Sequence[Event]) -> None:
         """Called on the event loop after a commit."""
@@ -25,6 +31,8 @@ class Feed:
             self.wake()
 
     def wake(self) -> None:
+        self.wakes += 1
+        self._reads.clear()
         for flag in self._flags:
             flag.set()
 
@@ -51,6 +59,13 @@ class Feed:
             self._per_user[user] -= 1
             if not self._per_user[user]:
                 del self._per_user[user]
+
+    async def page(self, after: int, read: Callable[[], Coroutine[None, None, Page]]) -> Page:
+        """Events after this one, read once for all streams that stand there."""
+        reading = self._reads.get(after)
+        if reading is None:
+            reading = self._reads[after] = asyncio.get_running_loop().create_task(read())
+        return await asyncio.shield(reading)
 
 
 async def next_wake(flag: asyncio.Event, timeout_s: float) -> bool:

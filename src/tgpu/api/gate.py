@@ -8,6 +8,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from tgpu.api.body_budget import BodyBudget
+from tgpu.api.http.dashboard_files import DashboardFiles
 from tgpu.api.identity import Caller, Identity
 from tgpu.api.origin import check_origin
 from tgpu.api.problems import PROBLEM_TYPE, ProblemError, as_problem, not_found
@@ -17,6 +18,8 @@ from tgpu.store.port import StoreUnavailableError
 
 _VERSION_PREFIX = "/v1"
 _METRICS = "/metrics"
+_DASHBOARD = "/ui"
+"""In the metrics, all of its files."""
 
 
 class Gate:
@@ -29,14 +32,18 @@ class Gate:
         identity: Identity,
         metrics: Metrics,
         open_paths: frozenset[str],
+        guarded: frozenset[tuple[str, str]],
         names: frozenset[str],
         terminals: ASGIApp,
         bodies: BodyBudget,
+        dashboard: DashboardFiles,
     ) -> None:
-        """`terminals`: what WebSockets lead to."""
+        """`guarded`: methods of open paths that need a caller all the same. `terminals`: what WebSockets lead
+        to."""
         self._app, self._identity, self._metrics = app, identity, metrics
-        self._open_paths, self._names, self._terminals = open_paths, names, terminals
-        self._bodies = bodies
+        self._open_paths, self._guarded = open_paths, guarded
+        self._names, self._terminals = names, terminals
+        self._bodies, self._dashboard = bodies, dashboard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -54,6 +61,9 @@ class Gate:
                 self._metrics.observe_request(_method(scope), route, message["status"], elapsed)
             await send(message)
 
+        if self._dashboard.answers(scope):
+            await self._serve_dashboard(scope, receive, send_and_note)
+            return
         try:
             await self._let_in(scope)
         except StoreUnavailableError as error:
@@ -72,6 +82,16 @@ class Gate:
         finally:
             share.close()
 
+    async def _serve_dashboard(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Files that contain no data: anybody may have them."""
+        scope["path_template"] = _DASHBOARD
+        try:
+            if not self._dashboard.redirects(scope):
+                check_origin(scope, self._names)
+            await self._dashboard(scope, receive, send)
+        except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
+            await _send_problem(as_problem(error), send)
+
     async def _send_measured(self, send: Send) -> None:
         """Without the store no token can be checked; that it is away is no secret, and has to be noticed."""
         headers = {"content-type": f"{EXPOSITION_TYPE}; charset=utf-8"}
@@ -88,7 +108,8 @@ class Gate:
     async def _let_in(self, scope: Scope) -> None:
         _unversion(scope)
         check_origin(scope, self._names)
-        if scope["path"] not in self._open_paths:
+        path = scope["path"]
+        if path not in self._open_paths or (scope.get("method"), path) in self._guarded:
             scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
         _check_path(scope)
 

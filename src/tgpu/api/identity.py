@@ -8,6 +8,8 @@ from litestar.types import Scope as HttpScope
 
 from tgpu.api.access_book import Book
 from tgpu.api.accounts import Account, Accounts
+from tgpu.api.auth.browser_access import BrowserAccess
+from tgpu.api.auth.web_session import WebSessions
 from tgpu.api.authenticators import Authenticator, BearerToken, SocketPeer, unauthorized
 from tgpu.api.job_key import JobKey, JobOnSocket
 from tgpu.api.roles import Rights, Scope
@@ -27,6 +29,8 @@ class Caller:
     token: Token | None = None
     job_id: int | None = None
     """The job that calls, if it is one."""
+    session: Token | None = None
+    """The browser's session that calls, if it is one; `token` is then the token that it was opened with."""
 
     @property
     def shown(self) -> str:
@@ -43,8 +47,8 @@ class Caller:
 
     @property
     def actor(self) -> Actor:
-        token_id = None if self.token is None else self.token.token_id
-        return Actor(self.user, self.via, self.address, token_id)
+        shown = self.session or self.token
+        return Actor(self.user, self.via, self.address, None if shown is None else shown.token_id)
 
 
 class Identity:
@@ -56,16 +60,21 @@ class Identity:
         now_ms: Callable[[], int],
         book: Book,
         keys: JobKeys | None = None,
+        browser: BrowserAccess | None = None,
     ) -> None:
         self._accounts, self.book = accounts, book
         self._admins = frozenset(settings.admins)
         self._own_uid = os.geteuid()
         self._tokens = BearerToken(store, accounts, now_ms, shared=bool(settings.store))
+        self.sessions = WebSessions(
+            store, accounts, self._tokens, browser or BrowserAccess(), now_ms, settings.web_session_hours
+        )
         # Who brings a token means to be judged by it, also on the socket, where it may narrow them down.
         job_key = JobKey(store, accounts, keys, self._tokens)
         self._authenticators: Sequence[Authenticator] = (
             job_key,
             self._tokens,
+            self.sessions,
             JobOnSocket(store, accounts, job_key),
             SocketPeer(accounts),
         )
@@ -86,7 +95,15 @@ class Identity:
             claims = await authenticator.caller(scope)
             if claims is not None:
                 rights = await self.rights_of(claims.account, claims.scope)
-                return Caller(claims.account, rights, claims.via, claims.address, claims.token, claims.job_id)
+                return Caller(
+                    claims.account,
+                    rights,
+                    claims.via,
+                    claims.address,
+                    claims.token,
+                    claims.job_id,
+                    claims.session,
+                )
         raise unauthorized("send a token: `Authorization: Bearer tgpu_…` (`tgpu token create` makes one)")
 
     async def rights_of(self, account: Account, scope: Scope | None = None) -> Rights:

@@ -31,9 +31,8 @@ def job_filter(call: Call, seen: Seen | None = None) -> JobFilter:
     submitted_ms = span(call, "since", "until")
     users = (call.caller.user if user == "me" else user for user in query.many("user"))
     return JobFilter(
-        statuses=_words("status", query.many("status"), Status),
+        statuses=words("status", query.many("status"), Status),
         users=frozenset(users),
-        tenant_id=query.one("tenant_id"),
         name_contains=query.one("name"),
         id_ranges=query.ranges("ids"),
         submitted_from_ms=submitted_ms[0],
@@ -51,7 +50,7 @@ def _ran(call: Call, now_ms: int) -> Ran:
         raise bad_request(f"node takes up to {_MOST_NODES} names of nodes")
     started_ms, ended_ms = (span(call, f"{when}_since", f"{when}_until") for when in ("started", "ended"))
     return Ran(
-        causes=_words("cause", query.many("cause"), Cause),
+        causes=words("cause", query.many("cause"), Cause),
         node_ids=frozenset(nodes),
         exit_code=query.whole("exit_code", *_EXIT_CODES),
         started_from_ms=started_ms[0],
@@ -72,7 +71,7 @@ def span(call: Call, since: str, until: str) -> tuple[int | None, int | None]:
     return from_ms, until_ms
 
 
-def _words(name: str, words: Iterable[str], kind: type[T]) -> frozenset[T]:
+def words(name: str, words: Iterable[str], kind: type[T]) -> frozenset[T]:
     found = set()
     for word in words:
         try:
@@ -94,7 +93,7 @@ _TEXT = {"type": "string"}
 FILTERS = (
     Param("status", "Any of these; repeated or with commas.", _TEXT, "pending,running"),
     Param("user", "Any of these users; `me` is the caller.", _TEXT, "me"),
-    Param("tenant_id", "Of this tenant.", _TEXT, "default"),
+    Param("tenant_id", "Of any of these tenants; repeated or with commas.", _TEXT, "default"),
     Param("within", "Of this tenant, or of one below it.", _TEXT, "default"),
     Param("name", "With this in its name.", _TEXT, "train"),
     Param("ids", "With these ids.", {"type": "string", "pattern": r"^\d{1,9}(,\d{1,9})*$"}, "3,7-12"),

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from tgpu.api.access import Sight, masked
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
+from tgpu.api.job_actions import JobAction
 from tgpu.api.reasons import reason_of
 from tgpu.api.reproducible_form import ReproducibleOut, reproducible_out
 from tgpu.api.series_form import series_out
@@ -175,6 +176,8 @@ class JobOut(ReproducibleOut, kw_only=True):
     advice: Sequence[str] | UnsetType = UNSET
     """What to ask for next time, by what it used."""
     events: Sequence[EventOut] | UnsetType = UNSET
+    actions: Sequence[JobAction] | UnsetType = UNSET
+    """With `actions`: what the caller may do with it now."""
     tmp_note: str | UnsetType = UNSET
     """Only in the answer to a submission: what its submitter should know of its /tmp."""
 

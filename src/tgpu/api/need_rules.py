@@ -105,7 +105,7 @@ async def check_others(call: Call, specs: Sequence[JobSpec], *, many: bool) -> N
     wanted = {need.on for spec in specs for need in spec.needs if need.on and not need.within}
     if not wanted:
         return
-    known = await _jobs(call, wanted)
+    known = await jobs_by_id(call, wanted)
     for place, spec in enumerate(specs):
         for need in spec.needs:
             if need.on and not need.within and (wrong := _wrong(call, spec, need, known)):
@@ -130,7 +130,8 @@ def _sight(call: Call, job: Job) -> Sight:
     return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
 
 
-async def _jobs(call: Call, job_ids: Iterable[int]) -> dict[int, Job]:
+async def jobs_by_id(call: Call, job_ids: Iterable[int]) -> dict[int, Job]:
+    """Those that there are, whether or not the caller may see them."""
     found: dict[int, Job] = {}
     ids = sorted(job_ids)
     for start in range(0, len(ids), _PAGE):

@@ -8,7 +8,7 @@ from litestar.types import Scope
 from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden
 
-_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?P<port>:[0-9]{1,5})?")
 _PAGES = {"ws": "http", "wss": "https"}
 """How a page is fetched that opens a WebSocket."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -35,6 +35,16 @@ def check_origin(scope: Scope, names: Collection[str]) -> None:
     own = f"{scheme}://".encode() + hosts[0].lower()
     if any(origin.lower() != own for origin in origins):
         raise forbidden("requests made by web pages of other origins are refused")
+
+
+def requested_host(scope: Scope) -> tuple[str, str]:
+    """The Host header's name in lower case, and its port with the colon, if it has one; `check_origin` has
+    checked it. Empty on the unix socket."""
+    match = None
+    if peer_of(scope) is None:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        match = _HOST.fullmatch(hosts[0].decode("latin-1")) if hosts else None
+    return ("", "") if match is None else (match["name"].lower(), match["port"] or "")
 
 
 def _is_own(host: str, scope: Scope, names: Collection[str]) -> bool:

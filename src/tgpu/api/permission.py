@@ -31,8 +31,22 @@ async def admit(call: Call, needs: Needs) -> Job | None:
     _check_action(caller, needs.action)
     if needs.where is Where.JOB:
         return await _admit_to_job(call, needs)
-    _check_role(call, needs)
+    _check_role(caller, needs, call.tenant_id() if needs.where in {Where.TENANT, Where.ABOVE} else "")
     return None
+
+
+def allows(caller: Caller, needs: Needs) -> bool:
+    """Whether `admit` lets the caller in to an endpoint with these needs, which concern no job or tenant in
+    its path."""
+    assert needs.where in {Where.WHOEVER, Where.ANYWHERE, Where.OWN, Where.EVERYWHERE}
+    if needs.where is Where.WHOEVER:
+        return True
+    try:
+        _check_action(caller, needs.action)
+        _check_role(caller, needs, "")
+    except ProblemError:
+        return False
+    return True
 
 
 async def is_still_admitted(call: Call, needs: Needs) -> bool:
@@ -57,8 +71,9 @@ def _check_action(caller: Caller, action: Action) -> None:
         )
 
 
-def _check_role(call: Call, needs: Needs) -> None:
-    caller, rights = call.caller, call.caller.rights
+def _check_role(caller: Caller, needs: Needs, tenant_id: str) -> None:
+    """`tenant_id`: in the path, if there is one."""
+    rights = caller.rights
     highest = rights.highest
     if highest is None:
         raise _nobody(caller)
@@ -70,9 +85,9 @@ def _check_role(call: Call, needs: Needs) -> None:
         case Where.ANYWHERE | Where.OWN:
             role, place = highest, "in some tenant"
         case Where.TENANT:
-            role, place = rights.role_in(call.tenant_id()), f"in {call.tenant_id()[:100]}"
+            role, place = rights.role_in(tenant_id), f"in {tenant_id[:100]}"
         case Where.ABOVE:
-            role, place = rights.role_above(call.tenant_id()), f"above {call.tenant_id()[:100]}"
+            role, place = rights.role_above(tenant_id), f"above {tenant_id[:100]}"
         case _:
             role, place = rights.role_everywhere, "everywhere"
     if not at_least(role, needs.role):
@@ -84,6 +99,16 @@ def check_above(call: Call, tenant_id: str) -> None:
     role = call.caller.rights.role_above(tenant_id)
     if not at_least(role, Role.OPERATOR):
         raise _too_little(call.caller, Role.OPERATOR, role, f"above {tenant_id[:100]}")
+
+
+def may_manage(caller: Caller, tenant_id: str) -> bool:
+    """Whether endpoints with `MANAGE_BELOW` admit the caller for this tenant."""
+    return caller.rights.may(Action.MANAGE) and at_least(caller.rights.role_above(tenant_id), Role.OPERATOR)
+
+
+def may_add_tenant(caller: Caller, parent_id: str | None) -> bool:
+    """Whether the caller may create a tenant below this one; None: one without a parent."""
+    return may_manage(caller, "new" if parent_id is None else f"{parent_id}/new")
 
 
 def _nobody(caller: Caller) -> ProblemError:
@@ -159,6 +184,11 @@ def may_with(job: Job, needs: Needs, caller: Caller, settings: Settings) -> bool
     return word in settings.others_may and at_least(rights.highest, needs.role)
 
 
+def is_allowed(job: Job, needs: Needs, caller: Caller, settings: Settings) -> bool:
+    """Whether `admit` lets the caller act on a job that it may see."""
+    return caller.rights.may(needs.action) and may_with(job, needs, caller, settings)
+
+
 def _not_yours(job: Job, needs: Needs) -> ProblemError:
     owner = job.spec.user
     _, deed = _DEEDS[needs.action]
@@ -172,11 +202,15 @@ def _not_yours(job: Job, needs: Needs) -> ProblemError:
 def check_undoing(call: Call, by: str | None, done: str, undo: str) -> None:
     """Who holds or suspends a job may undo that, and so may operators; its owner may not undo what these did.
     `by`: who did it, if anybody. Raises ProblemError."""
-    job, caller = call.job, call.caller
-    tenant_id = job.spec.tenant_id
-    if by in (None, caller.user) or at_least(caller.rights.member_role_in(tenant_id), Role.OPERATOR):
+    job = call.job
+    if may_undo(call.caller, job, by):
         return
     raise forbidden(
-        f"job {job.job_id} is {done} by {by}: only {by}, and those with the role operator in {tenant_id}, "
-        f"may {undo} it"
+        f"job {job.job_id} is {done} by {by}: only {by}, and those with the role operator in "
+        f"{job.spec.tenant_id}, may {undo} it"
     )
+
+
+def may_undo(caller: Caller, job: Job, by: str | None) -> bool:
+    role = caller.rights.member_role_in(job.spec.tenant_id)
+    return by in (None, caller.user) or at_least(role, Role.OPERATOR)

@@ -6,8 +6,20 @@ from typing import Protocol
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.start_estimate import ExpectedStart
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 
 
@@ -30,6 +42,27 @@ class Live(Protocol):
     async def queues(self) -> Sequence[QueueView]: ...
 
     async def nodes(self) -> Sequence[NodeView]: ...
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        """One node with the tasks on it; None if there is no such node."""
+        ...
+
+    async def overview(self, terms: bool = False) -> ClusterOverview:
+        """The cluster as columns, at most a second old. `terms`: with labels, taints and drain reasons."""
+        ...
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        """What agents measured since then, of one node or of the cluster: as far back as this leader has
+        led, and a day at most."""
+        ...
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        """Pending tasks for which nodes and devices are kept, by time; the first ones."""
+        ...
+
+    async def cluster_shares(self) -> ClusterShares:
+        """What every tenant holds now."""
+        ...
 
     async def alerts(self) -> Sequence[Alert]:
         """What is wrong now, the oldest first."""
@@ -62,6 +95,10 @@ class Live(Protocol):
 
     async def why_never(self, request: Request, tasks: int, tenant_id: str) -> str | None:
         """The same of one, in words for a tenant that would run so many of it together."""
+        ...
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        """What the next scheduling cycle would do with these jobs if they were submitted together."""
         ...
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 from tgpu.api.edge import gpu_hours
 from tgpu.config.prices import MILLION, Prices
 from tgpu.domain.usage import Figures
-from tgpu.store.usage_port import GroupBy, ReportRow
+from tgpu.store.usage_port import GroupBy, ReportDetail, ReportRow
 
 _HOUR_MS = 3_600_000
 _GB_HOUR = 1024 * 3600
@@ -46,6 +46,13 @@ class FiguresOut(msgspec.Struct, kw_only=True):
     lost_gpu_s: float
     cost: float | None
     """Null unless there are prices."""
+    wait_p50_s: float | None = None
+    """Half of the attempts waited no longer, rounded down to two digits; null, as the next three, unless
+    `detail` was asked for."""
+    wait_p90_s: float | None = None
+    failed_s: float | None = None
+    """Running time of tasks that failed in the end."""
+    failed_gpu_s: float | None = None
 
 
 class ReportRowOut(msgspec.Struct, kw_only=True):
@@ -92,7 +99,7 @@ def _cost(figures: Figures, gpu_price: int, prices: Prices) -> int:
     return by_time // _HOUR_MS + figures.memory_mib_s * prices.memory_gb // _GB_HOUR
 
 
-def figures_out(figures: Figures, cost: int | None) -> FiguresOut:
+def figures_out(figures: Figures, cost: int | None, detail: ReportDetail | None = None) -> FiguresOut:
     mean_ms = figures.wait_ms / figures.attempts if figures.attempts else 0
     cpu = _used(figures.told_cpu_ms, figures.used_cpu_ms)
     memory = _used(figures.told_memory_mib_s, figures.used_memory_mib_s)
@@ -119,6 +126,10 @@ def figures_out(figures: Figures, cost: int | None) -> FiguresOut:
         lost_s=figures.lost_ms / 1000,
         lost_gpu_s=figures.lost_gpu_ms / 1000,
         cost=None if cost is None else cost / MILLION,
+        wait_p50_s=None if detail is None else _seconds(detail.wait_percentile(50)),
+        wait_p90_s=None if detail is None else _seconds(detail.wait_percentile(90)),
+        failed_s=None if detail is None else detail.failed_ms / 1000,
+        failed_gpu_s=None if detail is None else detail.failed_gpu_ms / 1000,
     )
 
 
@@ -140,6 +151,14 @@ def as_csv(report: ReportOut) -> str:
     for row in report.rows:
         figures: dict[str, Any] = msgspec.structs.asdict(row.figures)
         writer.writerow(
-            [*row.keys.values(), *("" if figures[name] is None else figures[name] for name in names)]
+            [
+                *map(_cell, row.keys.values()),
+                *("" if figures[name] is None else figures[name] for name in names),
+            ]
         )
     return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    """Not a formula to any spreadsheet, which begins with one of these."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tgpu.api.accounts import Accounts
+from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
+from tgpu.api.overview_feed import OverviewFeed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
 from tgpu.api.turns import Turns
+from tgpu.config.dashboard_folder import DASHBOARD
 from tgpu.config.settings import Settings
 from tgpu.observe.metrics import Metrics
 from tgpu.protocol.job_keys import JobKeys
@@ -31,6 +35,9 @@ class Services:
     bodies: BodyBudget = field(default_factory=BodyBudget)
     names: frozenset[str] = frozenset()
     """Under which this server may be called, besides loopback and the address it is reached at."""
+    browser: BrowserAccess = field(default_factory=BrowserAccess)
+    dashboard: Path = DASHBOARD
+    """The folder of its files."""
     ca_pem: str | None = None
     """The cluster's own authority, if TLS is signed by it."""
     servers: Callable[[], Sequence[str]] = tuple
@@ -40,6 +47,7 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    overviews: OverviewFeed = field(default_factory=OverviewFeed)
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""
     disk_shortage: Callable[[], str | None] = lambda: None

@@ -6,6 +6,7 @@ import msgspec
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Call
+from tgpu.api.job_row import JobRow
 from tgpu.api.job_view import JobOut
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.start_interval import interval_out
@@ -47,7 +48,7 @@ def _score_out(score: Score) -> ScoreOut:
     return ScoreOut(count=score.count, inside=score.inside, median_error_s=score.median_error_s)
 
 
-async def add_expected_starts(call: Call, jobs: Sequence[Job], shown: Sequence[JobOut]) -> None:
+async def add_expected_starts(call: Call, jobs: Sequence[Job], shown: Sequence[JobOut | JobRow]) -> None:
     """To those that are pending, in one question to the leader; to none if it cannot tell."""
     pending = [job.job_id for job in jobs if job.status.waits]
     if not pending:

@@ -14,6 +14,7 @@ from litestar.connection import ASGIConnection
 from litestar.types import Receive, Scope, Send
 
 from tgpu.api.audit_note import note
+from tgpu.api.auth.web_session import TERMINAL_PROTOCOL
 from tgpu.api.endpoint import Call
 from tgpu.api.identity import Identity
 from tgpu.api.needs import ENTER_JOB
@@ -48,7 +49,7 @@ class TerminalDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call, attempt = await self._admitted(scope)
         await receive()  # the wish to connect, of which the gate knows already
-        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        await send({"type": "websocket.accept", "subprotocol": _subprotocol(scope), "headers": []})
         relay = Relay(self._services.shells, receive, send)
         try:
             async with asyncio.timeout(_FIRST_WORD_S):
@@ -79,6 +80,12 @@ class TerminalDoor:
         call = replace(call, found=await admit(call, ENTER_JOB))
         self._services.metrics.observe_request("GET", _TEMPLATE, 101, 0.0)
         return call, await _running(call)
+
+
+def _subprotocol(scope: Scope) -> str | None:
+    """Browsers close a connection whose server takes none of the subprotocols that they offered."""
+    offered: list[str] = scope.get("subprotocols", [])  # type: ignore[assignment]  # of a WebSocket
+    return TERMINAL_PROTOCOL if TERMINAL_PROTOCOL in offered else None
 
 
 async def _running(call: Call) -> Attempt:

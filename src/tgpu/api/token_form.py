@@ -99,6 +99,11 @@ class TokenList(msgspec.Struct, kw_only=True):
 asked_token = msgspec.json.Decoder(TokenAsked)
 
 
+def is_capped(token: Token) -> bool:
+    """Such a token makes no others, which could spend its cap again."""
+    return not (token.highest_class is None and token.jobs_left is None and token.gpu_ms_left is None)
+
+
 def token_fields(token: Token) -> dict[str, Any]:
     return {
         "token_id": token.token_id,

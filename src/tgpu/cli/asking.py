@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tgpu.cli import command_words, selectors
 from tgpu.cli.exits import UsageError
-from tgpu.cli.fields import CLASSES, ON_RETURN, PULLS, field_of, job_fields, pairs
-from tgpu.cli.file_fields import FILE_FLAGS, OPEN_MODES
+from tgpu.cli.fields import CLASSES, ON_RETURN, OPEN_MODES, PULLS, field_of, job_fields, pairs
+from tgpu.cli.file_fields import FILE_FLAGS
 from tgpu.cli.flag_slips import OF_OTHERS
 from tgpu.cli.series_fields import SERIES_FLAGS, SERIES_SWITCHES
 from tgpu.cli.time_fields import TIME_FLAGS, TIME_REPEATED, TIME_SWITCHES

@@ -27,6 +27,7 @@ COMMANDS = {
     "quota": "what you may have at once, and what is left of it",
     "tenants": "who shares the machines: weights, shares, use",
     "users": "who has which role in which tenant",
+    "web": "open the dashboard in a browser, signed in",
     "whoami": "who the server takes you for, and your roles",
     "secret": "values that your jobs get and nobody is shown",
     "audit": "who changed what",

@@ -6,7 +6,7 @@ from tgpu.client.calls import Calls
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from typing import Any
 
 
@@ -17,6 +17,14 @@ class ChangingCalls(Calls):
 
     def release(self, job_id: int) -> dict[str, Any]:
         return self._dict("POST", f"/jobs/{job_id}/release")
+
+    def hold_many(self, job_ids: Sequence[int]) -> dict[str, Any]:
+        """What became of each: `held`, `refused`, `not_found`, `forbidden`."""
+        return self._dict("POST", "/jobs/hold", body={"job_ids": list(job_ids)})
+
+    def release_many(self, job_ids: Sequence[int]) -> dict[str, Any]:
+        """What became of each: `released`, `refused`, `not_found`, `forbidden`."""
+        return self._dict("POST", "/jobs/release", body={"job_ids": list(job_ids)})
 
     def edit(self, /, job_id: int, **changes: object) -> dict[str, Any]:
         """Changes a job that waits: time_limit_s, priority, gpu_request and so on; None takes away what may

@@ -66,6 +66,21 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
             fields = {"command": command if isinstance(command, str) else list(command), **fields}
         return self._dict("POST", "/jobs", body=fields)
 
+    def preview(self, jobs: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+        """What submitting these jobs would lead to: whether and when each would start, and where. Nothing is
+        stored. Raises TgpuError as a submission would."""
+        body = dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
+        return self._dict("POST", "/jobs", query={"dry_run": "true"}, body=body)
+
+    def job_fields(self) -> list[dict[str, Any]]:
+        """The fields of a job for forms: names, meanings, and which values they take."""
+        return self._list("/job-fields", "fields")
+
+    def read_job_file(self, text: str, name: str = "") -> dict[str, Any]:
+        """The jobs that the text of a job file describes, in the fields of `submit`, or what is wrong with
+        it. `name`: of the file, if it has one."""
+        return self._dict("POST", "/job-files", body={"text": text, "name": name})
+
     def submit_many(
         self,
         jobs: Sequence[Mapping[str, object]],

@@ -18,6 +18,11 @@ class ClusterCalls(Calls):
         """One of them, with what is on it."""
         return self._dict("GET", f"/nodes/{node_id}")
 
+    def timeline(self, /, **asked: object) -> dict[str, Any]:
+        """Attempts on nodes and devices in a window of time, and the starts that are planned. Asked: since,
+        until, node_id, pool, limit, cursor."""
+        return self._dict("GET", "/timeline", query=asked)
+
     def drain_nodes(
         self, nodes: Sequence[str] = (), *, where: Sequence[str] = (), reason: str = ""
     ) -> list[str]:
@@ -48,6 +53,27 @@ class ClusterCalls(Calls):
 
     def queues(self) -> list[dict[str, Any]]:
         return self._list("/queues", "queues")
+
+    def overview(self, *, terms: bool = False) -> dict[str, Any]:
+        """Nodes and GPUs as columns, queues, resources and alerts. `terms`: with labels, taints and drain
+        reasons."""
+        return self._dict("GET", "/overview", query={"terms": terms or None})
+
+    def utilization(
+        self, *, since: str | None = None, node_id: str | None = None, points: int | None = None
+    ) -> dict[str, Any]:
+        """What jobs held and what agents measured over time, of the cluster or of one node."""
+        query = {"since": since, "node_id": node_id, "points": points}
+        return self._dict("GET", "/utilization", query=query)
+
+    def node_activity(self, node_id: str) -> dict[str, Any]:
+        """The tasks on a node, and the windows that keep it."""
+        return self._dict("GET", f"/nodes/{node_id}/activity")
+
+    def recent_events(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """The latest events, the newest first."""
+        found = self._dict("GET", "/events/recent", query={"limit": limit})
+        return list(found["events"])
 
     def stats(self) -> dict[str, Any]:
         return self._dict("GET", "/stats")

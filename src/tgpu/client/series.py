@@ -6,6 +6,7 @@ from tgpu.client.calls import Calls
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 
@@ -24,6 +25,10 @@ class SeriesCalls(Calls):
         said = {"indices": indices, "after": after}
         body = {name: value for name, value in said.items() if value is not None}
         return self._dict("POST", f"/jobs/{job_id}/retry", body=body, once=True)
+
+    def retry_many(self, job_ids: Sequence[int]) -> dict[str, Any]:
+        """What became of each: `retried`, `refused`, `not_found`, `forbidden`."""
+        return self._dict("POST", "/jobs/retry", body={"job_ids": list(job_ids)}, once=True)
 
     def suspend(self, job_id: int) -> dict[str, Any]:
         """What runs is stopped, to start anew once it is resumed; what waits is not started."""

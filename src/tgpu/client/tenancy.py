@@ -33,6 +33,10 @@ class TenancyCalls(Calls):
         """The same, as `tenants`, and whether they are `complete`: shares can be told only of all."""
         return self._dict("GET", "/tenants")
 
+    def shares(self) -> dict[str, Any]:
+        """The fair share of each of these `tenants` and what it holds now; the `total` of the cluster."""
+        return self._dict("GET", "/shares")
+
     def tenant(self, tenant_id: str) -> dict[str, Any]:
         """With its quota, and in `effective` what holds for its jobs once all above it have had their say."""
         return self._dict("GET", f"/tenants/{tenant_id}")
@@ -92,6 +96,10 @@ class TenancyCalls(Calls):
 
     def revoke_token(self, token_id: str) -> dict[str, Any]:
         return self._dict("DELETE", f"/tokens/{token_id}")
+
+    def create_sign_in_link(self) -> dict[str, Any]:
+        """The `url` signs a browser in to the dashboard as the caller, once, until `expires_at`."""
+        return self._dict("POST", "/session/links", once=True)
 
     def secrets(self) -> list[dict[str, Any]]:
         """The names of the caller's secrets; nobody is shown what is in them."""

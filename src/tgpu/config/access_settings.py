@@ -19,6 +19,11 @@ class AccessSettings:
         "The highest priority that users may give their jobs, inside a class; they may lower it as far as "
         "they like. Operators and administrators may go up to 1000000.",
     )
+    web_session_hours: float = setting(
+        168.0,
+        "How long a browser stays signed in to the dashboard, in hours, up to 8784. Without TLS, sessions "
+        "also end when the server stops.",
+    )
     join_approval: str = setting(
         "off",
         "`on`: a node that joins gets no work until an administrator approves it with `tgpu nodes approve`. "

@@ -20,6 +20,7 @@ _MOST_SNAPSHOT_MB = 4096
 _MOST_LOG_FILES = 100
 _MOST_PIDS = 4_194_304  # no kernel has more
 _CONNECTIONS = (16, 100_000)
+_MOST_SESSION_HOURS = 8784
 _OTHERS_MAY = ("details", "logs", "cancel")
 
 
@@ -70,6 +71,13 @@ def _connections(name: str, number: int) -> None:
     low, high = _CONNECTIONS
     if not low <= number <= high:
         raise BadQuantityError(f"{name} must be from {low} to {high}; got {number}")
+
+
+def _session_hours(name: str, number: float) -> None:
+    if not 0 < number <= _MOST_SESSION_HOURS:
+        raise BadQuantityError(
+            f"{name} must be more than 0 and at most {_MOST_SESSION_HOURS}; got {number:g}"
+        )
 
 
 def _some_time_or_none(name: str, text: str) -> None:
@@ -155,5 +163,6 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "log_file_count": _up_to(_MOST_LOG_FILES),
     "connections_per_user": _connections,
     "connections_per_address": _connections,
+    "web_session_hours": _session_hours,
 }
 """By setting: raises BadQuantityError, whose text begins with the name it was given."""

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from tgpu.control.alerts import JOB_SET_ASIDE, STORE_RESTORED
 from tgpu.control.deadlines import first_due, has_begun, waits_until
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
+from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
 from tgpu.control.start_estimates import fallback
 from tgpu.control.to_come import to_come
@@ -16,14 +18,30 @@ from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
-from tgpu.core.queues import queue_views
+from tgpu.core.planned_starts import planned_starts
+from tgpu.core.preview import preview
+from tgpu.core.queues import cluster_shares, queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview, Starts
 from tgpu.domain.quota import Amounts
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
-from tgpu.domain.views import Alert, DeviceView, NodeView, QueueView, Reason, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    DeviceView,
+    NodeDetail,
+    NodeTask,
+    NodeView,
+    PlannedStart,
+    QueueView,
+    Reason,
+    Why,
+)
 from tgpu.observe.logs import logger, trace_of
 from tgpu.protocol.messages import NodeUse
 
@@ -31,9 +49,14 @@ ORDER_S = 8.0
 """How long an order may take until it is committed; less than another server waits for an answer."""
 
 
+OVERVIEW_S = 0.5
+"""How long a snapshot of the cluster is shown again."""
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
+_PREVIEW_PAUSE = 4
+"""How many times as long as a preview took the next one is kept waiting."""
+MOST_PLANNED = 20_000
 
 
 class NotLeadingError(Exception):
@@ -46,6 +69,9 @@ class Answers:
         self._term = term
         self._hub = hub
         self._log = logger("answers")
+        self._overview = OverviewColumns()
+        self._made: tuple[ClusterOverview | None, float, Control | None] = (None, 0.0, None)
+        self._previewing = asyncio.Lock()
 
     @property
     def _control(self) -> Control:
@@ -83,7 +109,7 @@ class Answers:
             why = with_its_end(why, min(dues, default=None), picture.now_ms)
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
-        held = next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
+        held = self._store_restored(control)
         if why is None or held is not None:
             return None if why is None or held is None else _held(why, held)
         return replace(why, start=_expected_start(control, why)) if why.waiting else why
@@ -94,6 +120,11 @@ class Answers:
         if control.estimates is None:
             return [None] * len(job_ids)
         return control.estimates.of(job_ids, control.picture.now_ms)
+
+    @staticmethod
+    def _store_restored(control: Control) -> str | None:
+        """Why nothing is started at all, if that is so."""
+        return next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
 
     async def never_fits(self, requests: Sequence[Request]) -> list[str | None]:
         """Judged once per kind of request: a bulk of 10,000 alike costs one look."""
@@ -109,10 +140,69 @@ class Answers:
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return gang_never_fits(gang, members, (await self._at_rest()).picture)
 
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> list[StartPreview]:
+        """One at a time, and with a pause after each: previews take at most a fifth of the leader's time."""
+        async with self._previewing:
+            control = await self._at_rest()
+            began = perf_counter()
+            tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
+            found = preview(control.picture, control.policy, tasks, control.engine)
+            held = self._store_restored(control)
+            await asyncio.sleep(_PREVIEW_PAUSE * (perf_counter() - began))
+        return found if held is None else [_preview_held(each, held) for each in found]
+
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
         places = sorted(picture.places.values(), key=lambda place: as_counted(place.node.node_id))
         return [self._node_or_fault(picture, place, now) for place in places]
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
+        place = picture.places.get(node_id)
+        if place is None:
+            return None
+        gpu = picture.table.dimensions.gpu
+        tasks = [
+            NodeTask(
+                attempt_id=placed.attempt_id,
+                user=placed.task.user,
+                tenant_id=placed.task.tenant_id,
+                name=placed.task.name,
+                priority_class=placed.task.priority_class,
+                devices=placed.devices,
+                cpu_milli=placed.task.request.cpu_milli,
+                memory_mib=placed.task.request.memory_mib,
+                gpu_milli=int(picture.table.charged(placed.task.task_id)[gpu]),
+                state=placed.state,
+                since_ms=placed.since_ms,
+                time_limit_s=placed.task.time_limit_s,
+            )
+            for placed in place.attempts.values()
+        ]
+        return NodeDetail(self._node_or_fault(picture, place, now), tuple(tasks))
+
+    async def overview(self, *, terms: bool = False) -> ClusterOverview:
+        """One snapshot a second, shared by all servers that ask; with terms, a new one."""
+        control = await self._at_rest()
+        now = asyncio.get_running_loop().time()
+        made, at, of = self._made
+        if made is not None and of is control and now - at < OVERVIEW_S and not terms:
+            return made
+        heard = Heard(self._hub.use, self._hub.heard, now)
+        made = self._overview.make(
+            control.picture, control.series, heard, control.picture.now_ms, terms=terms
+        )
+        if not terms:
+            self._made = made, now, control
+        return made
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        """What agents measured, of a node or of all; empty of a node that is not known."""
+        control = self._control
+        if node_id is None:
+            return control.samples.since(from_ms)
+        place = control.picture.places.get(node_id)
+        return MeasuredSteps() if place is None else control.samples.since(from_ms, place.node)
 
     def _node_or_fault(self, picture: Picture, place: Place, now: float) -> NodeView:
         """What cannot be shown of one node leaves the others as they are."""
@@ -187,6 +277,13 @@ class Answers:
         views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
 
+    async def planned_starts(self) -> list[PlannedStart]:
+        control = await self._at_rest()
+        return planned_starts(control.picture, control.policy, control.engine, MOST_PLANNED)
+
+    async def cluster_shares(self) -> ClusterShares:
+        return cluster_shares((await self._at_rest()).picture)
+
     async def _with_reasons(self, view: QueueView) -> QueueView:
         """One at a time, so that others are served in between."""
         if view.head_job_id is None or view.head_reasons:
@@ -234,6 +331,12 @@ def _held(why: Why, text: str) -> Why:
         estimate=None,
         advice=None,
     )
+
+
+def _preview_held(found: StartPreview, text: str) -> StartPreview:
+    if found.starts is Starts.NEVER:
+        return found
+    return StartPreview(Starts.WAITS, _held(found.why, text), found.tasks, jobs_ahead=found.jobs_ahead)
 
 
 def _allocated_generic(place: Place) -> dict[str, int]:

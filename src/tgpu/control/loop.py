@@ -32,6 +32,7 @@ from tgpu.control.set_aside import changes_without
 from tgpu.control.settling import Settling
 from tgpu.control.start_estimates import StartEstimates
 from tgpu.control.turn import Turn
+from tgpu.control.usage_samples import UsageSamples
 from tgpu.control.windows import Windows
 from tgpu.core.engine import PLAIN
 from tgpu.core.holdings import hold
@@ -122,6 +123,7 @@ class Control:
         self.stopwatch: Callable[[], float] = perf_counter  # where time is virtual, decisions take none
         self.engine = PLAIN
         """What plans are made with: compiled code once a cluster is worth it."""
+        self.samples = UsageSamples()
         self.leads = False
         self.planning = asyncio.Lock()
         """Held while a plan is made beside the loop: whoever wants to look at the picture waits for it."""
@@ -297,6 +299,8 @@ class Control:
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
+        connected = [place.node for place in self.picture.places.values() if place.reachable]
+        self.samples.take(self.picture.now_ms, connected, self._hub.use)
         of_nodes = device_health.alerts(self.picture) | node_disks.alerts(self.picture)
         self.alerts.tell_all(self._losses.alerts | of_nodes)
         self.alerts.tell_all({**self._hub.alerts(now), **self._complaints()})

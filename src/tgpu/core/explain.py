@@ -24,7 +24,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.priority import TERMS
 from tgpu.domain.views import Holder, Reason, Why
 
-__all__ = ["explain", "never_fits"]
+__all__ = ["explain", "explain_waiting", "never_fits"]
 
 _AHEAD = frozenset({"in-line", "share"})
 """Somebody else of its class would be served first: nobody would give way to this one."""
@@ -34,13 +34,18 @@ _HIGHER = "it gives way to a task of a higher class"
 
 def explain(picture: Picture, policy: Policy, task_id: TaskId, engine: Engine = PLAIN) -> Why | None:
     """The whole answer for a live task; None if it is not in the picture."""
+    if task_id in picture.waiting:
+        return explain_waiting(Outlook(picture, policy, engine), task_id)
     placed = picture.placed.get(task_id)
     if placed is not None:
         return Why(task_id.job_id, waiting=False, summary=_placed_summary(placed, picture.now_ms))
-    task = picture.waiting.get(task_id)
-    if task is None:
-        return None
-    outlook = Outlook(picture, policy, engine)
+    return None
+
+
+def explain_waiting(outlook: Outlook, task_id: TaskId) -> Why:
+    """The same for a task that is in a queue."""
+    picture = outlook.picture
+    task = picture.waiting[task_id]
     position = _position(outlook, task)
     start, preempt = outlook.start_of(task_id), preempt_for(outlook, task_id)
     if start is not None:

@@ -1,7 +1,8 @@
 """Which tasks of which gangs wait and which run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
 
@@ -37,6 +38,13 @@ class GangBook:
 
     def __len__(self) -> int:
         return len(self._gangs)
+
+    def trial_copy(self) -> "GangBook":
+        gangs = {
+            job_id: replace(gang, waiting=dict(gang.waiting), running=dict(gang.running))
+            for job_id, gang in self._gangs.items()
+        }
+        return own_copy(self, _gangs=gangs)
 
     def of(self, job_id: int) -> GangState:
         return self._gangs[job_id]

@@ -37,6 +37,10 @@ class Parked:
     def of_job(self, job_id: int) -> list[TaskBrief]:
         return list(self._jobs.get(job_id, {}).values())
 
+    def one_of_each_job(self) -> Iterator[TaskBrief]:
+        for tasks in self._jobs.values():
+            yield next(iter(tasks.values()))
+
     def number_of(self, job_id: int) -> int:
         return len(self._jobs.get(job_id, ()))
 

@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tgpu.core.engine import PLAIN
+from tgpu.core.kernel.shapes import Ints
 from tgpu.core.picture import Picture
 from tgpu.domain.priority import TERMS, PriorityClass
-from tgpu.domain.views import QueueView, Reason
+from tgpu.domain.quota import Amounts
+from tgpu.domain.views import ClusterShares, QueueView, Reason, TenantShare
 
 Key = tuple[str, PriorityClass]
 """A tenant and a class."""
@@ -48,6 +50,26 @@ def queue_views(picture: Picture, to_come: Mapping[Key, ToCome]) -> list[QueueVi
             )
         )
     return views
+
+
+def cluster_shares(picture: Picture) -> ClusterShares:
+    """What every tenant holds of the cluster, by the tree that plans are made with."""
+    table = picture.table
+    tree, gpu = table.tree(picture.now_ms), table.dimensions.gpu
+
+    def amounts(row: Ints) -> Amounts:
+        cpu_milli, memory_mib, disk_mib = (int(row[at]) for at in range(3))
+        return Amounts(cpu_milli, memory_mib, disk_mib, int(row[gpu]))
+
+    names = {0: "cpu", 1: "memory", gpu: "gpu"}
+    parts = tree.used / np.maximum(tree.total, 1) * (tree.total > 0)
+    found = []
+    for tenant_id, row in sorted(table.tenants.top_row.items()):
+        largest = int(np.argmax(parts[row]))
+        share = float(parts[row, largest])
+        name = names.get(largest, "other") if share else ""
+        found.append(TenantShare(tenant_id, round(share, 6), name, amounts(tree.used[row])))
+    return ClusterShares(amounts(tree.total), tuple(found))
 
 
 def _heads(picture: Picture) -> dict[tuple[str, int], int]:

@@ -59,7 +59,8 @@ class Actor:
 
     user: str
     via: str
-    """`socket`, `token`, `job 42` (by that job's key) or `server` (the installation itself)."""
+    """`socket`, `token`, `session` (a browser's), `job 42` (by that job's key) or `server` (the installation
+    itself)."""
     address: str = ""
     token_id: int | None = None
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from tgpu.domain.ids import AttemptId
+from tgpu.domain.ids import AttemptId, TaskId
+from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.node import DeviceSigns, Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
@@ -109,6 +111,33 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeTask:
+    """A task that holds resources of a node."""
+
+    attempt_id: AttemptId
+    user: str
+    tenant_id: str
+    name: str
+    priority_class: PriorityClass
+    devices: tuple[int, ...]
+    cpu_milli: int
+    memory_mib: int
+    gpu_milli: int
+    state: AttemptState
+    since_ms: int
+    """Since it runs; while it starts, since it was assigned."""
+    time_limit_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetail:
+    """One node with the tasks on it."""
+
+    view: NodeView
+    tasks: tuple[NodeTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueueView:
     """The tasks of one tenant and class that wait."""
 
@@ -122,6 +151,49 @@ class QueueView:
     """The largest part that the tenant, with all below it, has of anything on ready and draining nodes."""
     head_reasons: tuple[Reason, ...] = ()
     """Why the first of them waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantShare:
+    """What a tenant, with all tenants below it, holds now."""
+
+    tenant_id: str
+    dominant_share: float
+    """The largest part that it has of anything on ready and draining nodes."""
+    dominant_resource: str
+    """Which resource that is: `cpu`, `memory`, `gpu` or `other`; empty if it holds nothing."""
+    held: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShares:
+    total: Amounts
+    """Of ready and draining nodes."""
+    tenants: tuple[TenantShare, ...] = ()
+
+
+class StartKind(StrEnum):
+    RESERVATION = "reservation"
+    """A backfill reservation."""
+    CLAIM = "claim"
+    """Room that preempted attempts are leaving."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStart:
+    """A pending task with the node and devices that are kept for it."""
+
+    kind: StartKind
+    task_id: TaskId
+    user: str
+    tenant_id: str
+    name: str
+    node_id: str
+    devices: tuple[int, ...]
+    at_ms: int
+    """When it starts at the latest."""
+    until_ms: int
+    """When it ends at the latest, by its time limit or its pool's default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,20 @@ import msgspec
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.start_estimate import ExpectedStart
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
 
@@ -63,6 +75,11 @@ METHODS = {
     "giving_way": Method(tuple[()], list[int]),
     "queues": Method(tuple[()], list[QueueView]),
     "nodes": Method(tuple[()], list[NodeView]),
+    "node": Method(tuple[str], NodeDetail | None),
+    "overview": Method(tuple[bool], ClusterOverview),
+    "measured": Method(tuple[int, str | None], MeasuredSteps),
+    "planned_starts": Method(tuple[()], list[PlannedStart]),
+    "cluster_shares": Method(tuple[()], ClusterShares),
     "decisions": Method(tuple[()], Quantiles),
     "expected_starts": Method(tuple[list[int]], list[ExpectedStart | None]),
     "alerts": Method(tuple[()], list[Alert]),
@@ -71,6 +88,7 @@ METHODS = {
     "never_fits": Method(tuple[list[Request]], list[str | None]),
     "why_never": Method(tuple[Request, int, str], str | None),
     "gang_never_fits": Method(tuple[Gang, list[tuple[Request, int]]], str | None),
+    "preview": Method(tuple[list[HypotheticalJob]], list[StartPreview]),
     "order_nodes": Method(tuple[NodeOrder], NodesOrdered),
     "read_log": Method(tuple[str, str, str, int, int, float], Span),
     "open_shell": Method(tuple[str, OpenShell], ShellAnswer),

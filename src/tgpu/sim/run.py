@@ -1,6 +1,7 @@
 """One run from one seed: a busy time with faults, then peace, then everything must have come to rest."""
 
 import asyncio
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def simulate(seed: int, *, series: bool = False, waiting: bool = False) -> Resul
     random = Random(seed)  # noqa: S311  a seed, not a secret
     loop = SimLoop(random, BEGINS_S)
     trace = Trace(lambda: loop.time() - BEGINS_S)
-    with _logging_into(trace):
+    with _logging_into(trace), _no_garbage_collection():
         asyncio.set_event_loop(loop)
         try:
             world = World(loop, random, trace)
@@ -80,6 +81,19 @@ def simulate(seed: int, *, series: bool = False, waiting: bool = False) -> Resul
         series=series,
         waiting=waiting,
     )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A coroutine that this process abandoned earlier runs its `finally` when it is collected: on the
+    simulated loop that would change the story."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def _story(world: World, random: Random, *, series: bool, waiting: bool) -> None:

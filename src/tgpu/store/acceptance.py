@@ -15,6 +15,7 @@ from tgpu.store.account import Account
 from tgpu.store.book import WAITING, Book, Charged, Lineage, NoRoomError
 from tgpu.store.demand import Demand, charge_of_all, demands
 from tgpu.store.growth import as_many, first_demands
+from tgpu.store.port import TrialJob
 from tgpu.store.quota_port import QuotaExceededError
 from tgpu.store.refusals import StoreError
 from tgpu.store.series_port import WithoutIndexError
@@ -34,6 +35,10 @@ class Accepted(NamedTuple):
     def with_numbers(self, first_id: int) -> "Accepted":
         """`first_id`: of the jobs that were submitted together."""
         return self._replace(spec=replace(self.spec, needs=numbered(self.spec.needs, first_id)))
+
+    @property
+    def as_trial(self) -> TrialJob:
+        return TrialJob(self.requests, self.standing is Standing.HELD, self.tasks)
 
     @property
     def demands(self) -> list[Demand]:

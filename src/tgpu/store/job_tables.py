@@ -66,11 +66,14 @@ jobs = Table(
     Column("forget_ms", BigInteger),  # how long after its end it is to be remembered
     Column("timing", Text),  # when it may start and must be over, what holds it back; null of most
     Column("changed_seq", BigInteger),  # the event by which it was last held or edited
-    Column("command", Text),  # the signature of its command: which jobs are similar
+    Column("command", Text),  # the beginning of the first group's command, to search for
+    Column("gpu_milli", BigInteger),  # what all tasks together ask for, to sort by
+    Column("command_signature", Text),  # the same for jobs with similar commands
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),
     Index("jobs_by_end", "ended_ms"),
+    Index("jobs_by_text", "job_id", "name", "user", "tenant_id", "command"),  # nothing that changes often
     Index("jobs_followed", "status", sqlite_where=_is_followed, postgresql_where=_is_followed),
     Index("jobs_to_forget", "ended_ms", sqlite_where=_is_forgotten, postgresql_where=_is_forgotten),
 )

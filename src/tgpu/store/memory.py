@@ -15,6 +15,7 @@ from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.lifecycle import Status
 from tgpu.domain.node import Node
 from tgpu.store.job_filter import JobFilter, Paging, Seen
+from tgpu.store.job_listing import Listed, Listing, ListPage, sort_value
 from tgpu.store.lost import Origin
 from tgpu.store.memory_access import MemoryAccess
 from tgpu.store.memory_cluster import MemoryCluster, loop_ms
@@ -35,6 +36,7 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.task_paging import TaskPaging
@@ -77,6 +79,9 @@ class MemoryStore(
     ) -> Submitted:
         return await self._once(lambda: self._state.submit(specs, at_ms, key, token_id), wakes=True)
 
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._once(lambda: self._state.try_submit(specs, token_id))
+
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
     ) -> list[Job | None]:
@@ -84,6 +89,30 @@ class MemoryStore(
 
     async def job(self, job_id: int) -> Job | None:
         return await self._once(lambda: self._state.job(job_id))
+
+    async def list_jobs(self, listing: Listing, page: ListPage) -> list[Listed]:
+        return await self._once(lambda: self._listed(listing, page))
+
+    async def list_job_ids(self, listing: Listing, page: ListPage) -> list[int]:
+        return await self._once(lambda: [each.job.job_id for each in self._listed(listing, page)])
+
+    async def count_jobs(self, listing: Listing, most: int) -> int:
+        return await self._once(lambda: min(most, len(self._listed(listing, ListPage(limit=MANY)))))
+
+    def _listed(self, listing: Listing, page: ListPage) -> list[Listed]:
+        wanted = (
+            job
+            for job in self._state.jobs.values()
+            if is_wanted(job, listing.where, Paging()) and listing.has(job)
+        )
+        keyed = sorted(((sort_value(job, page), job.job_id) for job in wanted), reverse=page.descending)
+        if page.after is not None:
+            keyed = [each for each in keyed if (each < page.after if page.descending else each > page.after)]
+        chosen = keyed[page.skip : page.skip + page.limit]
+        return [Listed(self._state.shown(self._state.jobs[job_id]), key) for key, job_id in chosen]
+
+    async def jobs_by_id(self, job_ids: Sequence[int]) -> list[Job | None]:
+        return await self._once(lambda: [self._state.job(job_id) for job_id in job_ids])
 
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
         def page() -> list[Job]:

@@ -161,6 +161,9 @@ class MemoryAccess(ABC):
             lambda: next((token for token in self._state.tokens.values() if token.digest == digest), None)
         )
 
+    async def token_by_id(self, token_id: int) -> Token | None:
+        return await self._once(lambda: self._state.tokens.get(token_id))
+
     async def token_makers(self, token: Token) -> frozenset[str]:
         def makers() -> frozenset[str]:
             found, parent_id = set(), token.parent_id

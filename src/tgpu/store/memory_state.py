@@ -14,7 +14,7 @@ from tgpu.domain.needs import NeedKind, numbered
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
 from tgpu.domain.start_estimate import StartEstimate
-from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within
+from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within, lineage
 from tgpu.domain.usage import Usage
 from tgpu.store import event_data, timings
 from tgpu.store.acceptance import accept
@@ -27,7 +27,14 @@ from tgpu.store.job_sum import Tally, new_tally
 from tgpu.store.lost_run import LostRun, counted
 from tgpu.store.memory_ledger import MemoryBook, MemoryTask
 from tgpu.store.needs_port import NeedRow, UnknownNeedError
-from tgpu.store.port import Changes, IdempotencyConflictError, IdempotencyKey, LiveSummary, Submitted
+from tgpu.store.port import (
+    Changes,
+    IdempotencyConflictError,
+    IdempotencyKey,
+    LiveSummary,
+    Submitted,
+    TrialSubmission,
+)
 from tgpu.store.series_port import RestartAsked
 from tgpu.store.task_paging import TaskPaging
 from tgpu.store.tenancy import without_use
@@ -114,6 +121,15 @@ class State:
         if key is not None:
             self.answers[key.user, key.key] = (key.body_digest, list(job_ids))
         return Submitted(job_ids, held=self._held(job_ids))
+
+    def try_submit(self, specs: Sequence[JobSpec], token_id: int | None) -> TrialSubmission:
+        """On a book that is not written."""
+        ledger = self.ledger()
+        self._check_needs(specs)
+        jobs = accept(ledger.book, specs, ledger.cap(token_id), ledger.shown)
+        names = sorted({name for spec in specs for name in lineage(spec.tenant_id)})
+        levels = {account.tenant_id: account for name in names for account in ledger.of(name).levels}
+        return TrialSubmission([job.as_trial for job in jobs], [ledger.shown(levels[name]) for name in names])
 
     def _check_needs(self, specs: Sequence[JobSpec]) -> None:
         for place, spec in enumerate(specs):

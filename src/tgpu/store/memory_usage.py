@@ -5,14 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from tgpu.domain.charges import charged_gpu_milli
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Attempt, Exit
+from tgpu.domain.lifecycle import Status
 from tgpu.domain.tenant import is_within
 from tgpu.domain.usage import Owner, Times, Usage, cut_of, models_of, usage_of
+from tgpu.domain.utilization import AllocationSteps
+from tgpu.store.allocation import AllocationSum
 from tgpu.store.left import Left, tells_less, thrown_away_ms
 from tgpu.store.memory_state import State
-from tgpu.store.usage_port import GroupBy, ReportFilter, ReportRow
-from tgpu.store.usage_sums import Tally, gpu_ms_after
+from tgpu.store.timeline_port import Load, Occupation, Occupations, TimelineFilter
+from tgpu.store.usage_port import GroupBy, ReportDetail, ReportFilter, ReportRow
+from tgpu.store.usage_sums import DetailTally, Tally, dimensions_of, gpu_ms_after, is_wanted
 
 T = TypeVar("T")
 
@@ -34,6 +39,20 @@ def report(state: State, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: i
     return tally.rows()
 
 
+def report_details(
+    state: State, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int
+) -> dict[tuple[str, ...], ReportDetail]:
+    tally = DetailTally(where, by)
+    for spent in _everything(state, now_ms):
+        if not is_wanted(where, dimensions_of(spent)):
+            continue
+        tally.add_wait(spent)
+        if spent.cause is not None and state.tasks[spent.attempt_id.task_id].status is Status.FAILED:
+            key = tally.key_of(dimensions_of(spent))
+            tally.add_failed(key, spent.started_ms, spent.ended_ms, spent.gpu_milli)
+    return tally.details
+
+
 def gpu_ms_since(state: State, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
     totals = dict.fromkeys(since_ms, 0)
     for spent in _everything(state, now_ms):
@@ -45,6 +64,16 @@ def gpu_ms_since(state: State, since_ms: Mapping[str, int], now_ms: int) -> dict
 
 def of_job(state: State, job_id: int) -> list[Usage]:
     return [spent for attempt_id, spent in sorted(state.usage.items()) if attempt_id.job_id == job_id]
+
+
+def allocation(state: State, times: tuple[int, int, int], node_id: str | None) -> AllocationSteps:
+    """`times`: from, until, and the length of a step."""
+    found = AllocationSum(*times)
+    for spent in _everything(state, times[1]):
+        if node_id in (None, spent.node_id):
+            amounts = spent.cpu_milli, spent.memory_mib, spent.gpu_milli
+            found.add_attempt(spent.started_ms, spent.ended_ms, amounts)
+    return found.averages()
 
 
 def _everything(state: State, now_ms: int) -> Iterator[Usage]:
@@ -71,6 +100,67 @@ def _used(state: State, attempt: Attempt, ended_ms: int, end: Exit | None) -> Us
     )
 
 
+def occupations(state: State, where: TimelineFilter, most: int, bins: int, now_ms: int) -> Occupations:
+    live = [_held(state, attempt) for attempt in state.live_attempts()]
+    live = [one for one in live if one.started_ms < where.until_ms and _is_wanted(where, one)]
+    found = [
+        _was_held(state, spent)
+        for spent in state.usage.values()
+        if spent.ended_ms >= where.from_ms and spent.started_ms < where.until_ms
+    ]
+    finished = [one for one in found if _is_wanted(where, one)]
+    if len(live) + len(finished) <= most:
+        return Occupations([*finished, *live])
+    load, shown = Load(where, bins), live if len(live) <= most else []
+    for one in (*finished, *(() if shown else live)):
+        ended_ms = now_ms if one.ended_ms is None else one.ended_ms
+        load.add(one.node_id, one.started_ms, ended_ms, one.gpu_milli, one.cpu_milli)
+    return Occupations(shown, load.by_node, is_summed=True)
+
+
+def _is_wanted(where: TimelineFilter, one: Occupation) -> bool:
+    return (where.node_ids is None or one.node_id in where.node_ids) and (
+        where.seen is None or where.seen.has(one.user, one.tenant_id)
+    )
+
+
+def _was_held(state: State, spent: Usage) -> Occupation:
+    attempt = state.attempt(spent.attempt_id)
+    return Occupation(
+        spent.attempt_id,
+        spent.node_id,
+        () if attempt is None else attempt.devices,
+        spent.user,
+        spent.tenant_id,
+        state.jobs[spent.attempt_id.job_id].spec.name,
+        spent.gpu_milli,
+        spent.cpu_milli,
+        spent.started_ms,
+        spent.ended_ms,
+        spent.cause,
+        has_failed=attempt is not None and attempt.exit is not None and bool(attempt.exit.exit_code),
+    )
+
+
+def _held(state: State, attempt: Attempt) -> Occupation:
+    spec = state.jobs[attempt.attempt_id.job_id].spec
+    request = spec.group_of(attempt.attempt_id.task_index).request
+    return Occupation(
+        attempt.attempt_id,
+        attempt.node_id,
+        attempt.devices,
+        spec.user,
+        spec.tenant_id,
+        spec.name,
+        charged_gpu_milli(request),
+        request.cpu_milli,
+        attempt.assigned_ms if attempt.started_ms is None else attempt.started_ms,
+        cause=attempt.stop_cause,
+        is_starting=attempt.started_ms is None,
+        time_limit_s=spec.time_limit_s,
+    )
+
+
 class MemoryUsage(ABC):
     _state: State
 
@@ -80,8 +170,21 @@ class MemoryUsage(ABC):
     async def report(self, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:
         return await self._once(lambda: report(self._state, where, by, now_ms))
 
+    async def report_details(
+        self, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int
+    ) -> dict[tuple[str, ...], ReportDetail]:
+        return await self._once(lambda: report_details(self._state, where, by, now_ms))
+
     async def gpu_ms_since(self, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
         return await self._once(lambda: gpu_ms_since(self._state, since_ms, now_ms))
 
+    async def allocation(
+        self, from_ms: int, until_ms: int, step_ms: int, node_id: str | None = None
+    ) -> AllocationSteps:
+        return await self._once(lambda: allocation(self._state, (from_ms, until_ms, step_ms), node_id))
+
     async def usage(self, job_id: int, most: int = 100_000) -> list[Usage]:
         return await self._once(lambda: of_job(self._state, job_id)[:most])
+
+    async def occupations(self, where: TimelineFilter, most: int, bins: int, now_ms: int) -> Occupations:
+        return await self._once(lambda: occupations(self._state, where, most, bins, now_ms))

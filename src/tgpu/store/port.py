@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tgpu.domain.ids import AttemptId, TaskId
-from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, TaskBrief, TaskView
+from tgpu.domain.job import Attempt, Event, Exit, Job, JobSpec, Request, TaskBrief, TaskView
 from tgpu.domain.lifecycle import Cause, Happening, Status
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Admission
@@ -19,12 +19,14 @@ from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
 from tgpu.store.estimate_port import EstimateStore
 from tgpu.store.job_filter import JobFilter, Paging, Seen
+from tgpu.store.job_listing import Listed, Listing, ListPage
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
 from tgpu.store.needs_port import NeedRow, NeedsStore
 from tgpu.store.quota_port import QuotaStore
 from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
 from tgpu.store.task_paging import TaskPaging
+from tgpu.store.timeline_port import TimelineStore
 from tgpu.store.unreadable import Unreadable
 from tgpu.store.usage_port import UsageStore
 
@@ -89,6 +91,26 @@ class Submitted:
     replayed: bool = False
     held: frozenset[int] = frozenset()
     """Those of them that wait for their tenant's quota."""
+
+
+class TrialJob(NamedTuple):
+    """How one job of a trial submission would be stored."""
+
+    requests: tuple[Request, ...]
+    """Of each group, as its tasks would reserve it."""
+    held: bool
+    """Whether it would wait for its tenant's quota."""
+    tasks: int
+    """How many tasks would have rows from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSubmission:
+    """What a submission would lead to."""
+
+    jobs: list[TrialJob]
+    tenants: list[Tenant]
+    """Those that would be charged and all above them, root first, with what they would use afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +329,15 @@ class JobTimes:
 
 
 class Store(
-    ClusterStore, AccessStore, QuotaStore, UsageStore, NeedsStore, SeriesStore, EstimateStore, Protocol
+    ClusterStore,
+    AccessStore,
+    QuotaStore,
+    UsageStore,
+    TimelineStore,
+    NeedsStore,
+    SeriesStore,
+    EstimateStore,
+    Protocol,
 ):
     """Every method is one transaction; what it returned has happened, durably."""
 
@@ -346,6 +376,11 @@ class Store(
         ArchivedTenantError, IdempotencyConflictError, UnknownNeedError."""
         ...
 
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        """What `submit` would do at this moment, by the same rules; nothing is stored. Raises what `submit`
+        would raise."""
+        ...
+
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
     ) -> list[Job | None]:
@@ -357,7 +392,21 @@ class Store(
 
     async def job(self, job_id: int) -> Job | None: ...
 
+    async def jobs_by_id(self, job_ids: Sequence[int]) -> list[Job | None]:
+        """For each of the different ids its job, if there is one, in one read."""
+        ...
+
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]: ...
+
+    async def list_jobs(self, listing: Listing, page: ListPage) -> list[Listed]:
+        """Searched and sorted; it may read every job, which `jobs` does not."""
+        ...
+
+    async def list_job_ids(self, listing: Listing, page: ListPage) -> list[int]: ...
+
+    async def count_jobs(self, listing: Listing, most: int) -> int:
+        """How many a listing has, but not more than `most`."""
+        ...
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]: ...
 

@@ -122,6 +122,9 @@ class SqlAccess(ABC):
     async def token_by_digest(self, digest: str) -> Token | None:
         return await self._read(lambda session: tokens.by_digest(session, digest))
 
+    async def token_by_id(self, token_id: int) -> Token | None:
+        return await self._read(lambda session: tokens.by_id(session, token_id))
+
     async def token_makers(self, token: Token) -> frozenset[str]:
         return await self._read(lambda session: tokens.makers(session, token))
 

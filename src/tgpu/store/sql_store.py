@@ -14,6 +14,7 @@ from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskView
 from tgpu.domain.node import Node
 from tgpu.store.group_commit import GroupCommit
 from tgpu.store.job_filter import JobFilter, Paging, Seen
+from tgpu.store.job_listing import Listed, Listing, ListPage
 from tgpu.store.lost import Origin
 from tgpu.store.port import (
     MANY,
@@ -25,11 +26,12 @@ from tgpu.store.port import (
     LiveSummary,
     Receipt,
     Submitted,
+    TrialSubmission,
     World,
 )
 from tgpu.store.reader_pool import ReaderPool
-from tgpu.store.sql import cluster, feed, job_tasks, jobs, progress, submission, world
-from tgpu.store.sql.session import Session
+from tgpu.store.sql import cluster, feed, job_listing, job_tasks, jobs, progress, submission, world
+from tgpu.store.sql.session import Session, Values
 from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
 from tgpu.store.sql_estimates import SqlEstimates
@@ -84,6 +86,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries, S
         submitted: Submitted = await self._writer.write_jointly(submission.submit_all, item, wakes=True)
         return submitted
 
+    async def try_submit(self, specs: Sequence[JobSpec], token_id: int | None = None) -> TrialSubmission:
+        return await self._read(lambda session: submission.trial(session, specs, token_id))
+
     async def request_cancel(
         self, job_ids: Sequence[int], by: str, at_ms: int, *, now: bool = False
     ) -> list[Job | None]:
@@ -94,8 +99,21 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries, S
     async def job(self, job_id: int) -> Job | None:
         return await self._read(lambda session: jobs.one(session, job_id))
 
+    async def jobs_by_id(self, job_ids: Sequence[int]) -> list[Job | None]:
+        rows: list[Values] = [{"job": job_id} for job_id in job_ids]
+        return await self._read(lambda session: jobs.several(session, rows))
+
     async def jobs(self, where: JobFilter, paging: Paging) -> list[Job]:
         return await self._read(lambda session: jobs.page(session, where, paging))
+
+    async def list_jobs(self, listing: Listing, page: ListPage) -> list[Listed]:
+        return await self._read(lambda session: job_listing.page(session, listing, page))
+
+    async def list_job_ids(self, listing: Listing, page: ListPage) -> list[int]:
+        return await self._read(lambda session: job_listing.ids(session, listing, page))
+
+    async def count_jobs(self, listing: Listing, most: int) -> int:
+        return await self._read(lambda session: job_listing.count(session, listing, most))
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
         return await self._read(lambda session: job_tasks.page(session, job_id, paging))

@@ -7,7 +7,7 @@ from typing import cast
 
 from tgpu.domain.tenant import is_within
 from tgpu.domain.usage import Cut, Figures, Usage, added, cut_of
-from tgpu.store.usage_port import GroupBy, ReportFilter, ReportRow
+from tgpu.store.usage_port import GroupBy, ReportDetail, ReportFilter, ReportRow, rounded_wait
 
 DAY_MS = 86_400_000
 END_OF_TIME_MS = 253_402_300_800_000
@@ -53,9 +53,7 @@ class Tally:
 
     def add_sums(self, key: Key, at_ms: int, sums: Sequence[int]) -> None:
         """Of attempts that are wholly in the report, and in that one of its days, weeks or months."""
-        if self._unit is not None:
-            key = tuple(_day(beginning(self._unit, at_ms)) if part is None else part for part in key)
-        whole = cast("tuple[str, ...]", key)
+        whole = timed(key, self._unit, at_ms)
         so_far = self._sums.get(whole)
         self._sums[whole] = sums if so_far is None else added(so_far, sums)
 
@@ -72,6 +70,54 @@ class Tally:
         if each is GroupBy.TENANT and self._where.tenant_depth is not None:
             return "/".join(said.split("/")[: self._where.tenant_depth])
         return said
+
+
+class DetailTally:
+    """Details of one report under way."""
+
+    def __init__(self, where: ReportFilter, by: tuple[GroupBy, ...]) -> None:
+        self._where, self._rows = where, Tally(where, by)
+        self._unit = next((each for each in by if each.is_time), None)
+        self.details: dict[tuple[str, ...], ReportDetail] = {}
+
+    def key_of(self, dimensions: Dimensions) -> Key:
+        """Of attempts that are wanted."""
+        key = self._rows.key_of(dimensions)
+        assert key is not None, "the caller has asked"
+        return key
+
+    def waits_of(self, dimensions: Dimensions, at_ms: int) -> dict[int, int]:
+        """Of attempts that began in the day, week or month of that moment: to be added to."""
+        return self._detail(self.key_of(dimensions), at_ms).waits
+
+    def add_wait(self, spent: Usage) -> None:
+        from_ms, until_ms = bounds(self._where)
+        if from_ms <= spent.started_ms < until_ms:
+            waits, wait_ms = (
+                self.waits_of(dimensions_of(spent), spent.started_ms),
+                rounded_wait(spent.wait_ms),
+            )
+            waits[wait_ms] = waits.get(wait_ms, 0) + 1
+
+    def add_failed(self, key: Key, started_ms: int, ended_ms: int, gpu_milli: int) -> None:
+        from_ms, until_ms = bounds(self._where)
+        at_ms, until_ms = max(from_ms, started_ms), min(until_ms, ended_ms)
+        while at_ms < until_ms:
+            end_ms = until_ms if self._unit is None else min(until_ms, ending(self._unit, at_ms))
+            detail = self._detail(key, at_ms)
+            detail.failed_ms += end_ms - at_ms
+            detail.failed_gpu_ms += gpu_milli * (end_ms - at_ms) // 1000
+            at_ms = end_ms
+
+    def _detail(self, key: Key, at_ms: int) -> ReportDetail:
+        return self.details.setdefault(timed(key, self._unit, at_ms), ReportDetail())
+
+
+def timed(key: Key, unit: GroupBy | None, at_ms: int) -> tuple[str, ...]:
+    """With the day, week or month of that moment in place of None."""
+    if unit is not None:
+        key = tuple(_day(beginning(unit, at_ms)) if part is None else part for part in key)
+    return cast("tuple[str, ...]", key)
 
 
 def gpu_ms_after(cut: Cut, from_ms: int) -> int:

@@ -17,6 +17,9 @@ BACKLOG = 4096
 """A cluster's agents all come at once after a change of leader."""
 _MOST_PORT = 65535
 _KEPT_FREE = range(20_000, 30_000)
+_TRIES = 20
+_TWINS = {"127.0.0.1": "::1", "::1": "127.0.0.1"}
+_NO_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def tcp_listener(listen: str, *, encrypted: bool = False, last: str = "") -> socket.socket | None:
@@ -28,9 +31,11 @@ def tcp_listener(listen: str, *, encrypted: bool = False, last: str = "") -> soc
     host, port = _last(last) if listen == "auto" else _parse(listen, encrypted=encrypted)
     if port is None:
         try:
-            return _bind(host, PREFERRED_PORT)
+            return _bind_with_twin(host, PREFERRED_PORT)
         except OSError:
             return _bind_free(host)
+    if port == 0 and not encrypted:
+        return _bind_any(host)
     try:
         return _bind(host, port)
     except OSError as error:
@@ -41,8 +46,49 @@ def _bind_free(host: str) -> socket.socket:
     """On a port that no outgoing connection is given, so that it is free at the next start, too."""
     for port in random.sample(_KEPT_FREE, 20):
         with contextlib.suppress(OSError):
-            return _bind(host, port)
+            return _bind_with_twin(host, port)
+    return _bind_any(host)
+
+
+def _bind_any(host: str) -> socket.socket:
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError):
+            return _bind_with_twin(host, 0)
     return _bind(host, 0)
+
+
+def _bind_with_twin(host: str, port: int) -> socket.socket:
+    """On a port that is free on the other loopback address, too. Raises OSError."""
+    listener = _bind(host, port)
+    try:
+        twin = loopback_twin(listener)
+    except OSError:
+        listener.close()
+        raise
+    if twin is not None:
+        twin.close()
+    return listener
+
+
+def loopback_twin(listener: socket.socket) -> socket.socket | None:
+    """The same port on the other of the two loopback addresses. Browsers try both for a name below
+    `localhost`, so another user's process must not get that one. None if the machine has no such address, or
+    the listener is not on one of them. Raises OSError if another process has the port."""
+    host, port = listener.getsockname()[:2]
+    other = _TWINS.get(host)
+    if other is None:
+        return None
+    try:
+        return _bind(other, port)
+    except OSError as error:
+        if error.errno in _NO_ADDRESS:
+            return None
+        raise
+
+
+def has_localhost_name(listener: socket.socket) -> bool:
+    """Whether names below `localhost` lead to it."""
+    return listener.getsockname()[0] in _TWINS
 
 
 def _last(url: str) -> tuple[str, int | None]:

@@ -3,12 +3,20 @@
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tgpu.api.auth.browser_access import BrowserAccess, new_host_name
 from tgpu.config.settings import Settings
 from tgpu.control.hub import Hub
 from tgpu.wiring import home
-from tgpu.wiring.addresses import advertised_url, check_advertise, tcp_listener, url_of
+from tgpu.wiring.addresses import (
+    advertised_url,
+    check_advertise,
+    has_localhost_name,
+    loopback_twin,
+    tcp_listener,
+    url_of,
+)
 from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.key_ring import KeyRing, Keys
 from tgpu.wiring.keyed_link import KeyedAgentLink
@@ -26,6 +34,13 @@ class Entrance:
     names: frozenset[str]
     """Under which it may be called."""
     tls: ServerTls | None
+    twin: socket.socket | None = None
+    """The same port on the other loopback address."""
+    browser: BrowserAccess = field(default_factory=BrowserAccess)
+
+    @property
+    def listeners(self) -> list[socket.socket]:
+        return [self.listener] if self.twin is None else [self.listener, self.twin]
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -57,7 +72,31 @@ async def open_entrance(settings: Settings, store: Secrets) -> Entrance | None:
     except BaseException:
         listener.close()
         raise
-    return Entrance(listener, url_of(listener, encrypted=settings.encrypted), url, names, tls)
+    local_url = url_of(listener, encrypted=settings.encrypted)
+    if tls is not None:
+        browser = BrowserAccess(url, server_id=home.server_id(settings))
+        return Entrance(listener, local_url, url, names, tls, browser=browser)
+    twin, browser = _plain_access(settings, listener)
+    return Entrance(listener, local_url, url, names, None, twin, browser)
+
+
+def _plain_access(settings: Settings, listener: socket.socket) -> tuple[socket.socket | None, BrowserAccess]:
+    """Browsers can sign in on a plain port only if no other process answers for its host name."""
+    port = listener.getsockname()[1]
+    if not has_localhost_name(listener):
+        return None, BrowserAccess(
+            closed=f"browsers cannot sign in on {settings.listen}: set listen to 127.0.0.1:{port}, or use TLS"
+        )
+    try:
+        twin = loopback_twin(listener)
+    except OSError as error:
+        return None, BrowserAccess(
+            closed=f"browsers cannot sign in, because another process has port {port} on the other loopback "
+            f"address and would receive their requests ({error.strerror}): stop it and restart tgpu, or "
+            "choose another port with --listen"
+        )
+    url = f"http://{new_host_name()}:{port}"
+    return twin, BrowserAccess(url, server_id=home.server_id(settings))
 
 
 def agent_links(hub: Hub, keys: Keys, now_ms: Callable[[], int]) -> LinkFactory:

@@ -12,8 +12,20 @@ from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.start_estimate import ExpectedStart
-from tgpu.domain.views import Alert, NodeView, Quantiles, QueueView, Why
+from tgpu.domain.utilization import MeasuredSteps
+from tgpu.domain.views import (
+    Alert,
+    ClusterShares,
+    NodeDetail,
+    NodeView,
+    PlannedStart,
+    Quantiles,
+    QueueView,
+    Why,
+)
 from tgpu.protocol.peers import ShellAnswer, Span
 from tgpu.protocol.shells import FromShell, OpenShell, ToShell
 from tgpu.protocol.snapshots import Piece
@@ -52,6 +64,21 @@ class OwnDesk:
     async def nodes(self) -> Sequence[NodeView]:
         return await _or_unanswered(self._answers.nodes())
 
+    async def node(self, node_id: str) -> NodeDetail | None:
+        return await _or_unanswered(self._answers.node(node_id))
+
+    async def overview(self, terms: bool) -> ClusterOverview:
+        return await _or_unanswered(self._answers.overview(terms=terms))
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        return await _or_unanswered(self._answers.measured(from_ms, node_id))
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        return await _or_unanswered(self._answers.planned_starts())
+
+    async def cluster_shares(self) -> ClusterShares:
+        return await _or_unanswered(self._answers.cluster_shares())
+
     async def alerts(self) -> Sequence[Alert]:
         return await _or_unanswered(self._answers.alerts())
 
@@ -69,6 +96,9 @@ class OwnDesk:
 
     async def gang_never_fits(self, gang: Gang, members: Sequence[tuple[Request, int]]) -> str | None:
         return await _or_unanswered(self._answers.gang_never_fits(gang, members))
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        return await _or_unanswered(self._answers.preview(jobs))
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
         return await self._hub.images.meaning(image, local=local)
@@ -152,6 +182,26 @@ class LiveAnswers:
         answer: Sequence[NodeView] = await self._answer("nodes")
         return answer
 
+    async def node(self, node_id: str) -> NodeDetail | None:
+        answer: NodeDetail | None = await self._answer("node", node_id)
+        return answer
+
+    async def overview(self, terms: bool = False) -> ClusterOverview:
+        answer: ClusterOverview = await self._answer("overview", terms)
+        return answer
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        answer: MeasuredSteps = await self._answer("measured", from_ms, node_id)
+        return answer
+
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        answer: Sequence[PlannedStart] = await self._answer("planned_starts")
+        return answer
+
+    async def cluster_shares(self) -> ClusterShares:
+        answer: ClusterShares = await self._answer("cluster_shares")
+        return answer
+
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:
         answer: NodesOrdered = await self._answer("order_nodes", order)
         return answer
@@ -160,6 +210,10 @@ class LiveAnswers:
         if monotonic() < self._alone_until:
             return ImageMeaning()  # as if no node had answered
         answer: ImageMeaning = await self._answer("resolve_image", image, local)
+        return answer
+
+    async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:
+        answer: Sequence[StartPreview] = await self._answer("preview", jobs)
         return answer
 
     async def starting_note(self, job_id: int) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -177,7 +177,7 @@ class ApiServer(uvicorn.Server):
     """uvicorn as one part of a process, whose signals are not its business; only TCP speaks TLS."""
 
     def __init__(
-        self, config: uvicorn.Config, tcp: socket.socket | None = None, tls: ssl.SSLContext | None = None
+        self, config: uvicorn.Config, tcp: Sequence[socket.socket] = (), tls: ssl.SSLContext | None = None
     ) -> None:
         super().__init__(config)
         self._tcp, self._tls = tcp, tls
@@ -185,8 +185,6 @@ class ApiServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """`sockets`: those that stay plain, the unix ones."""
         await super().startup(sockets)
-        if self._tcp is None:
-            return
         config, loop = self.config, asyncio.get_running_loop()
 
         kind = cast("type[OnePortProtocol]", config.http_protocol_class)
@@ -205,10 +203,11 @@ class ApiServer(uvicorn.Server):
                 ssl_shutdown_timeout=GOODBYE_S,
             )
 
-        if self._tls is None:
-            self.servers.append(await loop.create_server(protocol, sock=self._tcp, backlog=BACKLOG))
-        else:
-            self.servers.append(Doorman(self._tcp, shake_hands, kind.limits))  # type: ignore[arg-type]  # uvicorn only closes it
+        for listener in self._tcp:
+            if self._tls is None:
+                self.servers.append(await loop.create_server(protocol, sock=listener, backlog=BACKLOG))
+            else:
+                self.servers.append(Doorman(listener, shake_hands, kind.limits))  # type: ignore[arg-type]  # uvicorn only closes it
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -15,6 +15,8 @@ from litestar import Litestar
 
 from tgpu import __version__
 from tgpu.api.app import create_app
+from tgpu.api.auth.browser_access import BrowserAccess
+from tgpu.api.auth.web_session import end_sessions_of_earlier_processes
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
 from tgpu.api.websocket import LONGEST_MESSAGE, PeerCredWebSocket
@@ -119,6 +121,7 @@ class Server:
         directory = Directory(self._store, self._own_row(url))
         with suppress(StoreUnavailableError):
             await directory.refresh()
+            await end_sessions_of_earlier_processes(self._store, directory.own.server_id, wall_clock_ms())
         leadership = self._leadership(directory)
         secret = (await self._store.secret("peers", secrets.token_urlsafe(32).encode())).decode()
         tls = entrance.dialing if entrance else lambda: None
@@ -141,7 +144,7 @@ class Server:
         live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
         api = ApiServer(
             _http(self._app(live, snapshots, entrance, directory), protocol),
-            tcp=entrance.listener if entrance else None,
+            tcp=entrance.listeners if entrance else (),
             tls=entrance.context if entrance else None,
         )
         loop = asyncio.get_running_loop()
@@ -270,6 +273,7 @@ class Server:
                 now_ms=wall_clock_ms,
                 version=__version__,
                 names=entrance.names if entrance else frozenset(),
+                browser=entrance.browser if entrance else BrowserAccess(),
                 ca_pem=entrance.ca_pem if entrance else None,
                 servers=lambda: directory.urls,
                 is_cut_off=lambda: directory.is_cut_off,

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -11,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tgpu.client import Client, TgpuError
 from tgpu.config import settings as configuration
+from tgpu.config.dashboard_folder import is_built
 from tgpu.config.described import BY_FLAG
 from tgpu.config.secret_file import check_settings_file, store_url
 from tgpu.config.settings import Settings, SettingsError
@@ -261,6 +264,28 @@ def _sources() -> dict[Path, float]:
     return changed
 
 
+def _dashboard(settings: Settings) -> str:
+    """The dashboard's address, with a one-time code for the user that starts tgpu."""
+    missing = "" if is_built() else "not built yet: make web; "
+    try:
+        with Client(f"unix://{settings.socket}") as client:
+            url = str(client.create_sign_in_link()["url"])
+    except TgpuError as error:
+        return str(error)
+    if _is_logged():
+        return f"{url.partition('signin#')[0]}   ({missing}sign in: tgpu web)"
+    return f"{url}   ({missing}valid once, for 5 minutes; later: tgpu web)"
+
+
+def _is_logged() -> bool:
+    """Whether the output goes to a file or a journal, which others may read, and not to a terminal or a
+    program that asked for it."""
+    try:
+        return not (os.isatty(1) or stat.S_ISFIFO(os.fstat(1).st_mode))
+    except OSError:
+        return True
+
+
 def _introduce(settings: Settings, stop: str) -> None:
     if (hidden := home_in_tmp.beware(settings)) is not None:
         print(hidden, file=sys.stderr)
@@ -274,6 +299,8 @@ def _introduce(settings: Settings, stop: str) -> None:
     print(f"  serves   {who}")
     print(f"  socket   {settings.socket}" + (f" and {public}" if public else ""))
     print(f"  API      {address or 'off'}   (needs a token: tgpu token create)")
+    if address:
+        print(f"  web      {_dashboard(settings)}")
     print(f"  home     {settings.home}")
     print(f"  stop     {stop} (running jobs run on)")
     print()

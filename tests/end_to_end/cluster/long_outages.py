@@ -14,6 +14,8 @@ from tests.end_to_end.cluster.whole_cluster import Cluster
 from tests.postgres_server import PostgresServer
 
 LEADS_WITHIN_S = 10
+DISPATCHES_WITHIN_S = 8
+"""After the leader stops answering: a lease of 5 s, and the time until agents reach the next leader."""
 ELSEWHERE_WITHIN_S = 30
 DATABASE_AWAY_S = 300
 LEADER_STOPPED_S = 60
@@ -56,6 +58,22 @@ def test_a_node_and_the_leader_die_at_the_same_moment(cluster: Cluster) -> None:
         lambda: _runs_elsewhere(cluster, job, node, other), "it runs elsewhere", ELSEWHERE_WITHIN_S
     )
     assert len(cluster.show(job, at=other)["attempts"]) == 2
+
+
+def test_jobs_submitted_beside_a_hung_leader_start_on_the_next_one(cluster: Cluster) -> None:
+    leader, other = cluster.leader(), cluster.others()[0]
+    cluster.servers[leader].signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    try:
+        with cluster.client(other) as client:
+            job = client.submit(["true"], cwd="/")["job_id"]
+            answered_s = time.monotonic() - stopped
+            while client.job(job)["status"] in ("pending", "scheduled"):
+                assert time.monotonic() - stopped < DISPATCHES_WITHIN_S
+                time.sleep(0.05)
+        print(f"answered after {answered_s:.2f} s, started after {time.monotonic() - stopped:.2f} s")
+    finally:
+        cluster.servers[leader].signal(signal.SIGCONT)
 
 
 def test_the_leader_is_stopped_for_a_minute(cluster: Cluster) -> None:

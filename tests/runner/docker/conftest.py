@@ -15,6 +15,9 @@ from tgpu.runner.docker.body import House
 from tgpu.runner.docker.runner import DockerRunner
 from tgpu.runner.port import LaunchSpec
 
+HUNGRY_CHILDREN = "(echo 1000 > /proc/self/oom_score_adj; yes | tr -d '\\n' | tail -n 1)"
+"""Part of a shell script: processes that take memory without end. The kernel may kill a second process while
+the memory of the first is still being freed; by their score it chooses one of these, never the shell."""
 _CONTAINER = ("image", "digest", "pull", "mounts", "shm_mib", "read_only", "network", "ignores_entrypoint")
 
 

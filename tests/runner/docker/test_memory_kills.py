@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.runner.docker.conftest import ContainerNode
+from tests.runner.docker.conftest import HUNGRY_CHILDREN, ContainerNode
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.docker import memory_kills
 from tgpu.runner.docker.engine import Engine
@@ -96,7 +96,6 @@ def test_kill_is_reported_although_the_engine_lost_its_event(
         return found and {**found, "State": {**found["State"], "OOMKilled": False}}
 
     monkeypatch.setattr(Engine, "inspect", forgetful)
-    hungry = "sh -c 'echo 1000 >/proc/self/oom_score_adj; exec tail -n 1'"  # the kernel's first choice
-    end, _ = node.run(f"yes | tr -d '\\n' | {hungry}; exit 3", limits=Limits(memory_limit_mib=32))
+    end, _ = node.run(f"{HUNGRY_CHILDREN}; exit 3", limits=Limits(memory_limit_mib=32))
     assert (end.cause, end.exit_code) == (Cause.EXITED, 3)
     assert end.detail == "out of memory, a process in its container was killed: its limit is 32 MiB"

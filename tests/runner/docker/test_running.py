@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.docker_engine import IMAGE, tools
-from tests.runner.docker.conftest import ContainerNode
+from tests.runner.docker.conftest import HUNGRY_CHILDREN, ContainerNode
 from tgpu.domain.container import Mount, Pull
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.limits import Limits
@@ -109,7 +109,7 @@ def test_memory_beyond_the_limit_is_told_as_such(node: ContainerNode) -> None:
 
 
 def test_out_of_memory_kill_of_a_child_is_reported_and_is_not_the_cause(node: ContainerNode) -> None:
-    end, _ = node.run("yes | tr -d '\\n' | tail -n 1; exit 3", limits=Limits(memory_limit_mib=16))
+    end, _ = node.run(f"{HUNGRY_CHILDREN}; exit 3", limits=Limits(memory_limit_mib=16))
     assert (end.cause, end.exit_code) == (Cause.EXITED, 3)
     assert end.detail == "out of memory, a process in its container was killed: its limit is 16 MiB"
 

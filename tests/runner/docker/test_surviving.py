@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker_engine import PrivateEngine
-from tests.runner.docker.conftest import ContainerNode
+from tests.runner.docker.conftest import HUNGRY_CHILDREN, ContainerNode
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.limits import Limits
 from tgpu.runner.port import AttemptEnded, AttemptStarted
@@ -178,9 +178,7 @@ def test_an_engine_that_goes_away_and_comes_back(
     # Without it they end with the engine: not the job's doing, also if a process in it lacked memory before.
     own_engine.stop()
     own_engine.start()
-    first_to_go = "echo 1000 > /proc/self/oom_score_adj"
-    hungry = f"({first_to_go}; yes | tr -d '\\n' | tail -n 1); echo ready; sleep 100"
-    attempt = node.shell(hungry, limits=Limits(memory_limit_mib=32))
+    attempt = node.shell(f"{HUNGRY_CHILDREN}; echo ready; sleep 100", limits=Limits(memory_limit_mib=32))
     node.until_printed(attempt, b"ready\n")
     own_engine.stop()
     own_engine.start()

@@ -1,6 +1,5 @@
 """Asking for jobs to be cancelled: the wish is recorded here, the control loop carries it out."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -8,34 +7,21 @@ import msgspec
 from litestar import Response
 from msgspec import Meta
 
-from tgpu.api.access import seen_by, sight_of
-from tgpu.api.audit_note import note
+from tgpu.api.access import sight_of
+from tgpu.api.bulk import JobsNamed, checked_ids, choose, note_bulk
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import CANCEL, CANCEL_JOB
-from tgpu.api.permission import may_with
-from tgpu.api.problems import ProblemError, unprocessable
+from tgpu.api.problems import ProblemError
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
-from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
-from tgpu.store.job_filter import JobFilter, Paging
-
-_MOST = 10_000
-_PAGE = 1000
 
 
-class ToCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class ToCancel(JobsNamed, forbid_unknown_fields=True, kw_only=True):
     """The jobs to cancel."""
-
-    job_ids: Annotated[
-        list[int],
-        Meta(
-            extra_json_schema={"minItems": 1, "maxItems": _MOST, "items": {"type": "integer", "minimum": 1}}
-        ),
-    ]
 
     now: Annotated[bool, Meta(description="SIGKILL at once instead of SIGTERM and a grace.")] = False
 
@@ -63,61 +49,34 @@ async def cancel_one(call: Call) -> Response[Any]:
             f"job {job.job_id} cannot be cancelled: {how_it_ended(before)}",
             extras={"job_status": before.status, "cause": before.cause},
         )
-    await _note(call, [job], now=now)
+    await note_bulk(call, "job.cancel", [job], **({"now": True} if now else {}))
     after = before if before.cancel_by else replace(before, cancel_by=caller.user)
     sight = sight_of(job.spec.user, job.spec.tenant_id, caller, services.settings)
     return json_reply(job_out(after, sight), 202)
 
 
-async def _note(call: Call, jobs: Sequence[Job], *, now: bool) -> None:
-    """What one does with one's own jobs is told by their events."""
-    how = {"now": True} if now else {}
-    for user in sorted({job.spec.user for job in jobs} - {call.caller.user}):
-        ids = sorted(job.job_id for job in jobs if job.spec.user == user)
-        target = f"job/{ids[0]}" if len(ids) == 1 else f"jobs/{ids[0]}-{ids[-1]}"
-        await note(call, "job.cancel", target, after={"user": user, "job_ids": ids, **how})
-
-
 async def cancel_many(call: Call) -> Response[Any]:
     asked = decode(_to_cancel, await read_body(call, MIB))
-    ids = list(dict.fromkeys(asked.job_ids))
-    if not 0 < len(ids) <= _MOST:
-        raise unprocessable("job_ids", f"job_ids must have 1 to {_MOST} ids; got {len(ids)}")
-    if any(not 0 < job_id <= MAX_JOB_ID for job_id in ids):
-        raise unprocessable("job_ids", "job_ids must be positive numbers, such as 42")
+    ids = checked_ids(asked.job_ids)
     caller, services = call.caller, call.services
-    found = await _jobs(call, sorted(ids))
-    mine = [job_id for job_id in ids if job_id in found and _may(found[job_id], call)]
+    chosen = await choose(call, ids, CANCEL_JOB)
+    mine = [job.job_id for job in chosen.allowed]
     before: list[Job | None] = []
     if mine:
         at_ms = services.now_ms()
         before = await services.store.request_cancel(mine, caller.user, at_ms, now=asked.now)
     ended = {job.job_id for job in before if job is not None and job.status.is_final}
-    await _note(call, [found[job_id] for job_id in mine if job_id not in ended], now=asked.now)
-    allowed = set(mine)
+    how = {"now": True} if asked.now else {}
+    await note_bulk(call, "job.cancel", [job for job in chosen.allowed if job.job_id not in ended], **how)
     return json_reply(
         Cancelled(
             cancelling=[job_id for job_id in mine if job_id not in ended],
             already_ended=[job_id for job_id in mine if job_id in ended],
-            not_found=[job_id for job_id in ids if job_id not in found],
-            forbidden=[job_id for job_id in ids if job_id in found and job_id not in allowed],
+            not_found=chosen.not_found,
+            forbidden=chosen.forbidden,
         ),
         202,
     )
-
-
-def _may(job: Job, call: Call) -> bool:
-    return may_with(job, CANCEL_JOB, call.caller, call.services.settings)
-
-
-async def _jobs(call: Call, ids: Sequence[int]) -> dict[int, Job]:
-    found: dict[int, Job] = {}
-    seen = await seen_by(call)
-    for start in range(0, len(ids), _PAGE):
-        ranges = tuple((job_id, job_id) for job_id in ids[start : start + _PAGE])
-        jobs = await call.services.store.jobs(JobFilter(id_ranges=ranges, seen=seen), Paging(limit=_PAGE))
-        found.update((job.job_id, job) for job in jobs)
-    return found
 
 
 _NOW = Param("now", "SIGKILL at once instead of SIGTERM and a grace.", {"type": "boolean"}, False)

@@ -3,20 +3,26 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 from litestar import Response
 from litestar.response import Stream
 
-from tgpu.api.access import Sight, sight_of
+from tgpu.api.access import Sight, sight_of, visibility_of
+from tgpu.api.access_book import Pages
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
-from tgpu.api.feed import next_wake
+from tgpu.api.feed import Page, next_wake
 from tgpu.api.job_view import EventOut, event_out
 from tgpu.api.needs import LOOK
+from tgpu.api.overview_feed import OverviewFeed, Subscription
 from tgpu.api.permission import is_still_admitted
 from tgpu.api.problems import bad_request
+from tgpu.api.reply import json_reply
+from tgpu.api.roles import Rights
 from tgpu.api.routes.params import EVENT_EXAMPLE
+from tgpu.api.visibility import NO_ONE
 from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Event
 from tgpu.store.job_filter import JobFilter, Paging
@@ -25,7 +31,9 @@ from tgpu.store.port import StoreUnavailableError
 _PAGE = 500
 _HEARTBEAT_S = 15.0
 _PACE_S = 0.02  # a busy cluster wakes its readers often: this bounds how often each reads the store
+_OVERVIEW_PACE_S = 0.25  # pages that show the overview read events less often, and together
 _LONGEST_S = 3600.0  # then the reader comes again, and is asked again who it is
+_RECENT, _MOST_RECENT = 20, 200
 _encode = msgspec.json.encode
 
 
@@ -38,8 +46,9 @@ async def follow_events(call: Call) -> Response[Any]:
         after = await call.services.store.last_seq()
     job_id = call.query.whole("job_id", 1, MAX_JOB_ID)
     user = call.caller.user if call.query.flag("mine") else None
+    overviews = call.services.overviews if call.query.flag("overview") else None
     return Stream(
-        _stream(call, after, job_id, user),
+        _stream(call, after, job_id, user, overviews),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -54,18 +63,32 @@ def _last_event_id(call: Call) -> int | None:
     raise bad_request("Last-Event-ID must be the number of an event")
 
 
-async def _stream(call: Call, after: int, job_id: int | None, user: str | None) -> AsyncIterator[bytes]:
-    feed, store = call.services.feed, call.services.store
+async def _stream(
+    call: Call, after: int, job_id: int | None, user: str | None, overviews: OverviewFeed | None
+) -> AsyncIterator[bytes]:
+    feed = call.services.feed
     until = time.monotonic() + _LONGEST_S
-    with feed.subscription(call.caller.user) as flag:
+    with ExitStack() as stack:
+        flag = stack.enter_context(feed.subscription(call.caller.user))
+        overview = (
+            _Overview(call, stack.enter_context(overviews.subscription(call.services, flag.set)))
+            if overviews
+            else None
+        )
         yield b": following\n\n"
+        wakes: int | None = None
+        head = after
+        events: Sequence[Event] = ()
         while not feed.closed and time.monotonic() < until:
             try:
-                head = await store.last_seq()
-                events = await store.events(after, _PAGE, job_id, user)
+                if wakes != feed.wakes:
+                    wakes = feed.wakes
+                    head, events = await _page(call, after, job_id, user)
                 if not await is_still_admitted(call, LOOK):
                     return
-                frames = await _frames(events, call)
+                frames = await _frames(events, call) if events else b""
+                if overview is not None:
+                    frames += await overview.frames()
             except StoreUnavailableError:
                 return  # the reader comes again with its Last-Event-ID
             if frames:
@@ -73,21 +96,71 @@ async def _stream(call: Call, after: int, job_id: int | None, user: str | None) 
             if events:
                 after = events[-1].seq
             if len(events) == _PAGE:
+                wakes = None
                 continue
-            after = max(after, head)  # what the filter left out need not be looked at again
+            after, events = max(after, head), ()  # what the filter left out need not be looked at again
             if await next_wake(flag, _HEARTBEAT_S):
-                await asyncio.sleep(_PACE_S)
+                await asyncio.sleep(_PACE_S if overview is None else _OVERVIEW_PACE_S)
             else:
+                wakes = None
                 yield b": heartbeat\n\n"
 
 
+class _Overview:
+    """What a stream still has to be sent of the overview, by what its caller may see now."""
+
+    def __init__(self, call: Call, subscription: Subscription) -> None:
+        self._call, self._subscription = call, subscription
+        self._pages: Pages | None = None
+        self._rights: Rights | None = None
+        self._visibility = NO_ONE
+
+    async def frames(self) -> bytes:
+        pages, rights = await self._call.book.pages(), self._call.caller.rights
+        if pages is not self._pages or rights != self._rights:
+            self._pages, self._rights = pages, rights
+            self._visibility = await visibility_of(self._call)
+        return self._subscription.next(self._visibility)
+
+
+async def _page(call: Call, after: int, job_id: int | None, user: str | None) -> Page:
+    store = call.services.store
+
+    async def read() -> Page:
+        return await store.last_seq(), await store.events(after, _PAGE, job_id, user)
+
+    if job_id is None and user is None:
+        return await call.services.feed.page(after, read)
+    return await read()
+
+
+class EventList(msgspec.Struct, kw_only=True):
+    """Events, the newest first."""
+
+    events: list[EventOut]
+
+
+async def recent_events(call: Call) -> Response[Any]:
+    """Of the last events those that the caller may know of: fewer than asked for, if most are hidden."""
+    limit = call.query.whole("limit", 1, _MOST_RECENT) or _RECENT
+    store = call.services.store
+    events = await store.events(max(0, await store.last_seq() - _MOST_RECENT), _MOST_RECENT)
+    seen = [event_out(event, sight) for event, sight in await _seen(events, call)]
+    return json_reply(EventList(events=seen[: -limit - 1 : -1]))
+
+
 async def _frames(events: Sequence[Event], call: Call) -> bytes:
+    return b"".join(_frame(event, sight) for event, sight in await _seen(events, call))
+
+
+async def _seen(events: Sequence[Event], call: Call) -> list[tuple[Event, Sight]]:
+    """Those that the caller may know of, each with how much."""
     tenants, settings = await _tenants(events, call), call.services.settings
-    seen = [
+    found = [
         (event, sight_of(event.user, tenants.get(event.job_id, ""), call.caller, settings))
         for event in events
     ]
-    return b"".join(_frame(event, sight) for event, sight in seen if sight is not Sight.NOTHING)
+    return [(event, sight) for event, sight in found if sight is not Sight.NOTHING]
 
 
 async def _tenants(events: Sequence[Event], call: Call) -> dict[int, str]:
@@ -110,6 +183,19 @@ def _frame(event: Event, sight: Sight) -> bytes:
 ENDPOINTS = (
     Endpoint(
         "GET",
+        "/events/recent",
+        recent_events,
+        LOOK,
+        "service",
+        "List the latest events",
+        "The newest first. Of others' jobs `data` is null.",
+        {200: Answer("The events.", EventList, {"events": [EVENT_EXAMPLE]})},
+        params=(
+            Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MOST_RECENT}, _RECENT),
+        ),
+    ),
+    Endpoint(
+        "GET",
         "/events",
         follow_events,
         LOOK,
@@ -117,7 +203,11 @@ ENDPOINTS = (
         "Follow events",
         "A stream of server-sent events: `id` is the event's number, `event` its kind, `data` the event as "
         "JSON. It begins after Last-Event-ID, else after `after`, else now. Of others' jobs `data.data` is "
-        "null.",
+        "null. With `overview=true` there are also events `overview`, without an `id`: first the document of "
+        "GET /overview, then at most one a second with what has changed since (`whole` is false). There "
+        "`nodes`, `use` (of nodes), `devices` and `busy` (of devices) hold new values of the rows in `row`; "
+        "the other fields are replaced. If nodes or devices are added or removed, the whole document comes "
+        "again.",
         {
             200: Answer(
                 "The stream.",
@@ -132,6 +222,7 @@ ENDPOINTS = (
                 "after", "Begin after this event; 0: with the first.", {"type": "integer", "minimum": 0}, 0
             ),
             Param("job_id", "Of this job only.", {"type": "integer", "minimum": 1}, 42),
+            Param("overview", "Also the overview of the cluster.", {"type": "boolean"}, True),
             Param("mine", "Of the caller's jobs only.", {"type": "boolean"}, True),
             Param(
                 "Last-Event-ID",

@@ -8,6 +8,7 @@ from litestar import Response
 
 from tgpu.api.access import Sight, sight_of
 from tgpu.api.audit_note import note
+from tgpu.api.bulk import JobsNamed, RefusedJob, choose, note_bulk, read_ids
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edit_form import EditAsked
 from tgpu.api.edit_rules import can_be_paced, changes_of, edited, is_only_paced
@@ -15,9 +16,9 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_rules import Defaults
 from tgpu.api.job_terms import check_priority, under_terms
 from tgpu.api.job_view import JobOut, job_out
-from tgpu.api.needs import CHANGE_JOB
+from tgpu.api.needs import CHANGE_JOB, SUBMIT
 from tgpu.api.never_words import for_tenant
-from tgpu.api.permission import check_undoing
+from tgpu.api.permission import check_undoing, may_undo
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError
 from tgpu.api.reasons import how_it_ended
@@ -42,9 +43,75 @@ async def hold(call: Call) -> Response[Any]:
     return _reply(call, await _now(call, before))
 
 
+class HeldJobs(msgspec.Struct, kw_only=True):
+    """What became of each id."""
+
+    held: list[int]
+    refused: list[RefusedJob]
+    not_found: list[int]
+    forbidden: list[int]
+
+
+class ReleasedJobs(msgspec.Struct, kw_only=True):
+    """What became of each id."""
+
+    released: list[int]
+    refused: list[RefusedJob]
+    not_found: list[int]
+    forbidden: list[int]
+
+
+async def hold_many(call: Call) -> Response[Any]:
+    chosen = await choose(call, await read_ids(call), CHANGE_JOB)
+    store, by, at_ms = call.services.store, call.caller.user, call.services.now_ms()
+    ids = [job.job_id for job in chosen.allowed]
+    before = await store.hold(ids, by, at_ms) if ids else []
+    held, refused = [], []
+    for known, was in zip(chosen.allowed, before, strict=True):
+        job = was or known
+        if timings.is_held(job) or timings.may_be_held(job):
+            held.append(job)
+        else:
+            refused.append(RefusedJob(job_id=job.job_id, detail=_does_not_wait(job, "held").detail))
+    await note_bulk(call, "job.hold", held)
+    return json_reply(
+        HeldJobs(
+            held=[job.job_id for job in held],
+            refused=refused,
+            not_found=chosen.not_found,
+            forbidden=chosen.forbidden,
+        )
+    )
+
+
+async def release_many(call: Call) -> Response[Any]:
+    chosen = await choose(call, await read_ids(call), CHANGE_JOB)
+    store, by, at_ms = call.services.store, call.caller.user, call.services.now_ms()
+    mine = [job for job in chosen.allowed if may_undo(call.caller, job, _holder(job))]
+    kept = {job.job_id for job in chosen.allowed} - {job.job_id for job in mine}
+    ids = [job.job_id for job in mine]
+    before = await store.release(ids, by, at_ms) if ids else []
+    released, refused = [], []
+    for known, was in zip(mine, before, strict=True):
+        job = was or known
+        if timings.is_held(job):
+            released.append(job)
+        else:
+            refused.append(RefusedJob(job_id=job.job_id, detail=f"job {job.job_id} is not held"))
+    await note_bulk(call, "job.release", released)
+    return json_reply(
+        ReleasedJobs(
+            released=[job.job_id for job in released],
+            refused=refused,
+            not_found=chosen.not_found,
+            forbidden=sorted([*chosen.forbidden, *kept]),
+        )
+    )
+
+
 async def release(call: Call) -> Response[Any]:
     job, by = call.job, call.caller.user
-    check_undoing(call, None if job.timing is None else job.timing.held_by, "held", "release")
+    check_undoing(call, _holder(job), "held", "release")
     before = (await call.services.store.release([job.job_id], by, call.services.now_ms()))[0] or job
     if not timings.is_held(before):
         raise ProblemError(
@@ -102,6 +169,10 @@ async def _check_fit(call: Call, spec: JobSpec, named_limits: frozenset[str]) ->
             raise ProblemError(422, "never-fits", f"it could never run here then: {why_not}")
 
 
+def _holder(job: Job) -> str | None:
+    return None if job.timing is None else job.timing.held_by
+
+
 def _does_not_wait(job: Job, deed: str) -> ProblemError:
     if job.status.is_final:
         why = how_it_ended(job)
@@ -146,6 +217,52 @@ def _reply(call: Call, job: Job) -> Response[Any]:
 
 
 ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/jobs/hold",
+        hold_many,
+        SUBMIT,
+        "jobs",
+        "Hold many jobs",
+        "Holds the jobs that can be held and reports the outcome for each id.",
+        {
+            200: Answer(
+                "What became of each.",
+                HeldJobs,
+                {
+                    "held": [42],
+                    "refused": [{"job_id": 7, "detail": "job 7 cannot be held: it has completed"}],
+                    "not_found": [],
+                    "forbidden": [],
+                },
+            )
+        },
+        errors=(413, 422),
+        body=Body((JobsNamed,), {"two jobs": {"job_ids": [7, 42]}}),
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/release",
+        release_many,
+        SUBMIT,
+        "jobs",
+        "Release many jobs",
+        "Releases the jobs that are held and reports the outcome for each id.",
+        {
+            200: Answer(
+                "What became of each.",
+                ReleasedJobs,
+                {
+                    "released": [42],
+                    "refused": [{"job_id": 7, "detail": "job 7 is not held"}],
+                    "not_found": [],
+                    "forbidden": [],
+                },
+            )
+        },
+        errors=(413, 422),
+        body=Body((JobsNamed,), {"two jobs": {"job_ids": [7, 42]}}),
+    ),
     Endpoint(
         "POST",
         "/jobs/{job_id}/hold",

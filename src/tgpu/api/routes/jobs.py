@@ -1,14 +1,19 @@
 """Looking at jobs: the list, one of them, and why it waits."""
 
+import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from litestar import Response
+from msgspec import UNSET, UnsetType
 
-from tgpu.api.access import Sight, known_in_detail, known_jobs, seen_by, sight_of
+from tgpu.api.access import Sight, known_jobs, sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
-from tgpu.api.job_filter import FILTERS, job_filter
+from tgpu.api.job_actions import actions_of
+from tgpu.api.job_filter import FILTERS
+from tgpu.api.job_list import PARAMS, JobList
+from tgpu.api.job_row import JobRow, job_row
 from tgpu.api.job_view import JobOut, attempts_out, job_out, whole_job_out
 from tgpu.api.needs import LOOK, LOOK_AT_JOB
 from tgpu.api.ports import NoLeaderError
@@ -16,14 +21,13 @@ from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
 from tgpu.api.start_view import add_expected_starts
 from tgpu.api.why_view import WhyOut, jobs_named, why_of_a_job_that_is_not_live, why_out
-from tgpu.domain.ids import MAX_JOB_ID
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
-from tgpu.store.job_filter import Paging
 from tgpu.store.task_paging import TaskPaging
 
 _DEFAULT_PAGE = 100
 _MAX_PAGE = 1000
+_MAX_IDS = 10_000
 _MAX_EVENTS = 10_000
 _MAX_TASKS = 1000
 _MAX_ATTEMPTS = 10_000
@@ -34,43 +38,69 @@ class JobPage(msgspec.Struct, kw_only=True):
     """Some jobs, and where to go on; `next_cursor` is null on the last page."""
 
     jobs: list[JobOut]
-    next_cursor: int | None
+    next_cursor: int | str | None
+    total: int | UnsetType = UNSET
+    """With `total`: how many jobs match, on all pages together."""
+    total_is_exact: bool | UnsetType = UNSET
+    """False: there are more than `total`."""
+
+
+class JobRows(msgspec.Struct, kw_only=True):
+    """With `view=list`: the same in short."""
+
+    jobs: list[JobRow]
+    next_cursor: int | str | None
+    total: int | UnsetType = UNSET
+    total_is_exact: bool | UnsetType = UNSET
+
+
+class JobIdPage(msgspec.Struct, kw_only=True):
+    """With `view=ids`: the ids of the jobs, up to 10,000."""
+
+    job_ids: list[int]
+    total: int | UnsetType = UNSET
+    total_is_exact: bool | UnsetType = UNSET
 
 
 async def list_jobs(call: Call) -> Response[Any]:
     query = call.query
+    view = query.choice("view", ("whole", "list", "ids"), "whole")
+    if view == "ids":
+        return await _list_ids(call)
     limit = query.whole("limit", 1, _MAX_PAGE) or _DEFAULT_PAGE
-    paging = Paging(
-        limit=limit + 1,  # one more than shown tells whether there is a next page
-        cursor=query.whole("cursor", 0, MAX_JOB_ID),
-        oldest_first=query.choice("order", ("newest", "oldest"), "newest") == "oldest",
-    )
-    found = await _found(call, paging)
-    page, more = found[:limit], len(found) > limit
-    next_cursor = page[-1].job_id if more else None
-    shown = [job_out(job, _sight(job, call)) for job in page]
-    if query.flag("attempts"):
+    asked = await JobList.of(call, limit + 1)  # one more than shown tells whether there is a next page
+    found, counted = await asyncio.gather(asked.jobs(call), _total(call, asked))
+    page = [each.job for each in found[:limit]]
+    next_cursor = asked.cursor_at(found[limit - 1]) if len(found) > limit else None
+    shown = [(job_row if view == "list" else job_out)(job, _sight(job, call)) for job in page]
+    if query.flag("attempts") and view == "whole":
         async with call.services.turns.turn(call.caller.user):
             for whole, out in zip(page, shown, strict=True):
-                await _add_attempts(call, whole, out)
+                await _add_attempts(call, whole, cast("JobOut", out))
     if any(job.status in _HOLDS for job in page):
         going = await _giving_way(call)
         for out in shown:
             out.giving_way = out.job_id in going
+    if query.flag("actions"):
+        for out, actions in zip(shown, await actions_of(call, page), strict=True):
+            out.actions = actions
     if query.flag("expected_start"):
         await add_expected_starts(call, page, shown)
-    return json_reply(JobPage(jobs=shown, next_cursor=next_cursor))
+    kind: Any = JobRows if view == "list" else JobPage
+    return json_reply(kind(jobs=shown, next_cursor=next_cursor, **counted))
 
 
-async def _found(call: Call, paging: Paging) -> list[Job]:
-    where = job_filter(call, await seen_by(call))
-    if call.query.one("exit_code") is None:
-        return list(await call.services.store.jobs(where, paging))
-    found: dict[int, Job] = {}
-    for each in await known_in_detail(call, where):
-        found |= {job.job_id: job for job in await call.services.store.jobs(each, paging)}
-    ordered = sorted(found.values(), key=lambda job: job.job_id, reverse=not paging.oldest_first)
-    return ordered[: paging.limit]
+async def _list_ids(call: Call) -> Response[Any]:
+    asked = await JobList.of(call, call.query.whole("limit", 1, _MAX_IDS) or _MAX_IDS)
+    counted = await _total(call, asked)
+    return json_reply(JobIdPage(job_ids=await asked.ids(call), **counted))
+
+
+async def _total(call: Call, asked: JobList) -> dict[str, Any]:
+    if not call.query.flag("total"):
+        return {}
+    total, is_exact = await asked.total(call)
+    return {"total": total, "total_is_exact": is_exact}
 
 
 async def _add_attempts(call: Call, job: Job, out: JobOut) -> None:
@@ -101,6 +131,8 @@ async def show_job(call: Call) -> Response[Any]:
     tasks = await store.tasks(job.job_id, TaskPaging(limit=_MAX_TASKS))
     out = whole_job_out(job, attempts, events, _sight(job, call), used, tasks)
     out.starting_note = await _starting_note(call) or None
+    if call.query.flag("actions"):
+        (out.actions,) = await actions_of(call, [job])
     if call.query.flag("expected_start"):
         await add_expected_starts(call, [job], [out])
     return json_reply(out)
@@ -129,6 +161,12 @@ async def why(call: Call) -> Response[Any]:
     return json_reply(why_out(answer, known))
 
 
+_ACTIONS = Param(
+    "actions",
+    "Whether each job lists the actions that the caller may take on it now.",
+    {"type": "boolean"},
+    False,
+)
 _EXPECTED_START = Param(
     "expected_start", "Whether pending jobs show when they are expected to start.", {"type": "boolean"}, False
 )
@@ -143,14 +181,32 @@ ENDPOINTS = (
         "Newest first. Everybody sees that a job exists, whose it is and what it holds, unless the house "
         "keeps tenants apart (`others_see`); its command, environment, directory and exit are null to others "
         "than its owner, its tenant's members and administrators.",
-        {200: Answer("A page of jobs.", JobPage, {"jobs": [JOB_EXAMPLE], "next_cursor": None})},
+        {
+            200: Answer(
+                "A page of jobs.",
+                (JobPage, JobRows, JobIdPage),
+                {"jobs": [JOB_EXAMPLE], "next_cursor": None},
+            )
+        },
+        errors=(422,),
         params=(
             *FILTERS,
             Param("attempts", "Whether each shows its attempts, too.", {"type": "boolean"}, False),
             _EXPECTED_START,
-            Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE}, 100),
-            Param("cursor", "The `next_cursor` of the page before.", {"type": "integer", "minimum": 0}, 42),
-            Param("order", "By id.", {"type": "string", "enum": ["newest", "oldest"]}, "newest"),
+            _ACTIONS,
+            Param(
+                "view",
+                "How much of each job: all, a row of a table, or only its id.",
+                {"type": "string", "enum": ["whole", "list", "ids"]},
+                "whole",
+            ),
+            Param(
+                "limit",
+                "How many; with `view=ids` up to 10,000.",
+                {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE},
+                100,
+            ),
+            *PARAMS,
         ),
     ),
     Endpoint(
@@ -163,7 +219,7 @@ ENDPOINTS = (
         "The whole job, with its attempts and events, and of a job of several tasks the first 1000 of these.",
         {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "attempts": [], "events": [EVENT_EXAMPLE]})},
         errors=(404,),
-        params=(JOB_ID, _EXPECTED_START),
+        params=(JOB_ID, _ACTIONS, _EXPECTED_START),
     ),
     Endpoint(
         "GET",

@@ -78,7 +78,7 @@ class Joining:
         try:
             secret, _ = join_tokens.parse(asked.token)
             if await self._is_a_guess(call, secret, who):
-                raise self._limit.refusal(who)
+                raise self._limit.refusal(who, "join token")
             if await self._is_connected(call, asked.node_id):
                 raise await _name_taken(call, secret, asked.node_id)
             enrolled = await _enrol(call, secret, asked.node_id, key, client[0] if client else "")

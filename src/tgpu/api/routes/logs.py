@@ -17,6 +17,11 @@ from tgpu.domain.index_set import MAX_INDEX
 from tgpu.domain.job import Attempt, Job
 
 _MAX_LINES = 1_000_000
+_MAX_RANGE = 1024 * 1024
+"""As much as a node answers at once."""
+_DEFAULT_RANGE = 256 * 1024
+_MAX_WAIT_S = 20
+_RANGE = ("length", "last", "wait")
 
 
 async def read_log(call: Call) -> Response[Any]:
@@ -25,6 +30,8 @@ async def read_log(call: Call) -> Response[Any]:
     if offset is not None and tail is not None:
         raise bad_request("offset and tail exclude each other: give one of them")
     task_id, attempt = await attempt_asked_for(call)
+    if any(query.one(name) is not None for name in _RANGE):
+        return await _read_range(call, task_id, attempt)
     stream = LogStream(
         services,
         task_id,
@@ -42,6 +49,30 @@ async def read_log(call: Call) -> Response[Any]:
         media_type="text/plain",
         headers={"X-Tgpu-Offset": str(first.offset), "X-Content-Type-Options": "nosniff"},
     )
+
+
+async def _read_range(call: Call, task_id: TaskId, attempt: Attempt | None) -> Response[Any]:
+    """A bounded part, so that a reader of a fast job can skip ahead instead of falling behind."""
+    query = call.query
+    if query.one("tail") is not None or query.flag("follow"):
+        raise bad_request("length, last and wait read one part: leave out tail and follow")
+    offset, last = query.whole("offset", 0, MAX_JOB_ID), query.whole("last", 1, _MAX_RANGE)
+    if offset is not None and last is not None:
+        raise bad_request("offset and last exclude each other: give one of them")
+    length = query.whole("length", 1, _MAX_RANGE) or last or _DEFAULT_RANGE
+    wait_s = query.whole("wait", 0, _MAX_WAIT_S) or 0
+    name = query.choice("stream", ("stdout", "stderr"), "stdout")
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    if attempt is None:
+        return Response(b"", media_type="text/plain", headers={**headers, "X-Tgpu-Offset": "0"})
+    stream = LogStream(call.services, task_id, name, follow=False)
+    part = await stream.read(attempt, (offset or 0) if last is None else -last, length, wait_s)
+    headers |= {
+        "X-Tgpu-Offset": str(part.offset),
+        "X-Tgpu-Attempt": str(attempt.attempt_id.number),
+        "X-Tgpu-Complete": "true" if part.at_end else "false",
+    }
+    return Response(part.data, media_type="text/plain", headers=headers)
 
 
 async def attempt_asked_for(call: Call) -> tuple[TaskId, Attempt | None]:
@@ -94,7 +125,8 @@ ENDPOINTS = (
         "Read a job's output",
         "The bytes as the task wrote them. The header X-Tgpu-Offset says where they begin: later than asked "
         "if the older part is gone. With `follow` the answer goes on until the job ends, through new "
-        "attempts too unless one was named.",
+        "attempts too unless one was named. With `length`, `last` or `wait` it is one part of at most 1 MiB: "
+        "X-Tgpu-Attempt says of which attempt, and X-Tgpu-Complete whether nothing follows it.",
         {
             200: Answer(
                 "The output.",
@@ -116,6 +148,24 @@ ENDPOINTS = (
             Param("attempt", "Which attempt; by default the latest.", {"type": "integer", "minimum": 1}, 1),
             Param("offset", "Where to begin, in bytes.", {"type": "integer", "minimum": 0}, 0),
             Param("tail", "Only so many lines from the end.", {"type": "integer", "minimum": 0}, 100),
+            Param(
+                "length",
+                "One part of at most this many bytes.",
+                {"type": "integer", "minimum": 1, "maximum": _MAX_RANGE},
+                65536,
+            ),
+            Param(
+                "last",
+                "One part: this many bytes from the end.",
+                {"type": "integer", "minimum": 1, "maximum": _MAX_RANGE},
+                65536,
+            ),
+            Param(
+                "wait",
+                "One part: for how many seconds to wait for output, if there is none yet.",
+                {"type": "integer", "minimum": 0, "maximum": _MAX_WAIT_S},
+                10,
+            ),
             Param("follow", "Whether to go on as it grows.", {"type": "boolean"}, False),
         ),
     ),

@@ -10,6 +10,7 @@ from tgpu.api.access import known_jobs
 from tgpu.api.edge import decimal, optional_decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import LOOK
+from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import not_found
 from tgpu.api.reply import json_reply
 from tgpu.api.window_nodes import OpenWindow, is_open, open_on
@@ -210,8 +211,7 @@ async def list_nodes(call: Call) -> Response[Any]:
 
 async def _nodes_out(call: Call, name: str | None = None) -> list[NodeOut]:
     """All of them, or the one of this name; with those that wait for approval."""
-    views = await call.services.live.nodes()
-    views = [view for view in views if name in (None, view.node.node_id)]
+    views = await call.services.live.nodes() if name is None else await _one_node(call, name)
     waiting = {row.node_id: row for row in await call.services.store.applicants()}
     unheard = [row for row in waiting.values() if row.node_id not in {view.node.node_id for view in views}]
     known = await known_jobs(call, _holding(views))
@@ -222,6 +222,14 @@ async def _nodes_out(call: Call, name: str | None = None) -> list[NodeOut]:
         if node.node_id in waiting:
             node.approval = _approval_out(call, waiting[node.node_id])
     return out
+
+
+async def _one_node(call: Call, name: str) -> list[NodeView]:
+    try:
+        found = await call.services.live.node(name)
+    except NoLeaderError:  # or a leader of an older version, which knows only all of them
+        return [view for view in await call.services.live.nodes() if view.node.node_id == name]
+    return [] if found is None else [found.view]
 
 
 def _unheard(applicant: Applicant) -> NodeView:

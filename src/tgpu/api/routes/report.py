@@ -1,5 +1,6 @@
 """Who used how much: attempts added up by user, tenant, pool and more."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from tgpu.api.reply import json_reply
 from tgpu.api.report_view import ReportOut, ReportRowOut, as_csv, figures_out, folded
 from tgpu.domain.access import EVERYWHERE
 from tgpu.domain.tenant import is_within
-from tgpu.store.usage_port import GroupBy, ReportFilter
+from tgpu.store.usage_port import GroupBy, ReportDetail, ReportFilter
 
 _MOST_DEPTH = 8
 _MOST_KEYS = 4
@@ -27,6 +28,7 @@ async def report(call: Call) -> Response[Any]:
     asked = (*by, GroupBy.GPU_TYPE) if prices.models else by
     found = await call.services.store.report(where, asked, now_ms)
     rows, total = folded(found, len(by), prices)
+    details, detail_of_all = await _details(call, where, by, now_ms)
     answer = ReportOut(
         since=optional_rfc3339(where.from_ms),
         until=rfc3339(now_ms if where.until_ms is None else where.until_ms),
@@ -36,15 +38,34 @@ async def report(call: Call) -> Response[Any]:
         rows=[
             ReportRowOut(
                 keys=dict(zip((each.value for each in by), keys, strict=True)),
-                figures=figures_out(figures, cost if prices else None),
+                figures=figures_out(figures, cost if prices else None, details(keys)),
             )
             for keys, figures, cost in rows
         ],
-        total=figures_out(total[0], total[1] if prices else None),
+        total=figures_out(total[0], total[1] if prices else None, detail_of_all),
     )
-    if query.choice("format", ("json", "csv"), "json") == "csv":
-        return Response(as_csv(answer), media_type="text/csv")
+    if query.choice("format", ("json", "csv"), _accepted(call)) == "csv":
+        names = {"Content-Disposition": 'attachment; filename="report.csv"'}
+        return Response(as_csv(answer), media_type="text/csv", headers=names)
     return json_reply(answer)
+
+
+def _accepted(call: Call) -> str:
+    """What the header `Accept` asks for: CSV if it names that and not JSON."""
+    accept = call.request.headers.get("accept", "")
+    return "csv" if "text/csv" in accept and "json" not in accept else "json"
+
+
+async def _details(
+    call: Call, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int
+) -> tuple[Callable[[tuple[str, ...]], ReportDetail | None], ReportDetail | None]:
+    """By the keys of a row, and of all rows together; None of each unless they were asked for."""
+    if not call.query.flag("detail"):
+        return lambda _keys: None, None
+    found, total = await call.services.store.report_details(where, by, now_ms), ReportDetail()
+    for detail in found.values():
+        total.add(detail)
+    return lambda keys: found.get(keys, ReportDetail()), total
 
 
 def _by(words: list[str]) -> tuple[GroupBy, ...]:
@@ -125,6 +146,10 @@ _FIGURES: dict[str, object] = {
     "lost_s": 0.0,
     "lost_gpu_s": 0.0,
     "cost": 5.0,
+    "wait_p50_s": 10.2,
+    "wait_p90_s": 30.2,
+    "failed_s": 0.0,
+    "failed_gpu_s": 0.0,
 }
 _EXAMPLE = {
     "since": "2026-01-01T00:00:00.000Z",
@@ -149,7 +174,7 @@ ENDPOINTS = (
         "which they are a member; `covers` says it.",
         {
             200: Answer(
-                "The report; with `format=csv` one line per row.",
+                "The report; with `format=csv` or `Accept: text/csv` one line per row.",
                 ReportOut,
                 _EXAMPLE,
                 as_text={"text/csv": _EXAMPLE_CSV},
@@ -169,6 +194,12 @@ ENDPOINTS = (
             ),
             Param("pool", "On nodes of any of these pools.", _TEXT, "default"),
             Param("gpu_type", "On GPUs with this in their model's name.", _TEXT, "A100"),
+            Param(
+                "detail",
+                "Whether to add percentiles of waits, and the time of tasks that failed.",
+                {"type": "boolean"},
+                False,
+            ),
             Param("format", "How it is written.", {"type": "string", "enum": ["json", "csv"]}, "json"),
         ),
     ),

@@ -1,5 +1,6 @@
 """What can be done with some tasks of a job: cancel them, start them anew; and suspend and resume a job."""
 
+import asyncio
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -10,21 +11,23 @@ from msgspec import Meta
 from tgpu.api import chosen_tasks as chosen
 from tgpu.api.access import sight_of
 from tgpu.api.audit_note import note
+from tgpu.api.bulk import MOST_RETRIED, FewJobsNamed, RefusedJob, choose, note_bulk, read_ids
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_terms import under_terms
 from tgpu.api.job_view import JobOut, job_out
-from tgpu.api.needs import CANCEL_JOB, CHANGE_JOB
+from tgpu.api.needs import CANCEL_JOB, CHANGE_JOB, SUBMIT
 from tgpu.api.needs_again import needs_again, needs_said
 from tgpu.api.once_more import as_it_was, terms_now
 from tgpu.api.permission import check_undoing
-from tgpu.api.problems import ProblemError, forbidden, unprocessable
+from tgpu.api.problems import ProblemError, as_problem, forbidden, unprocessable
 from tgpu.api.reasons import how_it_ended
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.api.routes.submit import Submitter, own_token
 from tgpu.domain.index_set import IndexSet
 from tgpu.domain.job import Job, JobSpec
+from tgpu.store.refusals import StoreError
 
 
 class Some(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +63,26 @@ class Again(Some, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
 
+class RetriedJob(msgspec.Struct, kw_only=True):
+    """A job that is retried."""
+
+    job_id: int
+    new_job_id: int | None
+    """The new job that replaces it; null: it is restarted itself."""
+    restarted: bool
+
+
+class RetriedJobs(msgspec.Struct, kw_only=True):
+    """What became of each id."""
+
+    retried: list[RetriedJob]
+    refused: list[RefusedJob]
+    not_found: list[int]
+    forbidden: list[int]
+
+
+_AT_ONCE = 16
+"""Retries that are submitted together: they share a transaction."""
 _some = msgspec.json.Decoder(Some)
 _again_asked = msgspec.json.Decoder(Again)
 
@@ -87,8 +110,46 @@ async def cancel_some(call: Call) -> Response[Any]:
 
 async def retry(call: Call) -> Response[Any]:
     """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
-    job, caller, services = call.job, call.caller, call.services
     asked = decode(_again_asked, await read_body(call, MIB) or b"{}")
+    retried = await _retried(call, asked)
+    shown = {"restarted": retried.restarted} if retried.restarted else {}
+    await _note(call, "job.retry", {"job_id": retried.job_id, **shown})
+    return json_reply(retried, 202)
+
+
+async def retry_many(call: Call) -> Response[Any]:
+    """Each by itself: one that is refused concerns no other."""
+    chosen = await choose(call, await read_ids(call, MOST_RETRIED), CHANGE_JOB)
+    done: list[RetriedJob | RefusedJob] = []
+    for start in range(0, len(chosen.allowed), _AT_ONCE):
+        some = chosen.allowed[start : start + _AT_ONCE]
+        done += await asyncio.gather(*(_retried_or_refused(replace(call, found=job)) for job in some))
+    retried = [each for each in done if isinstance(each, RetriedJob)]
+    again = {each.job_id for each in retried}
+    await note_bulk(call, "job.retry", [job for job in chosen.allowed if job.job_id in again])
+    return json_reply(
+        RetriedJobs(
+            retried=retried,
+            refused=[each for each in done if isinstance(each, RefusedJob)],
+            not_found=chosen.not_found,
+            forbidden=chosen.forbidden,
+        ),
+        202,
+    )
+
+
+async def _retried_or_refused(call: Call) -> RetriedJob | RefusedJob:
+    job_id = call.job.job_id
+    try:
+        retried = await _retried(call, Again())
+    except (ProblemError, StoreError) as error:
+        return RefusedJob(job_id=job_id, detail=as_problem(error, "POST").detail)
+    return RetriedJob(job_id=job_id, new_job_id=retried.job_id, restarted=bool(retried.restarted))
+
+
+async def _retried(call: Call, asked: Again) -> Retried:
+    """Raises ProblemError and StoreError."""
+    job, caller, services = call.job, call.caller, call.services
     if job.spec.gang is not None and asked.indices is not None:
         raise unprocessable("indices", f"job {job.job_id} is a gang, which starts whole: leave them out")
     wanted = chosen.positions(job, asked.indices)
@@ -121,8 +182,7 @@ async def retry(call: Call) -> Response[Any]:
             f"job {job.job_id} has no such task that runs, has failed or was cancelled",
         )
     shown = [job.spec.index_at(position) for position in restarted]
-    await _note(call, "job.retry", {"job_id": new_id, **({"restarted": shown} if shown else {})})
-    return json_reply(Retried(restarted=shown, job_id=new_id, indices=indices), 202)
+    return Retried(restarted=shown, job_id=new_id, indices=indices)
 
 
 async def suspend(call: Call) -> Response[Any]:
@@ -222,6 +282,30 @@ ENDPOINTS = (
             {"some tasks": {"indices": "3-9"}, "after another": {"after": ["57"]}},
             required=False,
         ),
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/retry",
+        retry_many,
+        SUBMIT,
+        "jobs",
+        "Retry many jobs",
+        "Retries each job as POST /jobs/{job_id}/retry does and reports the outcome for each id.",
+        {
+            202: Answer(
+                "What became of each.",
+                RetriedJobs,
+                {
+                    "retried": [{"job_id": 42, "new_job_id": 57, "restarted": False}],
+                    "refused": [{"job_id": 7, "detail": "job 7 has no such task that runs or has failed"}],
+                    "not_found": [],
+                    "forbidden": [],
+                },
+            )
+        },
+        errors=(413, 422),
+        adds_data=True,
+        body=Body((FewJobsNamed,), {"two jobs": {"job_ids": [7, 42]}}),
     ),
     Endpoint(
         "POST",

@@ -1,6 +1,7 @@
 """About the server itself: whether it lives, and what else it answers to."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ async def healthz(call: Call) -> Response[Any]:
 
 
 class Told:
-    """What does not change while the server runs, made once."""
+    """What does not change while the server runs, made once: the description when it is first asked for."""
 
     def __init__(self, services: Services, table: Sequence[Endpoint]) -> None:
         paths = sorted(
@@ -51,7 +52,11 @@ class Told:
         )
         links = {path.strip("/"): path for path in paths if path != "/"}
         self._index = Index(name="tgpu", version=services.version, links=links)
-        self._document = msgspec.json.encode(document(table, services.version))
+        self._table, self._version = table, services.version
+
+    @cached_property
+    def _document(self) -> bytes:
+        return msgspec.json.encode(document(self._table, self._version))
 
     async def index(self, _call: Call) -> Response[Any]:
         return json_reply(self._index)

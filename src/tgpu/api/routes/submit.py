@@ -24,9 +24,10 @@ from tgpu.api.job_terms import check_priority, default_class, terms_for, under_t
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
+from tgpu.api.plan_preview import PREVIEW_EXAMPLE, SubmissionPreview, refused, submission_preview
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.private_tmp import TmpNotes, check_shared_tmp
-from tgpu.api.problems import ProblemError, bad_request, forbidden, inside, unprocessable
+from tgpu.api.problems import ProblemError, as_problem, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import JOB_EXAMPLE
 from tgpu.api.secret_rules import names_in_store
@@ -44,6 +45,8 @@ from tgpu.store.port import IdempotencyKey
 
 _MAX_BODY = 64 * MIB
 _MAX_KEY = 200
+_TOO_MANY = 429
+_SERVER_ERROR = 500
 _MOST_TASKS = 50_000  # of all jobs that are submitted at once
 _SLICE = 200  # jobs of a bulk that are judged before others get a turn
 _submission = msgspec.json.Decoder(Submission)
@@ -68,6 +71,18 @@ class Submitter:
         self._tmp_notes = TmpNotes(services.settings, services.store)
 
     async def submit(self, call: Call) -> Response[Any]:
+        dry_run = call.query.choice("dry_run", ("true", "false", "report"), "false")
+        try:
+            return await self._submit(call, is_dry=dry_run != "false")
+        except Exception as error:
+            if dry_run != "report":
+                raise
+            problem = as_problem(error)
+            if problem.status == _TOO_MANY or problem.status >= _SERVER_ERROR:  # not because of the jobs
+                raise problem from error
+            return json_reply(refused(problem))
+
+    async def _submit(self, call: Call, *, is_dry: bool) -> Response[Any]:
         raw = await read_body(call, _MAX_BODY)
         asked = decode_shape(_submission, raw)
         if asked.jobs is not UNSET:
@@ -86,7 +101,16 @@ class Submitter:
             specs = await pinned_down(specs, self._services.live, many=many)
         await self._check_fit(call, specs, many=many)
         await need_rules.check_others(call, specs, many=many)
+        if is_dry:
+            return await self._previewed(call, specs)
         return await self._recorded(call, specs, raw, many=many)
+
+    async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response[Any]:
+        """All that a submission checks, and what would become of it; nothing is stored."""
+        async with self._services.turns.turn(call.caller.user):
+            tried = await self._services.store.try_submit(specs, own_token(call))
+            warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
+            return json_reply(await submission_preview(call, specs, tried, warnings))
 
     async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
         """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
@@ -302,13 +326,13 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
             "Submit a job, or many",
             'Takes one job, or `{"jobs": […]}` with up to 10,000, of which all are submitted or none. When '
             "it answers, the jobs are on disk. With an Idempotency-Key a repeated request gives the first "
-            "answer again.",
+            "answer again. With `dry_run`, it answers what a submission would lead to, and stores nothing.",
             {
                 201: Answer("Submitted.", (JobOut, JobIds), JOB_EXAMPLE, headers={"Location": "/jobs/42"}),
                 200: Answer(
-                    "It had been submitted before with this Idempotency-Key.",
-                    (JobOut, JobIds),
-                    {"job_ids": [42, 43]},
+                    "It had been submitted before with this key; or, with `dry_run`, the preview.",
+                    (JobOut, JobIds, SubmissionPreview),
+                    PREVIEW_EXAMPLE,
                     headers={"Idempotent-Replay": "true"},
                 ),
             },
@@ -321,6 +345,13 @@ def endpoints(services: Services) -> tuple[Endpoint, ...]:
                     {"type": "string", "maxLength": _MAX_KEY},
                     "6a1f0e",
                     where="header",
+                ),
+                Param(
+                    "dry_run",
+                    "Check the jobs and plan them, without submitting them. `report`: and answer 200 also if "
+                    "they would be refused, with the reason in `refusal`.",
+                    {"type": "string", "enum": ["true", "false", "report"]},
+                    "false",
                 ),
             ),
             body=Body(

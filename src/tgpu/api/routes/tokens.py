@@ -22,6 +22,7 @@ from tgpu.api.token_form import (
     TokenAsked,
     TokenList,
     asked_token,
+    is_capped,
     token_fields,
     token_to_make,
 )
@@ -69,9 +70,7 @@ def _check_within_own(token: Token, caller: Caller) -> None:
     if token.user != caller.user and not caller.is_admin:
         raise forbidden("user_id: only administrators make tokens for others; leave it out")
     own = caller.token
-    if own is not None and not (
-        own.highest_class is None and own.jobs_left is None and own.gpu_ms_left is None
-    ):
+    if own is not None and is_capped(own):
         raise forbidden("this token has a cap, so it makes no tokens: use the socket, or one without")
     scope = caller.rights.scope
     if scope is not None and not caller.rights.reaches(token.tenant_id or ""):

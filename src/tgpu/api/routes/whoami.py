@@ -1,5 +1,6 @@
 """GET /whoami: who one is to this server, and what one may do."""
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -7,12 +8,62 @@ from litestar import Response
 
 from tgpu.api.edge import optional_gpu_hours, optional_rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
-from tgpu.api.needs import WHOEVER
+from tgpu.api.identity import Caller
+from tgpu.api.needs import (
+    ADMINISTER,
+    MAKE_TOKEN,
+    MANAGE_OWN,
+    MANAGE_SOME,
+    OVERSEE,
+    SEE_ALL,
+    SUBMIT,
+    WHOEVER,
+    Needs,
+)
+from tgpu.api.permission import allows
 from tgpu.api.reply import json_reply
 from tgpu.api.roles import Scope
+from tgpu.api.token_form import is_capped
 from tgpu.domain.access import EVERYWHERE, Action
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.access_port import Token
+
+
+class Permission(StrEnum):
+    """Each is listed only if the API allows all of it."""
+
+    SUBMIT = "submit"
+    MANAGE_OWN = "manage-own"
+    """Their own tokens and secrets."""
+    MANAGE_TENANTS = "manage-tenants"
+    """Those below a tenant in which they are operator."""
+    MANAGE_NODES = "manage-nodes"
+    MANAGE_WINDOWS = "manage-windows"
+    READ_AUDIT = "read-audit"
+    ADMINISTER = "administer"
+    """Settings, join tokens, and roles in the whole cluster."""
+
+
+PERMISSIONS: dict[Permission, tuple[Needs, ...]] = {
+    Permission.SUBMIT: (SUBMIT,),
+    Permission.MANAGE_OWN: (MAKE_TOKEN, MANAGE_OWN),
+    Permission.MANAGE_TENANTS: (MANAGE_SOME,),
+    Permission.MANAGE_NODES: (ADMINISTER,),
+    Permission.MANAGE_WINDOWS: (ADMINISTER,),
+    Permission.READ_AUDIT: (OVERSEE,),
+    Permission.ADMINISTER: (ADMINISTER, SEE_ALL),
+}
+"""By what the endpoints need."""
+
+
+def permissions(caller: Caller) -> list[Permission]:
+    is_limited = caller.token is not None and is_capped(caller.token)
+    return [
+        name
+        for name, needed in PERMISSIONS.items()
+        if all(allows(caller, needs) for needs in needed)
+        and not (is_limited and name is Permission.MANAGE_OWN)
+    ]
 
 
 class Membership(msgspec.Struct, kw_only=True):
@@ -50,6 +101,10 @@ class Whoami(msgspec.Struct, kw_only=True):
     memberships: list[Membership]
     token: TokenScope | None
     token_expires_at: str | None
+    """For a browser, the end of its session."""
+    may: list[Permission]
+    """What the API allows them that concerns the cluster, or what is theirs; not what they may do with a
+    certain job or tenant."""
 
 
 async def whoami(call: Call) -> Response[Any]:
@@ -57,6 +112,7 @@ async def whoami(call: Call) -> Response[Any]:
     rights, token = caller.rights, caller.token
     if token is not None:  # as it is now: what vouched for the caller may be some seconds old
         token = await call.services.store.token_by_digest(token.digest) or token
+    ends = caller.session or token
     everywhere = rights.role_everywhere
     members = sorted(rights.members.items())
     return json_reply(
@@ -72,7 +128,8 @@ async def whoami(call: Call) -> Response[Any]:
                 Membership(tenant_id=name, role=role.word) for name, role in members if name != EVERYWHERE
             ],
             token=None if token is None else _token_scope(token, rights.scope),
-            token_expires_at=None if token is None else optional_rfc3339(token.expires_ms),
+            token_expires_at=None if ends is None else optional_rfc3339(ends.expires_ms),
+            may=permissions(caller),
         )
     )
 
@@ -112,6 +169,7 @@ ENDPOINTS = (
                     "memberships": [{"tenant_id": "lab/vision", "role": "operator"}],
                     "token": None,
                     "token_expires_at": None,
+                    "may": ["submit", "manage-own", "manage-tenants"],
                 },
             )
         },

@@ -83,7 +83,7 @@ class WindowList(msgspec.Struct, kw_only=True):
 _asked = msgspec.json.Decoder(WindowAsked)
 
 
-def _out(row: WindowRow, now_ms: int) -> WindowOut:
+def window_out(row: WindowRow, now_ms: int) -> WindowOut:
     return WindowOut(
         window_id=row.window_id,
         kind=row.kind,
@@ -134,7 +134,7 @@ async def create(call: Call) -> Response[Any]:
             tenant_id=asked.tenant_id,
         )
     )
-    out = _out(made, now_ms)
+    out = window_out(made, now_ms)
     await note(call, "window.create", str(made.window_id), after=out)
     others = overlapping(made, await services.store.windows(), await services.store.nodes())
     return json_reply(NewWindow(**msgspec.structs.asdict(out), overlaps=others), 201)
@@ -175,7 +175,9 @@ async def _known_nodes(call: Call, asked: WindowAsked) -> tuple[str, ...]:
 
 async def list_all(call: Call) -> Response[Any]:
     now_ms = call.services.now_ms()
-    return json_reply(WindowList(windows=[_out(row, now_ms) for row in await call.services.store.windows()]))
+    return json_reply(
+        WindowList(windows=[window_out(row, now_ms) for row in await call.services.store.windows()])
+    )
 
 
 async def cancel(call: Call) -> Response[Any]:
@@ -188,7 +190,7 @@ async def cancel(call: Call) -> Response[Any]:
     state = _state(row, services.now_ms())
     if state == "over" or not await services.store.cancel_window(row.window_id):
         raise ProblemError(409, "window-conflict", f"window {row.window_id} is {state} already")
-    await note(call, "window.cancel", str(row.window_id), before=_out(row, services.now_ms()))
+    await note(call, "window.cancel", str(row.window_id), before=window_out(row, services.now_ms()))
     return Response(b"", status_code=204, media_type="application/json")
 
 

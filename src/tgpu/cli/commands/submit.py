@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tgpu.cli.screen import Screen
 
 _MOST = 100_000
+_MOST_PREVIEWED = 10_000
 _EXAMPLES = """\
 examples:
   tgpu submit --gpus 2 --time 4h -- python train.py --lr 3e-4
@@ -31,6 +32,7 @@ examples:
   tgpu submit --gpus 2 --gpu-memory 40G --where 'zone in (a,b)' --tolerate spot -- python train.py
   tgpu submit --image pytorch/pytorch:2.5.1 --gpus 1 --mount /data:/data:ro --shm-size 8G -- python train.py
   tgpu submit -f job.yaml --priority 5
+  tgpu submit --dry-run --gpus 4 --time 8h -- python train.py
   tgpu submit --snapshot --output logs/%j.txt -- python train.py
 A script is read when the job starts, unless with --snapshot; one with #SBATCH lines is read now, and these
 are honoured.
@@ -43,6 +45,11 @@ def parser() -> Parser:
     add_output(made, quiet="print only the job's id")
     made.add_argument(
         "--count", type=count, default=1, metavar="N", help=f"submit N such jobs, at most {_MOST:,}"
+    )
+    made.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check it and show when and where it would start; submit nothing",
     )
     asking.add_job_flags(made)
     return made
@@ -63,11 +70,26 @@ def main(argv: list[str]) -> int:
         raise UsageError("--count and jobs that need each other by name exclude each other: submit them once")
     if after is None and (swallowed := asking.swallowed_flag(args.words)):
         note(f"{swallowed} stands after the script and goes to it; flags for tgpu come before")
+    if args.dry_run:
+        return _dry_run(described, args)
     with Client() as client:
         described = with_snapshots(client, described, mode_of(args.snapshot))
         alone = len(described) * args.count == 1
         show(_one(client, described[0], args) if alone else _many(client, described, args), args)
         unmet_needs.tell(client, described)
+    return OK
+
+
+def _dry_run(described: list[dict[str, Any]], args: Namespace) -> int:
+    """Without a snapshot, which would be stored."""
+    from tgpu.cli.plan_preview import people  # noqa: PLC0415  only who uses it
+
+    jobs = described * args.count
+    if len(jobs) > _MOST_PREVIEWED:
+        raise UsageError(f"--dry-run checks up to {_MOST_PREVIEWED:,} jobs at once; got {len(jobs):,}")
+    with Client() as client, own_words(args, described):
+        found = client.preview(jobs)
+    show(Answer(found, lambda screen: people(found, screen), [job["starts"] for job in found["jobs"]]), args)
     return OK
 
 

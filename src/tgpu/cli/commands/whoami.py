@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tgpu.cli.screen import Screen
 
-_BY = {"socket": "by this machine's word", "token": "by a token"}
+_BY = {"socket": "by this machine's word", "token": "by a token", "session": "by a browser's session"}
 NO_HOME = "does not exist: an operator adds it (tgpu tenants add {}), or corrects the setting tenant_rules"
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
-from tgpu.cli.slurm.spreading import fitted
 from tgpu.client import Client
 from tgpu.client.surroundings import exported
-from tgpu.dialects.slurm import exporting, hosts, launching, moments, script
+from tgpu.dialects.slurm import exporting, hosts, moments, script
+from tgpu.dialects.slurm.batch_fields import batch_fields
 from tgpu.dialects.slurm.given import gathered
 from tgpu.dialects.slurm.refusal import SlurmError
+from tgpu.dialects.slurm.spreading import fitted
 from tgpu.dialects.slurm.translation import Around
 
 TYPE_CHECKING = False  # see tgpu.client.errors
@@ -65,14 +65,9 @@ def prepared(
     for name, value in more:
         given.say(name, value, "command line")
     _read_nodefile(given)
-    made = fitted(given, _around(given))
-    fields = made.fields
-    fields["command"] = launching.command(
-        source.text, arguments, stdin=_stdin(given), nodes=made.layout.nodes, python=sys.executable
-    )
-    fields["env"] = _environment(given)
-    if made.layout.nodes > 1:  # with which its nodes know each other
-        fields["env"]["TGPU_STEP_KEY"] = os.urandom(16).hex()
+    made = fitted(given, _around(given), _nodes)
+    env, step_key = _environment(given), os.urandom(16).hex()
+    fields = batch_fields(made, given, source.text, arguments, env, step_key)
     fields["cwd"] = str(Path(here(), given.get("chdir") or ""))
     fields["submit_host"] = os.uname().nodename
     fields.setdefault("name", source.name)
@@ -115,6 +110,11 @@ def here() -> str:
         raise SlurmError("the current directory is gone: say --chdir=DIR") from None
 
 
+def _nodes() -> list[dict[str, Any]]:
+    with Client() as client:
+        return client.nodes()
+
+
 def _around(given: Given) -> Around:
     """Asks only if it matters which pools and tenants there are."""
     pools = tenants = None
@@ -144,13 +144,6 @@ def _environment(given: Given) -> dict[str, str]:
 def _exported_as_slurm_does(environ: Mapping[str, str]) -> dict[str, str]:
     """With TERM, which scripts need for `tput` and `clear`."""
     return {name: environ[name] for name in ("TERM",) if name in environ} | exported(environ)
-
-
-def _stdin(given: Given) -> str:
-    text = given.get("input") or ""
-    if "%" in text:
-        raise given.refuse("input", f"must name one file, without %; got {text!r}")
-    return "" if text == "/dev/null" else text
 
 
 def _read_nodefile(given: Given) -> None:

@@ -1,12 +1,13 @@
 """Those who wait for one thing, in order: a sorted array of slots with a moving head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from tgpu.core.kernel.shapes import Small
 
 Key = tuple[int, ...]
+_NONE: Small = np.empty(0, dtype=np.int32)
 
 
 class Queue:
@@ -14,12 +15,19 @@ class Queue:
 
     __slots__ = ("_end", "_head", "_key_of", "_slots", "priorities")
 
-    def __init__(self, key_of: Callable[[int], Key]) -> None:
+    def __init__(
+        self, key_of: Callable[[int], Key], slots: Small = _NONE, priorities: Iterable[int] = ()
+    ) -> None:
+        """`slots`: in their order."""
         self._key_of = key_of
-        self._slots: Small = np.empty(16, dtype=np.int32)
-        self._head = self._end = 0
-        self.priorities: set[int] = set()
+        self._slots: Small = np.empty(max(16, 2 * len(slots)), dtype=np.int32)
+        self._slots[: len(slots)] = slots
+        self._head, self._end = 0, len(slots)
+        self.priorities = set(priorities)
         """Those seen here: where there is only one, waiting changes no order."""
+
+    def trial_copy(self, key_of: Callable[[int], Key]) -> "Queue":
+        return Queue(key_of, self.slots, self.priorities)
 
     def __len__(self) -> int:
         return self._end - self._head

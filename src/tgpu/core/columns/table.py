@@ -11,6 +11,7 @@ from tgpu.core.columns.dimensions import Dimensions, dimensions_of
 from tgpu.core.columns.kind_columns import KindColumns
 from tgpu.core.columns.mix import Mix
 from tgpu.core.columns.node_columns import NodeColumns
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.core.columns.quota_columns import QuotaColumns
 from tgpu.core.columns.tenant_columns import TenantColumns
 from tgpu.core.columns.verdict import Verdict
@@ -78,6 +79,21 @@ class Table:
         whole = [self._policy.cluster_generic[name] for name in self.dimensions.cluster]
         self.cluster_free: Ints = np.array(whole, dtype=np.int64)
         self.cluster_total = self.cluster_free.copy()
+
+    def trial_copy(self, hours: GpuHours) -> "Table":
+        """A table to which waiting tasks can be added; see `trial_state`."""
+        nodes, quotas = own_copy(self.nodes), own_copy(self.quotas)
+        return own_copy(
+            self,
+            _hours=hours,
+            nodes=nodes,
+            quotas=quotas,
+            kinds=own_copy(self.kinds, _quotas=quotas, _nodes=nodes, _arrays=None),
+            tenants=own_copy(self.tenants),
+            waiting=self.waiting.trial_copy(),
+            mix=own_copy(self.mix),
+            verdict=own_copy(self.verdict),
+        )
 
     # Nodes
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tgpu.core.columns.growing import with_room
+from tgpu.core.columns.own_copy import own_copy
 from tgpu.core.columns.queue import Key, Queue
 from tgpu.core.columns.verdict import RANKS
 from tgpu.core.kernel.shapes import NEVER, Small, Waiting
@@ -78,6 +79,14 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         self.task_index = np.zeros(0, dtype=np.int32)
         self.in_gang = np.zeros(0, dtype=np.bool_)
 
+    def trial_copy(self) -> "WaitingColumns":
+        trial = own_copy(self)
+        trial.streams = {stream: {} for stream in self.streams}
+        for name, queue in self.queues.items():
+            twin = trial.queues[name] = queue.trial_copy(trial.key_of(name.order))
+            trial.streams[name.rank, name.order][name.tenant] = twin
+        return trial
+
     def __getitem__(self, task_id: TaskId) -> TaskBrief:
         return self.task(self.slot_of[task_id])
 
@@ -116,7 +125,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
         name = self._name_of(task, self.tenant.item(slot))
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(self._key_of(name.order))
+            queue = self.queues[name] = Queue(self.key_of(name.order))
             self.streams.setdefault((name.rank, name.order), {})[name.tenant] = queue
         queue.priorities.add(task.priority)
         queue.add(slot)
@@ -172,7 +181,7 @@ class WaitingColumns(Mapping[TaskId, TaskBrief]):
     def queue_of(self, slot: int) -> QueueName | None:
         return self._names[slot]
 
-    def _key_of(self, order: str) -> Callable[[int], Key]:
+    def key_of(self, order: str) -> Callable[[int], Key]:
         """Where somebody stands in a queue of this order, smallest first."""
         if order == "fifo":
             return self._by_time

@@ -11,6 +11,7 @@ from tgpu.store import event_data, timings
 from tgpu.store.acceptance import recharge
 from tgpu.store.book import Book, Charged
 from tgpu.store.growth import same_but_at_once
+from tgpu.store.job_listing import gpus_milli
 from tgpu.store.needs_port import ChangedMeanwhileError, NotWaitingError
 from tgpu.store.sql import cluster, codec, feed, jobs, ledger, tenants, token_caps
 from tgpu.store.sql.moves import HOLD_JOB
@@ -51,6 +52,7 @@ EDIT_JOB = Query(
         time_limit_s=value("new_limit", BigInteger()),
         max_wait_s=value("new_wait", BigInteger()),
         spec=value("new_spec"),
+        gpu_milli=value("new_gpus", BigInteger()),
         timing=value("new_timing", Text()),
         changed_seq=value("seq"),
     )
@@ -158,6 +160,7 @@ def edit(  # noqa: PLR0917  what becomes of what, and by whom
         new_limit=spec.time_limit_s,
         new_wait=spec.max_wait_s,
         new_spec=codec.text_of(spec),
+        new_gpus=gpus_milli(spec),
         new_timing=codec.timing_text(timing),
         seq=seq,
     )

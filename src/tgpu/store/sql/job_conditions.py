@@ -10,16 +10,16 @@ from tgpu.store.sql.session import Values, constant, value
 from tgpu.store.tables import jobs
 
 # Both sides are folded by the database, so that its idea of letters is the only one.
-_ESCAPE = "\\"
+ESCAPE = "\\"
 _MARK = "|"  # no name of a tenant, node or cause has it
 _TEXTS = ("tenant", "below", "name_part", "seen", "causes", "node_ids")
 
 
-def _escaped(part: str | None) -> str | None:
+def escaped(part: str | None) -> str | None:
     """The text itself is looked for: `%` and `_` are no wildcards."""
     if part is None:
         return None
-    return part.replace(_ESCAPE, 2 * _ESCAPE).replace("%", _ESCAPE + "%").replace("_", _ESCAPE + "_")
+    return part.replace(ESCAPE, 2 * ESCAPE).replace("%", ESCAPE + "%").replace("_", ESCAPE + "_")
 
 
 def _unless_none(name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -27,7 +27,7 @@ def _unless_none(name: str, condition: ColumnElement[bool]) -> ColumnElement[boo
     return or_(value(name, kind).is_(None), condition)
 
 
-def _is_in(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+def is_in(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
     """Taking it out of the list changes the list, if it is in there: one text says any number of names."""
     listed = value(name, Text())
     return func.replace(listed, constant(_MARK) + column + constant(_MARK), constant("")) != listed
@@ -37,12 +37,12 @@ def _list(names: Iterable[str]) -> str:
     return "".join(f"{_MARK}{name}{_MARK}" for name in sorted(names))
 
 
-SEEN = or_(jobs.c.user == value("seen_user", Text()), _is_in(jobs.c.tenant_id, "seen"))
+SEEN = or_(jobs.c.user == value("seen_user", Text()), is_in(jobs.c.tenant_id, "seen"))
 _below = value("below", Text())
 WANTED = (
     jobs.c.job_id.between(value("low"), value("high")),
     _unless_none("tenant", jobs.c.tenant_id == value("tenant", Text())),
-    _unless_none("name_part", jobs.c.name.icontains(value("name_part", Text()), escape=_ESCAPE)),
+    _unless_none("name_part", jobs.c.name.icontains(value("name_part", Text()), escape=ESCAPE)),
     _unless_none("from_ms", jobs.c.submitted_ms >= value("from_ms", BigInteger())),
     _unless_none("until_ms", jobs.c.submitted_ms <= value("until_ms", BigInteger())),
     _unless_none("ended_ms_from", jobs.c.ended_ms >= value("ended_ms_from", BigInteger())),
@@ -56,8 +56,8 @@ RAN = (
             func.substr(jobs.c.tenant_id, constant(1), func.length(_below)) == _below,
         ),
     ),
-    _unless_none("causes", _is_in(jobs.c.cause, "causes")),
-    _unless_none("node_ids", _is_in(jobs.c.node_id, "node_ids")),
+    _unless_none("causes", is_in(jobs.c.cause, "causes")),
+    _unless_none("node_ids", is_in(jobs.c.node_id, "node_ids")),
     _unless_none("code", jobs.c.exit_code == value("code", BigInteger())),
     _unless_none("started_from", jobs.c.started_ms >= value("started_from", BigInteger())),
     _unless_none("started_until", jobs.c.started_ms <= value("started_until", BigInteger())),
@@ -80,7 +80,7 @@ def wanted_values(where: JobFilter) -> Values:
     """For `WANTED`, but for the ids, and for `RAN` where that is asked for."""
     values: Values = {
         "tenant": where.tenant_id,
-        "name_part": _escaped(where.name_contains),
+        "name_part": escaped(where.name_contains),
         "from_ms": where.submitted_from_ms,
         "until_ms": where.submitted_until_ms,
         "ended_ms_from": where.ended_from_ms,

@@ -74,6 +74,7 @@ HOLD = Query(
     "A tenant's limits and what is used of them, held against every other writer.",
     select(*_FIELDS).where(_IS_THIS).order_by(_T.tenant_id).with_for_update(key_share=True, of=tenants),
 )
+READ = Query("A tenant's limits and what is used of them.", select(*_FIELDS).where(_IS_THIS))
 HOLD_ALL = Query(
     "Every tenant's limits and what is used of them, held against every other writer.",
     select(*_FIELDS).order_by(_T.tenant_id).with_for_update(key_share=True, of=tenants),
@@ -119,8 +120,17 @@ POST_LINE = Query(
 def hold(session: Session, tenant_ids: Iterable[str]) -> Accounts:
     """Those, and everybody above them. To be called once in a transaction: what is held later might be held
     by somebody who waits for one of these."""
+    return _accounts(session, HOLD, tenant_ids)
+
+
+def read(session: Session, tenant_ids: Iterable[str]) -> Accounts:
+    """The same, not held: nothing is to be charged."""
+    return _accounts(session, READ, tenant_ids)
+
+
+def _accounts(session: Session, query: Query, tenant_ids: Iterable[str]) -> Accounts:
     wanted = sorted({ancestor for tenant_id in tenant_ids for ancestor in lineage(tenant_id)})
-    rows = session.row_each(HOLD, [{"tenant": tenant_id} for tenant_id in wanted])
+    rows = session.row_each(query, [{"tenant": tenant_id} for tenant_id in wanted])
     return {
         tenant_id: _account(session, row)
         for tenant_id, row in zip(wanted, rows, strict=True)

@@ -127,6 +127,14 @@ class Session:
         self._run(self._cursor, query, values)
         return self._cursor.fetchall()
 
+    def rows_once(self, query: Query, values: Values) -> list[Row]:
+        """The same of a statement that is made for one run: nothing of it is kept."""
+        compiled = query.compiled(self._dialect)
+        names = compiled.positiontup
+        given = values if names is None else tuple(values[name] for name in names)
+        self._cursor.execute(str(compiled), given)
+        return self._cursor.fetchall()
+
     def stream(self, query: Query, **values: object) -> Iterator[Row]:
         """Rows as they are found; several streams may be open at once, until `end_streams`."""
         cursor = self._connection.cursor()

@@ -51,7 +51,7 @@ RECENT_RUNS = Query(
     select(
         jobs.c.user,
         jobs.c.name,
-        jobs.c.command,
+        jobs.c.command_signature,
         usage.c.gpu_milli,
         jobs.c.time_limit_s,
         usage.c.ended_ms - usage.c.started_ms,

@@ -1,6 +1,6 @@
 """What users ask for: jobs, and the wish to cancel them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import NamedTuple
 
@@ -16,20 +16,22 @@ from tgpu.store import event_data, job_sum, timings
 from tgpu.store.acceptance import Accepted, accept
 from tgpu.store.account import Account
 from tgpu.store.book import Book
-from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted
+from tgpu.store.job_listing import command_text, gpus_milli
+from tgpu.store.port import IdempotencyConflictError, IdempotencyKey, Submitted, TrialSubmission
 from tgpu.store.refusals import StoreError
 from tgpu.store.sql import cluster, codec, feed, jobs, ledger, needs, tenants, token_caps
 from tgpu.store.sql.moves import HOLD_JOB
 from tgpu.store.sql.session import Query, Row, Session, Values, constant, value
 from tgpu.store.tables import LIVE_STATUSES, idempotency_keys, tasks
 from tgpu.store.tables import jobs as job_rows
+from tgpu.store.token_cap import TokenCap
 
 _KEYS = idempotency_keys.c
 
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
     "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally", "timing",
-    "born", "followed", "retries", "forget_ms", "command",
+    "born", "followed", "retries", "forget_ms", "command", "gpu_milli", "command_signature",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -119,6 +121,32 @@ def _judge(session: Session, submissions: Sequence[Submission]) -> list[list[Acc
     accounts = ledger.hold(session, {spec.tenant_id for asked in submissions for spec in asked.specs})
     token_ids = {asked.token_id for asked in submissions if asked.token_id is not None}
     caps = token_caps.hold(session, token_ids) if token_ids else {}
+    verdicts = _verdicts(session, submissions, accounts, caps)
+    ledger.write(session, accounts.values())
+    token_caps.write(session, caps.values())
+    return verdicts
+
+
+def trial(session: Session, specs: Sequence[JobSpec], token_id: int | None) -> TrialSubmission:
+    """One caller's submission as it would be judged now, on accounts that are read and not held. Raises the
+    StoreError that would refuse it."""
+    accounts = ledger.read(session, {spec.tenant_id for spec in specs})
+    caps = {} if token_id is None else token_caps.read(session, [token_id])
+    (verdict,) = _verdicts(session, [Submission(specs, 0, None, token_id)], accounts, caps)
+    if isinstance(verdict, StoreError):
+        raise verdict
+    return TrialSubmission(
+        [job.as_trial for job in verdict],
+        [account.shown_on(tenants.the_one(session, name)) for name, account in sorted(accounts.items())],
+    )
+
+
+def _verdicts(
+    session: Session,
+    submissions: Sequence[Submission],
+    accounts: ledger.Accounts,
+    caps: Mapping[int, TokenCap],
+) -> list[list[Accepted] | StoreError]:
     book = Book(accounts.get)
     read: dict[str, Tenant] = {}
     known = needs.known_among(session, (spec for asked in submissions for spec in asked.specs))
@@ -138,8 +166,6 @@ def _judge(session: Session, submissions: Sequence[Submission]) -> list[list[Acc
             verdicts.append(accept(book, asked.specs, cap, tenant_of))
         except StoreError as refusal:
             verdicts.append(refusal)
-    ledger.write(session, accounts.values())
-    token_caps.write(session, caps.values())
     return verdicts
 
 
@@ -214,7 +240,9 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "retries": None if spec.retries is None else codec.text_of(spec.retries),
         "forget_ms": None if spec.ttl_after_finished_s is None else 1000 * spec.ttl_after_finished_s,
         "timing": codec.timing_text(timings.at_first(spec)),
-        "command": signature_of(spec),
+        "command": command_text(spec),
+        "gpu_milli": gpus_milli(spec),
+        "command_signature": signature_of(spec),
     }
 
 

@@ -12,14 +12,19 @@ from tgpu.store.tables import tokens
 from tgpu.store.token_cap import TokenCap
 
 _IS_THIS = tokens.c.token_id == value("token")
+_IS_CAPPED = or_(tokens.c.jobs_left.is_not(None), tokens.c.gpu_ms_left.is_not(None))
 _JOBS, _GPU_MS = value("job_count", BigInteger()), value("gpu_ms", BigInteger())
 
 HOLD = Query(
     "What a token with a cap may still be used for, held against every other writer.",
     select(tokens.c.token_id, tokens.c.jobs_left, tokens.c.gpu_ms_left)
-    .where(_IS_THIS, or_(tokens.c.jobs_left.is_not(None), tokens.c.gpu_ms_left.is_not(None)))
+    .where(_IS_THIS, _IS_CAPPED)
     .order_by(tokens.c.token_id)
     .with_for_update(key_share=True, of=tokens),
+)
+READ = Query(
+    "What a token with a cap may still be used for.",
+    select(tokens.c.token_id, tokens.c.jobs_left, tokens.c.gpu_ms_left).where(_IS_THIS, _IS_CAPPED),
 )
 SPEND = Query(
     "Takes jobs and GPU-hours from what is left of a token, if there is as much.",
@@ -41,8 +46,16 @@ GIVE_BACK = Query(
 
 def hold(session: Session, token_ids: Iterable[int]) -> dict[int, TokenCap]:
     """Those that there are, and have a cap."""
-    wanted = sorted(set(token_ids))
-    rows = session.row_each(HOLD, [{"token": token_id} for token_id in wanted])
+    return _found(session, HOLD, token_ids)
+
+
+def read(session: Session, token_ids: Iterable[int]) -> dict[int, TokenCap]:
+    """The same, not held: nothing is to be spent."""
+    return _found(session, READ, token_ids)
+
+
+def _found(session: Session, query: Query, token_ids: Iterable[int]) -> dict[int, TokenCap]:
+    rows = session.row_each(query, [{"token": token_id} for token_id in sorted(set(token_ids))])
     return {row[0]: TokenCap(*row) for row in rows if row is not None}
 
 

@@ -73,6 +73,11 @@ def by_digest(session: Session, digest: str) -> Token | None:
     return None if row is None else _token(row)
 
 
+def by_id(session: Session, token_id: int) -> Token | None:
+    row = session.row(ONE, token=token_id)
+    return None if row is None else _token(row)
+
+
 def makers(session: Session, token: Token) -> frozenset[str]:
     found: set[str] = set()
     while token.parent_id is not None:

@@ -63,7 +63,7 @@ def _of_kinds(*those: ColumnElement[bool]) -> ColumnElement[bool]:
     return usage.c.kind_id.in_(select(kind_rows.c.kind_id).where(*those)) & (usage.c.ended_ms >= _FROM)
 
 
-_COLUMNS = {
+COLUMNS = {
     GroupBy.USER: kind_rows.c.user,
     GroupBy.TENANT: kind_rows.c.tenant_id,
     GroupBy.POOL: kind_rows.c.pool,
@@ -110,14 +110,14 @@ class _Rows:
     def of(self, kind_id: int, node_id: str) -> Key | None:
         place = (kind_id, node_id if self._with_nodes else "")
         if place not in self._known:
-            self._known[place] = self._tally.key_of(_dimensions(self._kinds[kind_id], place[1]))
+            self._known[place] = self._tally.key_of(dimensions(self._kinds[kind_id], place[1]))
         return self._known[place]
 
 
 def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_ms: int) -> list[ReportRow]:
     tally, kinds, spans = Tally(where, by), usage_kinds.every(session), _spans(by)
     rows = _Rows(tally, kinds, with_nodes=GroupBy.NODE in by)
-    for from_ms, until_ms in _stretches(session, where, by):
+    for from_ms, until_ms in stretches(session, where, by):
         _add_inside(session, tally, where, by, {"from_ms": from_ms, "until_ms": until_ms, **spans})
     from_ms, until_ms = bounds(where)
     for row in session.stream(CUT, from_ms=from_ms, until_ms=until_ms, **spans):
@@ -127,7 +127,7 @@ def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_m
             kind = kinds[kind_id]
             is_first = number == 1 and task_index == 0
             tally.add_cut(key, Cut._make((is_first, *numbers, kind.is_told, kind.is_gpu_told)))
-    for spent in _running(session, now_ms):
+    for spent in running(session, now_ms):
         tally.add(spent)
     return tally.rows()
 
@@ -135,13 +135,13 @@ def report(session: Session, where: ReportFilter, by: tuple[GroupBy, ...], now_m
 def _add_inside(
     session: Session, tally: Tally, where: ReportFilter, by: tuple[GroupBy, ...], times: Values
 ) -> None:
-    known = tuple(each for each in _COLUMNS if each in by or each in asked_of(where))
+    known = tuple(each for each in COLUMNS if each in by or each in asked_of(where))
     user, at_ms = _only_user(where), cast("int", times["from_ms"])
     whose: Values = {} if user is None else {"only_user": user}
     query = _inside(known, one_user=user is not None, by_month=GroupBy.MONTH in by)
     for row in session.rows(query, **times, **whose):
         is_told, is_gpu_told, *sums = row[len(known) :]
-        key = tally.key_of(dict.fromkeys(_COLUMNS, "") | dict(zip(known, row, strict=False)))
+        key = tally.key_of(dict.fromkeys(COLUMNS, "") | dict(zip(known, row, strict=False)))
         if key is not None:
             tally.add_sums(key, at_ms, _figures(sums, is_told=bool(is_told), is_gpu_told=bool(is_gpu_told)))
 
@@ -155,7 +155,7 @@ def _inside(known: tuple[GroupBy, ...], *, one_user: bool, by_month: bool) -> Qu
     groups = [usage.c.kind_id, usage.c.node_id] if GroupBy.NODE in known else [usage.c.kind_id]
     sums = [each.label(f"sum_{at}") for at, each in enumerate(_SUMS)]
     by_kind = select(*groups, *sums).where(*whole, _of_kinds(*whose)).group_by(*groups).subquery()
-    columns = [by_kind.c.node_id if each is GroupBy.NODE else _COLUMNS[each] for each in known]
+    columns = [by_kind.c.node_id if each is GroupBy.NODE else COLUMNS[each] for each in known]
     columns += [kind_rows.c.is_told, kind_rows.c.is_gpu_told]
     totals = [
         func.max(by_kind.c[each.name]) if at == LONGEST else func.sum(by_kind.c[each.name])
@@ -170,13 +170,13 @@ def _inside(known: tuple[GroupBy, ...], *, one_user: bool, by_month: bool) -> Qu
 
 
 def gpu_ms_since(session: Session, since_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    kinds, running = usage_kinds.every(session), list(_running(session, now_ms))
+    kinds, live = usage_kinds.every(session), list(running(session, now_ms))
     totals = dict.fromkeys(since_ms, 0)
     for from_ms in set(since_ms.values()):  # tenants have few periods
         times: Values = {"from_ms": from_ms, "until_ms": END_OF_TIME_MS, **_spans(())}
         given = [(kinds[kind_id].tenant_id, int(gpu_ms)) for kind_id, gpu_ms in session.rows(GIVEN, **times)]
         cut = [usage_from(row, kinds) for row in session.stream(CUT, **times)]
-        given += [(spent.tenant_id, gpu_ms_after(cut_of(spent), from_ms)) for spent in (*cut, *running)]
+        given += [(spent.tenant_id, gpu_ms_after(cut_of(spent), from_ms)) for spent in (*cut, *live)]
         tops = [tenant_id for tenant_id, since in since_ms.items() if since == from_ms]
         for tenant_id, gpu_ms in given:
             for top in tops:
@@ -185,7 +185,7 @@ def gpu_ms_since(session: Session, since_ms: Mapping[str, int], now_ms: int) -> 
     return totals
 
 
-def _running(session: Session, now_ms: int) -> Iterator[Usage]:
+def running(session: Session, now_ms: int) -> Iterator[Usage]:
     rows = session.rows(LIVE)
     here = {node.node_id: node for node in cluster.all_nodes(session)} if rows else {}
     for *tried, job_id, task_index, number in rows:
@@ -193,7 +193,7 @@ def _running(session: Session, now_ms: int) -> Iterator[Usage]:
         yield used(attempt_id, tuple(tried), here, now_ms, None)
 
 
-def _stretches(session: Session, where: ReportFilter, by: tuple[GroupBy, ...]) -> Iterator[tuple[int, int]]:
+def stretches(session: Session, where: ReportFilter, by: tuple[GroupBy, ...]) -> Iterator[tuple[int, int]]:
     """What is asked for, or each of its days, weeks or months in which there may be something."""
     from_ms, until_ms = bounds(where)
     unit = next((each for each in by if each.is_time), None)
@@ -226,7 +226,7 @@ def _only_user(where: ReportFilter) -> str | None:
     return None if where.seen_tenants else where.seen_by
 
 
-def _dimensions(kind: Kind, node_id: str) -> Dimensions:
+def dimensions(kind: Kind, node_id: str) -> Dimensions:
     return {
         GroupBy.USER: kind.user,
         GroupBy.TENANT: kind.tenant_id,

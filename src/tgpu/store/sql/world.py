@@ -52,7 +52,7 @@ _BRIEF = (
     tasks.c.failures,
     tasks.c.eligible_ms,
     tasks.c.cancel_by.label("task_cancel_by"),
-    job_rows.c.command,
+    job_rows.c.command_signature,
     job_rows.c.followed,
 )
 _STATUS = {status.value: status for status in Status}

@@ -1,0 +1,1 @@
+"""HTTP plumbing of the server beside the API's endpoints."""

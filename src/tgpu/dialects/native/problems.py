@@ -1,0 +1,11 @@
+"""What is wrong with a job as somebody wrote it."""
+
+from __future__ import annotations
+
+
+class JobFieldError(ValueError):
+    """One sentence that says what to do; `key` is where it stands, as it was written."""
+
+    def __init__(self, text: str, key: str | None = None) -> None:
+        super().__init__(text)
+        self.key = key
