@@ -36,6 +36,7 @@ from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Cause, NodeState
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.start_estimate import StartInterval
+from tgpu.domain.tenant import Tenant
 from tgpu.domain.timing import Timing
 
 
@@ -167,6 +168,7 @@ def test_window_is_waited_for_by_those_that_would_run_into_it() -> None:
 def test_task_with_a_begin_time_is_expected_then_and_never_before() -> None:
     later = task(2, asks(1), timing=Timing(begin_ms=at(500)))
     picture = picture_of([node(gpus=1)], [later])
+    picture.set_tenant(Tenant("default"))
     found = interval(estimates(picture), 2)
     assert (found.earliest_ms, found.expected_ms) == (at(500), at(500))
 

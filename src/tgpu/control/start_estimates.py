@@ -103,12 +103,19 @@ class StartEstimates:
         self._dropped: list[int] = []
         self._latest: Estimates | None = None
         self._next_flush = 0.0
+        self._is_over = False
         self._log = logger("start-estimates")
         self.aside: Callable[[Callable[[], Pass]], Awaitable[Pass]] = in_a_thread
         """Runs a pass beside the loop."""
 
     async def run(self, term: Term, epoch: int) -> None:
         """Until cancelled, or until another server leads."""
+        try:
+            await self._run(term, epoch)
+        finally:
+            self._is_over = True
+
+    async def _run(self, term: Term, epoch: int) -> None:
         loop = asyncio.get_running_loop()
         loaded = False
         while True:
@@ -176,7 +183,7 @@ class StartEstimates:
 
         def work() -> Pass:
             began = time.thread_time()
-            made = estimate(snapshot, self.run_times, widening, breathe=_Breather())
+            made = estimate(snapshot, self.run_times, widening, breathe=_Breather(lambda: self._is_over))
             begun = {task_id.job_id for task_id in snapshot.placed}
             fresh, live = _jobs_that_wait(snapshot, begun)
             return Pass(made, sorted(fresh - known)[:MOST_OPEN], known - live, time.thread_time() - began)
@@ -231,14 +238,21 @@ class StartEstimates:
             del self._dropped[: len(changes.dropped)]
 
 
-class _Breather:
-    """Lets other threads work every few milliseconds."""
+class TermOverError(Exception):
+    """The term ended during a pass: its thread must not delay the end of the process."""
 
-    def __init__(self) -> None:
+
+class _Breather:
+    """Lets other threads work every few milliseconds. Raises TermOverError once the term is over."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
         self._since = time.perf_counter()
 
     def __call__(self) -> None:
         if time.perf_counter() - self._since >= _WORK_S:
+            if self._is_over():
+                raise TermOverError
             time.sleep(_REST_S)
             self._since = time.perf_counter()
 
