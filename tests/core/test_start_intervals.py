@@ -258,7 +258,7 @@ requests = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(requests, st.sampled_from([PRIORITY, FIFO, DRF]), st.lists(st.floats(1, 5000), max_size=6))
 def test_every_interval_contains_what_is_expected_and_nothing_is_expected_in_the_past(
     asked: list[tuple[int, int | None, int]], policy: Policy, runs_s: list[float]
@@ -277,7 +277,7 @@ def test_every_interval_contains_what_is_expected_and_nothing_is_expected_in_the
         assert max(NOW_MS, each.eligible_ms) <= found.earliest_ms <= found.expected_ms <= found.latest_ms
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 30), st.integers(1, 4), st.lists(st.floats(1, 5000), max_size=6))
 def test_of_equal_requests_the_one_ahead_is_never_expected_later(
     count: int, gpus: int, runs_s: list[float]
@@ -293,7 +293,7 @@ def test_of_equal_requests_the_one_ahead_is_never_expected_later(
         assert moments == sorted(moments)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 12), st.lists(st.floats(1, 600), max_size=6))
 def test_renaming_a_user_changes_no_estimate(count: int, runs_s: list[float]) -> None:
     made = []
