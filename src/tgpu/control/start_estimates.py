@@ -14,11 +14,11 @@ from typing import Protocol
 from tgpu.control.observer import Observer
 from tgpu.control.series_book import SeriesBook
 from tgpu.control.turn import Turn
+from tgpu.core.estimates.run_times import RunTimes, Work
+from tgpu.core.estimates.snapshot import Snapshot, take
+from tgpu.core.estimates.start_intervals import Estimates, Residuals, Widening, estimate
 from tgpu.core.picture import Picture
 from tgpu.core.policy import Policy
-from tgpu.core.runtime_estimate import RunTimes, Work
-from tgpu.core.start_estimate import Estimates, Residuals, Widening, estimate
-from tgpu.core.start_snapshot import Snapshot, take
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.start_estimate import ExpectedStart, StartEstimate, StartInterval
 from tgpu.observe.logs import logger, trace_of
@@ -105,6 +105,7 @@ class StartEstimates:
         self._dropped: list[int] = []
         self._latest: Estimates | None = None
         self._next_flush = 0.0
+        self._is_over = False
         self._log = logger("start-estimates")
         self._under_way = asyncio.Lock()
         self.aside: Callable[[Callable[[], Pass]], Awaitable[Pass]] = in_a_thread
@@ -112,6 +113,12 @@ class StartEstimates:
 
     async def run(self, term: Term, epoch: int) -> None:
         """Until cancelled, or until another server leads."""
+        try:
+            await self._run(term, epoch)
+        finally:
+            self._is_over = True
+
+    async def _run(self, term: Term, epoch: int) -> None:
         loop = asyncio.get_running_loop()
         loaded = False
         while True:
@@ -193,7 +200,7 @@ class StartEstimates:
 
         def work() -> Pass:
             began = time.thread_time()
-            made = estimate(snapshot, self.run_times, widening, breathe=_Breather())
+            made = estimate(snapshot, self.run_times, widening, breathe=_Breather(lambda: self._is_over))
             begun = {task_id.job_id for task_id in snapshot.placed}
             fresh, live = _jobs_that_wait(snapshot, begun)
             return Pass(made, sorted(fresh - known)[:MOST_OPEN], known - live, time.thread_time() - began)
@@ -248,14 +255,21 @@ class StartEstimates:
             del self._dropped[: len(changes.dropped)]
 
 
-class _Breather:
-    """Lets other threads work every few milliseconds."""
+class TermOverError(Exception):
+    """The term ended during a pass: its thread must not delay the end of the process."""
 
-    def __init__(self) -> None:
+
+class _Breather:
+    """Lets other threads work every few milliseconds. Raises TermOverError once the term is over."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
         self._since = time.perf_counter()
 
     def __call__(self) -> None:
         if time.perf_counter() - self._since >= _WORK_S:
+            if self._is_over():
+                raise TermOverError
             time.sleep(_REST_S)
             self._since = time.perf_counter()
 
