@@ -253,9 +253,9 @@ function Details({ row, onChanged }: { row: TenantRow; onChanged: () => void }) 
                   <Badge tone={queue.priority_class === 'default' ? 'gray' : 'accent'}>{queue.priority_class}</Badge>
                   <b>{count(queue.depth, 'pending task')}</b>
                   {queue.head_job_id !== null && (
-                    <span>
-                      first: <a href={href(`/jobs/${queue.head_job_id}`)}>job {queue.head_job_id}</a>
-                    </span>
+                    <a href={href(`/jobs/${queue.head_job_id}`)} title="The first in the queue">
+                      job {queue.head_job_id}
+                    </a>
                   )}
                 </div>
                 {queue.head_reasons.map((reason) => (

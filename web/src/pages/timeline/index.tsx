@@ -303,7 +303,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
     setToggled(changed);
   };
   const total = heightOf(rows);
-  const height = Math.max(90, Math.min(total, Math.max(260, window.innerHeight - 270)));
+  const height = Math.max(90, Math.min(total, Math.max(260, window.innerHeight - 300)));
   return (
     <div class="timeline">
       <div class="timeline-axis">
@@ -374,6 +374,7 @@ function NodeLabel({ data, isOpen, onToggle }: { data: NodeData; isOpen: boolean
       <a class="cut" href={href(`/nodes/${encodeURIComponent(node.node_id)}`)} title={node.node_id}>
         {node.node_id}
       </a>
+      {node.status === 'draining' && <span class="timeline-mark" title={node.drain_reason} aria-hidden="true" />}
       {node.status !== 'ready' && (
         <Badge tone={node.status === 'draining' ? 'amber' : 'red'} title={node.drain_reason}>
           {node.status}
