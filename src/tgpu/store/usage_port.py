@@ -84,7 +84,7 @@ class ReportDetail:
         return None
 
 
-WAIT_SCALES = tuple(10**digits for digits in range(12))
+WAIT_SCALES: tuple[int, ...] = tuple(10**digits for digits in range(12))
 
 
 def rounded_wait(wait_ms: int) -> int:

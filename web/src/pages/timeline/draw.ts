@@ -232,13 +232,16 @@ function drawBlock(
     context.fillStyle = colours.surface;
     context.fillRect(x + solid - 4, top, 1, height);
   }
-  if (withText && height >= 12 && wide > 34) {
-    const from = Math.max(0, x);
+  // A running attempt that began a moment ago has its text in the part that is still ahead.
+  const isAhead = isPlanned || (wide <= 34 && block.until > now);
+  const [textFrom, room] = isAhead ? span(Math.max(block.from, isPlanned ? 0 : now), block.until) : [x, wide];
+  if (withText && height >= 12 && room > 34) {
+    const from = Math.max(0, textFrom);
     context.font = `11px ${colours.font}`;
     context.textBaseline = 'middle';
-    context.fillStyle = isPlanned ? colours.text : scene.theme === 'dark' || isBright(block.user) ? '#0e1116' : '#ffffff';
+    context.fillStyle = isAhead ? colours.text : scene.theme === 'dark' || isBright(block.user) ? '#0e1116' : '#ffffff';
     const text = block.name ? `${block.job_id} ${block.name}` : String(block.job_id);
-    context.fillText(cut(context, text, x + wide - from - 10), from + 5, top + height / 2 + 0.5);
+    context.fillText(cut(context, text, textFrom + room - from - 10), from + 5, top + height / 2 + 0.5);
   }
   if (scene.active && scene.active.label === block.label && scene.active.kind === block.kind) {
     const [left, w] = span(block.from, block.until);

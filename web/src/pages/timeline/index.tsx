@@ -252,7 +252,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
     return box ? [event.clientX - box.left, event.clientY - box.top] : [0, 0];
   };
   const onPointerDown = (event: PointerEvent) => {
-    if (event.button !== 0 || event.pointerType === 'touch') return;
+    if (event.button !== 0) return;
     drag.current = { x: event.clientX, y: event.clientY, range: shown, top: scrollTop, moved: false };
     area.current?.setPointerCapture(event.pointerId);
   };
@@ -264,7 +264,8 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
       begun.moved = true;
       setHover(null);
       draft(pan(begun.range, -dx / size.width, clock.peek()));
-      if (scroller.current) scroller.current.scrollTop = begun.top - dy;
+      // With a finger the browser scrolls up and down by itself.
+      if (scroller.current && event.pointerType !== 'touch') scroller.current.scrollTop = begun.top - dy;
       return;
     }
     const [x, y] = point(event);
@@ -343,6 +344,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
             onPointerDown={onPointerDown}
             onPointerMove={onPointerMove}
             onPointerUp={onPointerUp}
+            onPointerCancel={() => (drag.current = null)}
             onPointerLeave={() => drag.current || setHover(null)}
             onKeyDown={onKeyDown}
           >
