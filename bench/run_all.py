@@ -19,7 +19,9 @@ SCRIPTS = (
     "quota",
     "kinds",
     "accounting",
+    "estimates",
     "cluster",
+    "web",
 )
 
 

@@ -53,7 +53,6 @@ SLICES = 100
 LABEL = "bench=yes"
 _PATIENCE = Patience(HEARTBEAT_S)
 _decoder = msgspec.msgpack.Decoder(FromServer)
-_USE = NodeUse(cpu_milli=1500, memory_mib=9000, gpu_percent=(50,) * GPUS, gpu_memory_mib=(9000,) * GPUS)
 
 
 @dataclass(slots=True)
@@ -354,7 +353,15 @@ def _capacity(node_id: str) -> Capacity:
 
 
 def beat(now: float) -> bytes:
-    return encode(Heartbeat(use=_USE, sent=now))
+    """What is measured changes with every heartbeat, as on real nodes."""
+    percent = tuple((int(now * 20) * (at + 7)) % 101 for at in range(GPUS))
+    use = NodeUse(
+        cpu_milli=1500 + int(now * 20) % 1000,
+        memory_mib=9000 + int(now * 20) % 500,
+        gpu_percent=percent,
+        gpu_memory_mib=(9000,) * GPUS,
+    )
+    return encode(Heartbeat(use=use, sent=now))
 
 
 def wall_ms() -> int:

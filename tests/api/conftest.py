@@ -43,6 +43,7 @@ from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Advice,
@@ -92,6 +93,8 @@ class FakeLive:
         self.picture.set_reachable("ws1", reachable=True)
         self.planned: list[PlannedStart] = []
         self.shares = ClusterShares(Amounts(32_000, 131072, 512000, 2000))
+        self.expected: dict[int, ExpectedStart] = {}
+        self.start: StartInterval | None = None
 
     def _check(self) -> None:
         if not self.leads:
@@ -100,6 +103,10 @@ class FakeLive:
     async def alerts(self) -> list[Alert]:
         self._check()
         return self.wrong
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
+        self._check()
+        return [self.expected.get(job_id) for job_id in job_ids]
 
     async def decisions(self) -> Quantiles:
         self._check()
@@ -120,6 +127,7 @@ class FakeLive:
             starts_at_ms=NOW_MS,
             estimate="not before 17:46 UTC",
             advice=advice,
+            start=self.start,
         )
 
     async def preview(self, jobs: Sequence[HypotheticalJob]) -> Sequence[StartPreview]:

@@ -5,10 +5,14 @@ import pytest
 
 from tests.api.conftest import NOW_MS, OTHER, ServerUnderTest, serving
 from tests.api.stories import assign, commit, end, start, submit
+from tgpu.api.edge import rfc3339
+from tgpu.api.routes.whoami import Permission
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.domain.start_estimate import ExpectedStart, StartEstimate, StartInterval
 from tgpu.domain.views import Alert
+from tgpu.store.estimate_port import EstimateChanges
 from tgpu.store.port import AttemptEnded, StopOrdered
 
 HOUR_MS = 3_600_000
@@ -269,6 +273,67 @@ def test_what_is_wrong_is_told_with_the_statistics(server: ServerUnderTest, clie
     assert 'tgpu_alert{name="many-nodes-lost"} 1.0' in client.get("/metrics").text
 
 
+def test_pending_jobs_show_when_they_are_expected_to_start_if_asked(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    interval = StartInterval(NOW_MS, NOW_MS + 60_000, NOW_MS + 90_000, "run times of 12 similar jobs")
+    for _ in range(4):
+        submit(server)
+    assign(server, 4)
+    server.live.expected = {
+        1: ExpectedStart(interval),
+        2: ExpectedStart(reason="it is held"),
+        4: ExpectedStart(interval),
+    }
+    asked = client.get("/jobs", params={"expected_start": "true", "order": "oldest"}).json()["jobs"]
+    first, second, third, fourth = asked
+    shown = first["start_interval"]
+    assert first["expected_start"] == shown["expected"] == rfc3339(NOW_MS + 60_000)
+    assert (shown["earliest"], shown["latest"]) == (rfc3339(NOW_MS), rfc3339(NOW_MS + 90_000))
+    assert shown["basis"] == "run times of 12 similar jobs"
+    assert (second["expected_start"], second["no_expected_start"]) == (None, "it is held")
+    for job in (third, fourth):
+        assert job["expected_start"] is job["start_interval"] is job["no_expected_start"] is None
+    assert client.get("/jobs/1", params={"expected_start": "1"}).json()["start_interval"] == shown
+    assert client.get("/jobs/1").json()["start_interval"] is None, "it was not asked for"
+    assert client.get("/jobs").json()["jobs"][-1]["start_interval"] is None
+
+
+def test_list_without_a_leader_has_no_expected_starts(server: ServerUnderTest, client: httpx.Client) -> None:
+    submit(server)
+    server.live.leads = False
+    (job,) = client.get("/jobs", params={"expected_start": "true"}).json()["jobs"]
+    assert job["expected_start"] is None
+
+
+def test_why_tells_the_interval_of_the_start(server: ServerUnderTest, client: httpx.Client) -> None:
+    submit(server)
+    assert client.get("/jobs/1/why").json()["start_interval"] is None
+    server.live.start = StartInterval(NOW_MS, NOW_MS + 1000, NOW_MS + 2000, "time limits")
+    assert client.get("/jobs/1/why").json()["start_interval"] == {
+        "earliest": rfc3339(NOW_MS),
+        "expected": rfc3339(NOW_MS + 1000),
+        "latest": rfc3339(NOW_MS + 2000),
+        "basis": "time limits",
+    }
+
+
+def test_statistics_tell_the_calibration_of_starts(server: ServerUnderTest, client: httpx.Client) -> None:
+    found = client.get("/stats").json()["start_estimates"]
+    assert (found["count"], found["inside"], found["median_error_s"]) == (0, None, None)
+    server.epoch = server.epoch or server.run(server.store.claim())
+    made = [StartEstimate(n, 0, 1000, 2000, 3000, started) for n, started in enumerate((2500, 9000, None), 1)]
+    server.run(server.store.note_start_estimates(server.epoch, EstimateChanges(made=made)))
+    found = client.get("/stats").json()["start_estimates"]
+    assert found["by_horizon"].pop("under-10m") == {"count": 2, "inside": 0.5, "median_error_s": 3.75}
+    assert {each["count"] for each in found.pop("by_horizon").values()} == {0}
+    assert found == {"count": 2, "inside": 0.5, "median_error_s": 3.75, "target": 0.8}
+    server.metrics.observe_start_estimate("under-10m", inside=True, error_s=2.0)
+    text = client.get("/metrics").text
+    assert 'tgpu_start_estimates_total{horizon="under-10m",inside="true"} 1.0' in text
+    assert 'tgpu_start_estimate_error_seconds_count{horizon="under-10m"} 1.0' in text
+
+
 def test_statistics_and_metrics_tell_the_same(server: ServerUnderTest, client: httpx.Client, me: str) -> None:
     submit(server)
     submit(server)
@@ -337,6 +402,7 @@ def test_the_server_tells_about_itself(quiet_client: httpx.Client, me: str) -> N
         "memberships": [],
         "token": None,
         "token_expires_at": None,
+        "may": [permission.value for permission in Permission],
     }
 
 

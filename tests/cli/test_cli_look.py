@@ -304,6 +304,46 @@ def test_why_tells_the_reasons_and_who_has_what_it_needs(server: FakeTgpu, tgpu:
     assert json.loads(tgpu("why", "7", "--json").stdout) == answer
 
 
+def test_why_tells_the_expected_start_in_words(server: FakeTgpu, tgpu: Tgpu) -> None:
+    interval = {
+        "earliest": "2099-01-31T13:40:00.000Z",
+        "expected": "2099-01-31T14:05:00.000Z",
+        "latest": "2099-01-31T15:10:00.000Z",
+        "basis": "run times of 12 similar jobs",
+    }
+    server.fixed["/jobs/7/why"] = {
+        "job_id": 7,
+        "waiting": True,
+        "summary": "waits",
+        "estimate": "not before 16:00 UTC",
+        "start_interval": interval,
+    }
+    text = tgpu("why", "7", TZ="UTC").stdout
+    assert text.splitlines() == [
+        "Job 7: waits",
+        (
+            "  expected start 2099-01-31 14:05 (between 2099-01-31 13:40 and 2099-01-31 15:10; run times of "
+            "12 similar jobs)"
+        ),
+    ]
+    soon = dict.fromkeys(("earliest", "expected", "latest"), "2000-01-31T13:40:00.000Z")
+    server.fixed["/jobs/7/why"]["start_interval"] = soon | {"basis": "time limits"}
+    assert "  expected to start within a minute (time limits)\n" in tgpu("why", "7").stdout
+
+
+def test_stats_tell_how_well_starts_were_estimated(server: FakeTgpu, tgpu: Tgpu) -> None:
+    none = {"count": 0, "inside": None, "median_error_s": None, "target": 0.8, "by_horizon": {}}
+    server.fixed["/stats"] = {"start_estimates": none}
+    assert tgpu("stats").stdout == "start estimates  no job has started after an estimate yet\n"
+    some = {**none, "count": 412, "inside": 0.826, "median_error_s": 95.0}
+    server.fixed["/stats"] = {"start_estimates": some}
+    assert tgpu("stats").stdout == (
+        "start estimates  83 % of 412 jobs started inside the estimated interval (target 80 %), "
+        "median error 1m35s\n"
+    )
+    assert json.loads(tgpu("stats", "--json").stdout) == {"start_estimates": some}
+
+
 def test_why_shows_what_each_holder_has(server: FakeTgpu, tgpu: Tgpu) -> None:
     holder = {"user": "bob", "name": "x", "node_id": "n1", "running_s": 5.0, "remaining_s": 60.0}
     server.fixed["/jobs/7/why"] = {

@@ -198,6 +198,7 @@ class Watch:
         self.waits: list[tuple[str, float]] = []
         self.runs: list[tuple[str, float]] = []
         self.completions: list[tuple[str, float]] = []
+        self.start_estimates: list[tuple[str, bool, float]] = []
 
     def observe_wait(self, priority_class: str, seconds: float) -> None:
         self.waits.append((priority_class, seconds))
@@ -207,6 +208,9 @@ class Watch:
 
     def observe_run(self, outcome: str, seconds: float) -> None:
         self.runs.append((outcome, seconds))
+
+    def observe_start_estimate(self, horizon: str, *, inside: bool, error_s: float) -> None:
+        self.start_estimates.append((horizon, inside, error_s))
 
     def observe_decision(self, seconds: float) -> None: ...
 
@@ -233,7 +237,7 @@ class Watch:
 class Leader:
     """One server, running."""
 
-    def __init__(self, store: Store | None = None, policy: Policy = POLICY) -> None:
+    def __init__(self, store: Store | None = None, policy: Policy = POLICY, estimate_s: float = 0.0) -> None:
         self.store = store or MemoryStore("c")
         inbox = Inbox()
         self.hub = Hub(inbox)
@@ -245,7 +249,7 @@ class Leader:
             inbox=inbox,
             hub=self.hub,
             policy=policy,
-            timers=Timers(),
+            timers=Timers(estimate_s=estimate_s),
             now_ms=now_ms,
             observer=self.watch,
             publish=lambda events: self.published.extend(event.kind for event in events),

@@ -1,7 +1,5 @@
 from dataclasses import replace
 
-import pytest
-
 from tests.store.store_story import a_job, assign, end, running
 from tgpu.domain.job import JobSpec
 from tgpu.domain.lifecycle import Happening, Status
@@ -33,72 +31,66 @@ async def ids(store: Store, listing: Listing, page: ListPage) -> list[int]:
     return listed
 
 
-@pytest.mark.parametrize(
-    ("listing", "expected"),
-    [
-        (Listing(ALL), [4, 3, 2, 1]),
-        (Listing(ALL, text="EXP"), [3, 2, 1]),
-        (Listing(ALL, text="p_1"), [1]),
-        (Listing(ALL, text="%"), []),
-        (Listing(ALL, text="bo"), [2]),
-        (Listing(ALL, text="4"), [4]),
-        (Listing(ALL, text="PYTHON tr"), [2]),
-        (Listing(ALL, text="train.py"), []),
-        (Listing(ALL, text="python", command_seen=Seen("ann", frozenset())), []),
-        (Listing(ALL, text="python", command_seen=Seen("bob", frozenset())), [2]),
-        (Listing(ALL, text="python", command_seen=Seen(None, frozenset({"default"}))), [2]),
-        (Listing(ALL, classes=frozenset({PriorityClass.HIGH})), [4]),
-        (Listing(ALL, tenants=frozenset({"default", "nobody"})), [4, 3, 2, 1]),
-        (Listing(ALL, tenants=frozenset({"nobody", "no-one"})), []),
-        (Listing(JobFilter(statuses=frozenset({Status.PENDING}), users=frozenset({"ann", "cy"}))), [4, 3]),
-        (Listing(JobFilter(within="default")), [4, 3, 2, 1]),
-        (Listing(JobFilter(within="def")), []),
-        (Listing(JobFilter(seen=Seen("cy", frozenset()))), [4]),
-        (Listing(JobFilter(id_ranges=((1, 2), (4, 9)))), [4, 2, 1]),
-    ],
-)
-async def test_listing_finds_what_its_search_says(
-    store: Store, listing: Listing, expected: list[int]
-) -> None:
-    await some_jobs(store)
-    assert await ids(store, listing, ListPage(10)) == expected
-    assert await ids(store, listing, ListPage(10, descending=False)) == expected[::-1]
-    assert await store.count_jobs(listing, 10) == len(expected)
-    assert await store.count_jobs(listing, 2) == min(2, len(expected))
+SEARCHES = [
+    (Listing(ALL), [4, 3, 2, 1]),
+    (Listing(ALL, text="EXP"), [3, 2, 1]),
+    (Listing(ALL, text="p_1"), [1]),
+    (Listing(ALL, text="%"), []),
+    (Listing(ALL, text="bo"), [2]),
+    (Listing(ALL, text="4"), [4]),
+    (Listing(ALL, text="PYTHON tr"), [2]),
+    (Listing(ALL, text="train.py"), []),
+    (Listing(ALL, text="python", command_seen=Seen("ann", frozenset())), []),
+    (Listing(ALL, text="python", command_seen=Seen("bob", frozenset())), [2]),
+    (Listing(ALL, text="python", command_seen=Seen(None, frozenset({"default"}))), [2]),
+    (Listing(ALL, classes=frozenset({PriorityClass.HIGH})), [4]),
+    (Listing(ALL, tenants=frozenset({"default", "nobody"})), [4, 3, 2, 1]),
+    (Listing(ALL, tenants=frozenset({"nobody", "no-one"})), []),
+    (Listing(JobFilter(statuses=frozenset({Status.PENDING}), users=frozenset({"ann", "cy"}))), [4, 3]),
+    (Listing(JobFilter(within="default")), [4, 3, 2, 1]),
+    (Listing(JobFilter(within="def")), []),
+    (Listing(JobFilter(seen=Seen("cy", frozenset()))), [4]),
+    (Listing(JobFilter(id_ranges=((1, 2), (4, 9)))), [4, 2, 1]),
+]
+ORDERS = [
+    (SortKey.SUBMITTED, [4, 3, 2, 1]),
+    (SortKey.STARTED, [1, 4, 3, 2]),
+    (SortKey.ENDED, [1, 4, 3, 2]),
+    (SortKey.RUN_TIME, [1, 4, 3, 2]),
+    (SortKey.PRIORITY, [4, 3, 2, 1]),
+    (SortKey.GPUS, [2, 4, 3, 1]),
+    (SortKey.USER, [4, 2, 3, 1]),
+    (SortKey.STATUS, [1, 4, 3, 2]),
+    (SortKey.TASKS, [4, 3, 2, 1]),
+    (SortKey.TENANT, [4, 3, 2, 1]),
+]
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        (SortKey.SUBMITTED, [4, 3, 2, 1]),
-        (SortKey.STARTED, [1, 4, 3, 2]),
-        (SortKey.ENDED, [1, 4, 3, 2]),
-        (SortKey.RUN_TIME, [1, 4, 3, 2]),
-        (SortKey.PRIORITY, [4, 3, 2, 1]),
-        (SortKey.GPUS, [2, 4, 3, 1]),
-        (SortKey.USER, [4, 2, 3, 1]),
-        (SortKey.STATUS, [1, 4, 3, 2]),
-        (SortKey.TASKS, [4, 3, 2, 1]),
-        (SortKey.TENANT, [4, 3, 2, 1]),
-    ],
-)
-async def test_listing_is_sorted_and_its_pages_follow_one_another(
-    store: Store, key: SortKey, expected: list[int]
-) -> None:
+async def test_listing_finds_what_its_search_says(store: Store) -> None:
     await some_jobs(store)
-    page = ListPage(10, key, now_ms=100)
-    assert await ids(store, Listing(ALL), page) == expected
-    for descending in (True, False):
-        whole = await ids(store, Listing(ALL), replace(page, descending=descending))
-        paged: list[int] = []
-        part = replace(page, limit=1, descending=descending)
-        while found := await store.list_jobs(Listing(ALL), part):
-            paged += [each.job.job_id for each in found]
-            part = replace(part, after=(found[-1].value, found[-1].job.job_id))
-        assert paged == whole
-        assert sorted(paged) == [1, 2, 3, 4]
-        skipped = await ids(store, Listing(ALL), replace(page, descending=descending, skip=3))
-        assert skipped == whole[3:]
+    for listing, expected in SEARCHES:
+        assert await ids(store, listing, ListPage(10)) == expected, listing
+        assert await ids(store, listing, ListPage(10, descending=False)) == expected[::-1], listing
+        assert await store.count_jobs(listing, 10) == len(expected), listing
+        assert await store.count_jobs(listing, 2) == min(2, len(expected)), listing
+
+
+async def test_listing_is_sorted_and_its_pages_follow_one_another(store: Store) -> None:
+    await some_jobs(store)
+    for key, expected in ORDERS:
+        page = ListPage(10, key, now_ms=100)
+        assert await ids(store, Listing(ALL), page) == expected, key
+        for descending in (True, False):
+            whole = await ids(store, Listing(ALL), replace(page, descending=descending))
+            paged: list[int] = []
+            part = replace(page, limit=1, descending=descending)
+            while found := await store.list_jobs(Listing(ALL), part):
+                paged += [each.job.job_id for each in found]
+                part = replace(part, after=(found[-1].value, found[-1].job.job_id))
+            assert paged == whole, key
+            assert sorted(paged) == [1, 2, 3, 4]
+            skipped = await ids(store, Listing(ALL), replace(page, descending=descending, skip=3))
+            assert skipped == whole[3:], key
 
 
 async def test_jobs_without_a_start_come_last_in_both_directions(store: Store) -> None:

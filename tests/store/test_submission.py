@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tests.store.store_story import ROOT, a_job, assign, running
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening, Status
@@ -148,7 +149,7 @@ async def test_changes_tell_what_was_asked_since(store: Store) -> None:
     assert (first.seq, first.more, first.cancels) == (3, False, [(2, "eve", False, 1)])
     assert first.submitted[0] == TaskBrief(
         TaskId(1, 0), Status.PENDING, spec.groups[0].request, "ann", "default", "x",
-        spec.priority_class, 7, 10, 0, None, 9, True, 4, None,
+        spec.priority_class, 7, 10, 0, None, 9, True, 4, None, command=signature_of(spec),
     )  # fmt: skip
     assert [brief.cancel_by for brief in first.submitted] == [None, "eve"]
     nothing = await store.changes(3)

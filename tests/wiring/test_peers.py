@@ -14,6 +14,7 @@ from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.views import (
     Advice,
     Alert,
@@ -92,6 +93,10 @@ class Leader:
 
     async def giving_way(self) -> list[int]:
         return [7]
+
+    async def expected_starts(self, job_ids: list[int]) -> list[ExpectedStart | None]:
+        assert job_ids == [7, 8]
+        return [ExpectedStart(StartInterval(1, 2, 3, "time limits")), None]
 
     async def decisions(self) -> Quantiles:
         return Quantiles(2, 0.001, 0.002, 0.002)
@@ -197,6 +202,7 @@ def test_every_question_has_its_typed_answer() -> None:
             "decisions",
             "planned_starts",
             "cluster_shares",
+            "expected_starts",
             "resolve_image",
             "starting_note",
             "open_shell",
@@ -212,6 +218,8 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("decisions") == Quantiles(2, 0.001, 0.002, 0.002)
         assert await asking.ask("planned_starts") == [PLANNED]
         assert await asking.ask("cluster_shares") == SHARES
+        expected = ExpectedStart(StartInterval(1, 2, 3, "time limits"))
+        assert await asking.ask("expected_starts", [7, 8]) == [expected, None]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"

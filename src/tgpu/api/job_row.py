@@ -9,6 +9,7 @@ from tgpu.api.access import Sight
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.job_actions import JobAction
 from tgpu.api.reasons import reason_of
+from tgpu.api.start_interval import StartIntervalOut
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Cause, Status
 from tgpu.domain.priority import PriorityClass
@@ -57,6 +58,10 @@ class JobRow(msgspec.Struct, kw_only=True):
     giving_way: bool = False
     """Whether it is being preempted."""
     actions: Sequence[JobAction] | UnsetType = UNSET
+    expected_start: str | None = None
+    """This and the next two: of a pending job, if the caller asked with `expected_start=true`."""
+    start_interval: StartIntervalOut | None = None
+    no_expected_start: str | None = None
 
 
 def job_row(job: Job, sight: Sight) -> JobRow:

@@ -12,6 +12,7 @@ from tgpu.api.job_actions import JobAction
 from tgpu.api.reasons import reason_of
 from tgpu.api.reproducible_form import ReproducibleOut, reproducible_out
 from tgpu.api.series_form import series_out
+from tgpu.api.start_interval import StartIntervalOut
 from tgpu.api.task_view import GroupOut, TaskOut, group_out, task_out
 from tgpu.api.use_view import UseOut, advice_of, use_out
 from tgpu.domain.container import Pull
@@ -157,6 +158,11 @@ class JobOut(ReproducibleOut, kw_only=True):
     ended_at: str | None
     giving_way: bool = False
     """Whether it is being stopped so that another job can start."""
+    expected_start: str | None = None
+    """This and the next two: of a pending job, if the caller asked with `expected_start=true`."""
+    start_interval: StartIntervalOut | None = None
+    no_expected_start: str | None = None
+    """Why no start can be expected, such as: it is held."""
     last_saved_at: str | None = None
     """When it last saved its work, as far as it said so. Of one of several tasks: task_list says it."""
     held: bool

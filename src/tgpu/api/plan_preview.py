@@ -187,7 +187,7 @@ async def _planned(
     left, hypothetical = _MOST_TASKS, []
     for place in asked:
         spec, trial = jobs[place]
-        hypothetical.append(_hypothetical(spec, trial, now_ms, max(1, left)))
+        hypothetical.append(hypothetical_job(spec, trial, now_ms, max(1, left)))
         left -= sum(number for _, number in hypothetical[-1].groups)
     planned, answers = True, []
     try:
@@ -199,7 +199,7 @@ async def _planned(
     return [by_place[place] if each is None else each for place, each in enumerate(previews)], planned
 
 
-def _hypothetical(spec: JobSpec, trial: TrialJob, now_ms: int, most_tasks: int) -> HypotheticalJob:
+def hypothetical_job(spec: JobSpec, trial: TrialJob, now_ms: int, most_tasks: int) -> HypotheticalJob:
     """As the store would tell the scheduler of it."""
     timing = None if spec.timing is None else replace(spec.timing, unmet=False)
     task = TaskBrief(

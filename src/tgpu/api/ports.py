@@ -8,6 +8,7 @@ from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
@@ -69,6 +70,11 @@ class Live(Protocol):
 
     async def decisions(self) -> Quantiles:
         """How long the leader's latest scheduling cycles took, in seconds."""
+        ...
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        """When each of these pending jobs is expected to start, by the leader's latest estimate; None of a
+        job that it does not know."""
         ...
 
     async def order_nodes(self, order: NodeOrder) -> NodesOrdered:

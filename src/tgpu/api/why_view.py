@@ -7,6 +7,7 @@ import msgspec
 
 from tgpu.api.edge import decimal, optional_rfc3339
 from tgpu.api.reasons import how_it_ended, reason_of
+from tgpu.api.start_interval import StartIntervalOut, interval_out
 from tgpu.domain.job import Job
 from tgpu.domain.label_rules import written
 from tgpu.domain.lifecycle import Status
@@ -66,6 +67,8 @@ class WhyOut(msgspec.Struct, kw_only=True):
     estimate: str | None = None
     """The same for people, and how sure it is."""
     advice: AdviceOut | None = None
+    start_interval: StartIntervalOut | None = None
+    """When it is expected to start."""
 
 
 def jobs_named(reasons: Iterable[Reason]) -> set[int]:
@@ -124,6 +127,7 @@ def why_out(why: Why, known: Collection[int]) -> WhyOut:
         starts_at=optional_rfc3339(why.starts_at_ms),
         estimate=why.estimate,
         advice=_advice_out(why.advice) if why.advice is not None else None,
+        start_interval=interval_out(why.start) if why.start is not None else None,
     )
 
 

@@ -125,7 +125,8 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
 
     def jobs(self, /, *, limit: int | None = None, **filters: object) -> Iterator[dict[str, Any]]:
         """Page after page. Filters: status, user, name, ids, since, until, order, and whatever else the
-        server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts."""
+        server takes for `GET /jobs`, such as within, cause, node, ended_since and attempts. With
+        `expected_start=True`, pending jobs show when they are expected to start."""
         cursor: object = None
         left = limit
         while left is None or left > 0:

@@ -11,6 +11,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
+from tgpu.control.start_estimates import fallback
 from tgpu.control.to_come import to_come
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
@@ -27,6 +28,7 @@ from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview, Starts
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
@@ -108,7 +110,16 @@ class Answers:
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
         held = self._store_restored(control)
-        return why if why is None or held is None else _held(why, held)
+        if why is None or held is not None:
+            return None if why is None or held is None else _held(why, held)
+        return replace(why, start=_expected_start(control, why)) if why.waiting else why
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
+        """None of a job that the latest estimate does not know."""
+        control = self._control
+        if control.estimates is None:
+            return [None] * len(job_ids)
+        return control.estimates.of(job_ids, control.picture.now_ms)
 
     @staticmethod
     def _store_restored(control: Control) -> str | None:
@@ -280,6 +291,18 @@ class Answers:
         why = await self.why(view.head_job_id)
         await asyncio.sleep(0)
         return view if why is None else replace(view, head_reasons=why.reasons[:MOST_REASONS])
+
+
+def _expected_start(control: Control, why: Why) -> StartInterval | None:
+    """By the latest projection or, before there is one, by the estimate from time limits."""
+    now_ms = control.picture.now_ms
+    known = None if control.estimates is None else control.estimates.of([why.job_id], now_ms)[0]
+    if known is not None:
+        return known.interval
+    if why.starts_at_ms is None:
+        return None
+    reserved = any(each.task_ids[0].job_id == why.job_id for each in control.picture.reservations)
+    return fallback(now_ms, why.starts_at_ms, reserved=reserved)
 
 
 def _asked_about(picture: Picture, job_id: int, live: Sequence[TaskId]) -> TaskId:

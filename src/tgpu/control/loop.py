@@ -30,6 +30,7 @@ from tgpu.control.reconciler import drift
 from tgpu.control.series_book import SeriesBook
 from tgpu.control.set_aside import changes_without
 from tgpu.control.settling import Settling
+from tgpu.control.start_estimates import StartEstimates
 from tgpu.control.turn import Turn
 from tgpu.control.usage_samples import UsageSamples
 from tgpu.control.windows import Windows
@@ -65,6 +66,8 @@ class Timers:
     reconcile_s: float = 10.0
     duties_s: float = 60.0
     gang_start_s: float = 300.0
+    estimate_s: float = 0.0
+    """Between two estimates of all pending jobs' starts, or longer; 0: there are none."""
 
 
 class Control:
@@ -105,6 +108,7 @@ class Control:
         self._complaints = complaints
         self.alerts = Alerts(observer, now_ms)
         self.containment = Containment(self.alerts, observer)
+        self.estimates = StartEstimates(store, observer, timers.estimate_s) if timers.estimate_s else None
         self._duties = Duties(store, self.alerts, observer, timers.duties_s, now_ms)
         self._epoch = 0
         self._seq = 0
@@ -129,6 +133,7 @@ class Control:
         self._loop = asyncio.get_running_loop()
         await self._take_over_somehow(epoch)
         ticking, duties = asyncio.create_task(self._ticks()), asyncio.create_task(self._duties.run(epoch))
+        estimating = None if self.estimates is None else asyncio.create_task(self.estimates.run(self, epoch))
         rested = self._loop_time()
         try:
             while True:
@@ -157,6 +162,8 @@ class Control:
             self.alerts.end()
             ticking.cancel()
             duties.cancel()
+            if estimating is not None:
+                estimating.cancel()
 
     def order_nodes(self, order: NodeOrder) -> "asyncio.Future[NodesOrdered]":
         """Carried out by the next turn; the answer is there once it is committed."""
@@ -365,6 +372,8 @@ class Control:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
         measure(self._observer, turn)
+        if self.estimates is not None:
+            self.estimates.committed(turn)
         self._deadlines.heard(receipt)
         if self.needs.heard(receipt) | series.heard(self.picture, self.series, receipt):
             self._inbox.go_on()

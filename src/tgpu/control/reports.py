@@ -123,6 +123,7 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
     if started_ms is not None:
         waited_s = (started_ms - placed.task.submitted_ms) / 1000
         turn.waits.append((placed.task.priority_class, max(0.0, waited_s)))
+        turn.began.append((placed.task.task_id.job_id, started_ms))
     if report.phase is Phase.ENDED and report.exit is not None:
         _ended(picture, placed, report.exit, turn)  # it says when it began, too: one change, not two
     elif started_ms is not None:
@@ -138,6 +139,8 @@ def _attempt(picture: Picture, node_id: str, report: AttemptReport, turn: Turn) 
 def _ended(picture: Picture, placed: Placed, how: Exit, turn: Turn) -> None:
     how = checkpoints.at_end(picture, placed, how, turn)
     task = placed.task
+    if how.started_ms is not None and how.ended_ms:
+        turn.runs.append((task, max(0, how.ended_ms - how.started_ms), how.cause))
     picture.release(task.task_id)
     on_gpu_failure = picture.policy.on_gpu_failure
     happening = outcome.happening(how, task, on_gpu_failure)

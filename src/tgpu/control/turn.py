@@ -8,6 +8,7 @@ from tgpu.control.series_book import SeriesBook
 from tgpu.core.placed import Placed
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import TaskBrief
+from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node_orders import NodesOrdered
 from tgpu.protocol.messages import AttemptReport
 from tgpu.store.port import Batch
@@ -38,5 +39,9 @@ class Turn:
     """What nodes said of tasks of gangs that have yet to start together."""
     waits: list[tuple[str, float]] = field(default_factory=list)
     """(class, seconds) of each task that began to run."""
+    began: list[tuple[int, int]] = field(default_factory=list)
+    """(job, moment) of each task that began to run."""
+    runs: list[tuple[TaskBrief, int, Cause]] = field(default_factory=list)
+    """(task, milliseconds, cause) of each attempt that ran and ended."""
     completions: list[tuple[str, float]] = field(default_factory=list)
     """(outcome, seconds since its submission) of each task that is over."""

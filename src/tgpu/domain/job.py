@@ -256,6 +256,8 @@ class TaskBrief:
     failures: int = 0
     """How many of its attempts failed and count."""
     retries: Retries | None = None
+    command: str = ""
+    """The signature of its job's command: tells which jobs are similar."""
 
     def moved(self, status: Status, attempts: int) -> "TaskBrief":
         """`dataclasses.replace`, several times faster: every start and every end does this."""
@@ -283,6 +285,7 @@ class TaskBrief:
             self.timing,
             self.failures,
             self.retries,
+            self.command,
         )
 
 

@@ -9,6 +9,7 @@ from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.node import DeviceSigns, Node
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.start_estimate import StartInterval
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Why:
     estimate: str | None = None
     """The same in words, and how sure it is."""
     advice: Advice | None = None
+    start: StartInterval | None = None
+    """When it is expected to start, with an interval."""
 
 
 @dataclass(frozen=True, slots=True)

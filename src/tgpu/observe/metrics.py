@@ -94,6 +94,19 @@ class Metrics:
             buckets=_RUN_S,
             registry=registry,
         )
+        self._start_estimates = Counter(
+            "tgpu_start_estimates",
+            "Jobs that have started after an estimate of their start, by whether they started inside it.",
+            ["horizon", "inside"],
+            registry=registry,
+        )
+        self._start_error = Histogram(
+            "tgpu_start_estimate_error_seconds",
+            "Between the expected and the actual start.",
+            ["horizon"],
+            buckets=_WAIT_S,
+            registry=registry,
+        )
         self._decision = self._fast("tgpu_decision_seconds", "How long a decision took.")
         self._cycle = self._fast("tgpu_cycle_seconds", "One scheduling cycle.")
         self._commit = self._fast("tgpu_commit_seconds", "One commit of the control loop.")
@@ -152,6 +165,10 @@ class Metrics:
 
     def observe_completion(self, outcome: str, seconds: float) -> None:
         self._completion_of[outcome,].observe(seconds)
+
+    def observe_start_estimate(self, horizon: str, *, inside: bool, error_s: float) -> None:
+        self._start_estimates.labels(horizon, "true" if inside else "false").inc()
+        self._start_error.labels(horizon).observe(error_s)
 
     def observe_decision(self, seconds: float) -> None:
         self._decision.observe(seconds)

@@ -13,6 +13,7 @@ from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
@@ -80,6 +81,7 @@ METHODS = {
     "planned_starts": Method(tuple[()], list[PlannedStart]),
     "cluster_shares": Method(tuple[()], ClusterShares),
     "decisions": Method(tuple[()], Quantiles),
+    "expected_starts": Method(tuple[list[int]], list[ExpectedStart | None]),
     "alerts": Method(tuple[()], list[Alert]),
     "resolve_image": Method(tuple[str, bool], ImageMeaning),
     "starting_note": Method(tuple[int], str),

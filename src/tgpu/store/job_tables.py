@@ -68,6 +68,7 @@ jobs = Table(
     Column("changed_seq", BigInteger),  # the event by which it was last held or edited
     Column("command", Text),  # the beginning of the first group's command, to search for
     Column("gpu_milli", BigInteger),  # what all tasks together ask for, to sort by
+    Column("command_signature", Text),  # the same for jobs with similar commands
     Index("jobs_by_status", "status", "job_id"),
     Index("jobs_by_user", "user", "status", "job_id"),
     Index("jobs_by_tenant", "tenant_id", "status", "job_id"),

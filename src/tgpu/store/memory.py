@@ -19,6 +19,7 @@ from tgpu.store.job_listing import Listed, Listing, ListPage, sort_value
 from tgpu.store.lost import Origin
 from tgpu.store.memory_access import MemoryAccess
 from tgpu.store.memory_cluster import MemoryCluster, loop_ms
+from tgpu.store.memory_estimates import MemoryEstimates
 from tgpu.store.memory_needs import MemoryNeeds
 from tgpu.store.memory_progress import commit
 from tgpu.store.memory_quota import MemoryQuota
@@ -43,7 +44,9 @@ from tgpu.store.task_paging import TaskPaging
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryNeeds, MemorySeries):
+class MemoryStore(
+    MemoryCluster, MemoryAccess, MemoryUsage, MemoryQuota, MemoryNeeds, MemorySeries, MemoryEstimates
+):
     def __init__(self, cluster_id: str = "memory", clock_ms: Callable[[], int] = loop_ms) -> None:
         """`clock_ms` is what leases and announcements run by."""
         MemoryCluster.__init__(self, State(), clock_ms)

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tgpu.domain import job_status
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import AttemptId, TaskId
 from tgpu.domain.job import Attempt, Event, Job, JobSpec, TaskBrief, TaskView
 from tgpu.domain.lifecycle import AttemptState, Happening, Status, task_after
 from tgpu.domain.needs import NeedKind, numbered
 from tgpu.domain.node import Node
 from tgpu.domain.quota import Standing
+from tgpu.domain.start_estimate import StartEstimate
 from tgpu.domain.tenant import DEFAULT_TENANT, Tenant, is_within, lineage
 from tgpu.domain.usage import Usage
 from tgpu.store import event_data, timings
@@ -77,6 +79,8 @@ class State:
     tokens: dict[int, Token] = field(default_factory=dict)
     changed_seq: dict[int, int] = field(default_factory=dict)
     """By job: the event by which it was last held, released or edited."""
+    start_estimates: dict[int, StartEstimate] = field(default_factory=dict)
+    """By job: the first estimate of its start."""
     answers: dict[tuple[str, str], tuple[str, list[int]]] = field(default_factory=dict)
     """By user and key: the body's digest and the job ids that were answered."""
 
@@ -344,6 +348,7 @@ class State:
             timing=job.timing,
             failures=task.failures,
             retries=spec.retries,
+            command=signature_of(spec),
         )
 
     def followed(self, job_ids: Iterable[int]) -> list[Job]:

@@ -17,6 +17,7 @@ from tgpu.domain.quota import Admission
 from tgpu.domain.tenant import Tenant
 from tgpu.store.access_port import AccessStore
 from tgpu.store.cluster_port import ClusterStore, WindowRow
+from tgpu.store.estimate_port import EstimateStore
 from tgpu.store.job_filter import JobFilter, Paging, Seen
 from tgpu.store.job_listing import Listed, Listing, ListPage
 from tgpu.store.lost import AttemptGone, AttemptLost, AttemptReturned, Origin, Superseded
@@ -328,7 +329,15 @@ class JobTimes:
 
 
 class Store(
-    ClusterStore, AccessStore, QuotaStore, UsageStore, TimelineStore, NeedsStore, SeriesStore, Protocol
+    ClusterStore,
+    AccessStore,
+    QuotaStore,
+    UsageStore,
+    TimelineStore,
+    NeedsStore,
+    SeriesStore,
+    EstimateStore,
+    Protocol,
 ):
     """Every method is one transaction; what it returned has happened, durably."""
 

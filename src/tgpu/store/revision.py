@@ -7,7 +7,7 @@ other is replaced.
 
 from tgpu.store.port import StoreUnusableError
 
-HEAD = "0014"
+HEAD = "0015"
 """The newest revision below `migrations/versions`: a database that is there is opened without Alembic."""
 
 

@@ -34,6 +34,7 @@ from tgpu.store.sql import cluster, feed, job_listing, job_tasks, jobs, progress
 from tgpu.store.sql.session import Session, Values
 from tgpu.store.sql_access import SqlAccess
 from tgpu.store.sql_cluster import SqlCluster
+from tgpu.store.sql_estimates import SqlEstimates
 from tgpu.store.sql_needs import SqlNeeds
 from tgpu.store.sql_quota import SqlQuota
 from tgpu.store.sql_series import SqlSeries
@@ -43,7 +44,7 @@ from tgpu.store.task_paging import TaskPaging
 T = TypeVar("T")
 
 
-class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries):
+class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries, SqlEstimates):
     """Not to be used after `close`."""
 
     def __init__(self, writer: GroupCommit, readers: ReaderPool, cluster_id: str) -> None:

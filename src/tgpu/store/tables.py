@@ -277,6 +277,19 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
+# The first estimate of when a job starts: kept until it has started, and of the latest ones some time after.
+start_estimates = Table(
+    "start_estimates",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("made_ms", BigInteger, nullable=False),
+    Column("earliest_ms", BigInteger, nullable=False),
+    Column("expected_ms", BigInteger, nullable=False),
+    Column("latest_ms", BigInteger, nullable=False),
+    Column("started_ms", BigInteger),
+    sqlite_with_rowid=False,
+)
+
 # What jobs name and nobody is shown.
 user_secrets = Table(
     "user_secrets",

@@ -14,6 +14,7 @@ from tgpu.domain.job import Gang, Request
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
+from tgpu.domain.start_estimate import ExpectedStart
 from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Alert,
@@ -83,6 +84,9 @@ class OwnDesk:
 
     async def decisions(self) -> Quantiles:
         return self._decisions()
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        return await _or_unanswered(self._answers.expected_starts(job_ids))
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:
         return await _or_unanswered(self._answers.never_fits(requests))
@@ -222,6 +226,10 @@ class LiveAnswers:
 
     async def decisions(self) -> Quantiles:
         answer: Quantiles = await self._answer("decisions")
+        return answer
+
+    async def expected_starts(self, job_ids: Sequence[int]) -> Sequence[ExpectedStart | None]:
+        answer: Sequence[ExpectedStart | None] = await self._answer("expected_starts", list(job_ids))
         return answer
 
     async def never_fits(self, requests: Sequence[Request]) -> Sequence[str | None]:

@@ -55,6 +55,8 @@ from tgpu.wiring.snapshots import EachOther, Introduced, ServerSnapshots, Snapsh
 from tgpu.wiring.tls import keep_certificate
 
 GOODBYE_S = 2
+ESTIMATE_S = 2.0
+"""Between two estimates of when pending jobs start; on a large cluster it is longer."""
 
 
 def wall_clock_ms() -> int:
@@ -90,6 +92,7 @@ class Server:
                 self._settings.node_silent_s,
                 self._settings.reconcile_s,
                 gang_start_s=self._settings.gang_start_s,
+                estimate_s=ESTIMATE_S,
             ),
             now_ms=wall_clock_ms,
             observer=self._metrics,

@@ -94,7 +94,7 @@ function options(latest: { current: ChartProps }, width: number, height: number)
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 18, 0, 0],
     cursor: { y: false, drag: { x: onZoom !== undefined, y: false, setScale: false }, points: { size: 6 } },
     legend: { show: series.length > 0, live: true, markers: { fill: (_self, index) => colourOf(series[index - 1], index - 1), width: 0 } },
     scales: {

@@ -46,15 +46,15 @@ function document(): OverviewDocument {
 
 describe('Cluster', () => {
   it('knows the node of every device', () => {
-    const cluster = new Cluster(document());
+    let cluster = new Cluster(document());
     expect([...cluster.nodeOf]).toEqual([0, 0, 1]);
     expect([...cluster.firstDevice]).toEqual([0, 2, 3]);
     expect([...cluster.busy]).toEqual([80, -1, 0]);
   });
 
   it('merges changed rows and leaves the others', () => {
-    const cluster = new Cluster(document());
-    cluster.merge({
+    let cluster = new Cluster(document());
+    cluster = cluster.with({
       whole: false,
       at: '2030-01-31T12:00:01.000Z',
       nodes: { row: [1], status: ['draining'], cpu_allocated: [4], mem_allocated_mb: [9], silent_since: [null] },
@@ -72,8 +72,8 @@ describe('Cluster', () => {
   });
 
   it('derives states of devices from sparse lists', () => {
-    const cluster = new Cluster(document());
-    cluster.merge({
+    let cluster = new Cluster(document());
+    cluster = cluster.with({
       whole: false,
       at: '',
       flags: { drained: [1], reserved: [0], maintenance: [], disk_full: [] },
@@ -82,14 +82,14 @@ describe('Cluster', () => {
     expect([...cluster.state]).toEqual([RESERVED, UNHEALTHY, EXTERNAL]);
     expect(cluster.has('drained', 1)).toBe(true);
     expect(cluster.has('drained', 0)).toBe(false);
-    cluster.merge({ whole: false, at: '', flags: { drained: [], reserved: [], maintenance: [], disk_full: [] } });
+    cluster = cluster.with({ whole: false, at: '', flags: { drained: [], reserved: [], maintenance: [], disk_full: [] } });
     expect([...cluster.state]).toEqual([HEALTHY, UNHEALTHY, EXTERNAL]);
     expect(cluster.has('drained', 1)).toBe(false);
   });
 
   it('adds up the GPUs of a user over tenants', () => {
-    const cluster = new Cluster(document());
-    cluster.merge({ whole: false, at: '', devices: { row: [2], allocated: [0.25], user: [1], job_id: [9] } });
+    let cluster = new Cluster(document());
+    cluster = cluster.with({ whole: false, at: '', devices: { row: [2], allocated: [0.25], user: [1], job_id: [9] } });
     expect(shares(cluster)).toEqual({ users: [{ name: 'ada', gpus: 1.25, devices: 2 }], hidden: 0.5, free: 1.25 });
   });
 });

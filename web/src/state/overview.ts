@@ -154,7 +154,13 @@ export class Cluster {
     return this.nodes.name.length;
   }
 
-  merge(frame: OverviewChanges): void {
+  /** The cluster after these changes. The arrays are shared, and changed in place. */
+  with(frame: OverviewChanges): Cluster {
+    this.merge(frame);
+    return Object.assign(Object.create(Cluster.prototype) as Cluster, this);
+  }
+
+  private merge(frame: OverviewChanges): void {
     this.at = frame.at;
     for (const rows of [frame.nodes, frame.use]) if (rows) setColumns(this.nodes, rows);
     const { devices, busy } = frame;
@@ -259,15 +265,12 @@ export function shares(cluster: Cluster): Shares {
   return { users: found, hidden, free };
 }
 
-/** The cluster, and a number that changes with each frame: read both to draw again. */
+/** The cluster: another object after each frame, with the same arrays. */
 export const cluster = signal<Cluster | null>(null);
-export const revision = signal(0);
 
 export function takeFrame(frame: OverviewFrame): void {
   if (frame.whole) cluster.value = new Cluster(frame);
-  else if (cluster.value) cluster.value.merge(frame);
-  else return;
-  revision.value += 1;
+  else if (cluster.value) cluster.value = cluster.value.with(frame);
 }
 
 /** Keeps `cluster` current while the page is shown. */
@@ -282,6 +285,5 @@ export function useOverview(): Cluster | null {
       wantOverview(false);
     };
   }, []);
-  void revision.value;
   return cluster.value;
 }

@@ -19,6 +19,7 @@ from tgpu.api.needs import LOOK, LOOK_AT_JOB
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
+from tgpu.api.start_view import add_expected_starts
 from tgpu.api.why_view import WhyOut, jobs_named, why_of_a_job_that_is_not_live, why_out
 from tgpu.domain.job import Job
 from tgpu.domain.lifecycle import Status
@@ -83,6 +84,8 @@ async def list_jobs(call: Call) -> Response[Any]:
     if query.flag("actions"):
         for out, actions in zip(shown, await actions_of(call, page), strict=True):
             out.actions = actions
+    if query.flag("expected_start"):
+        await add_expected_starts(call, page, shown)
     kind: Any = JobRows if view == "list" else JobPage
     return json_reply(kind(jobs=shown, next_cursor=next_cursor, **counted))
 
@@ -130,6 +133,8 @@ async def show_job(call: Call) -> Response[Any]:
     out.starting_note = await _starting_note(call) or None
     if call.query.flag("actions"):
         (out.actions,) = await actions_of(call, [job])
+    if call.query.flag("expected_start"):
+        await add_expected_starts(call, [job], [out])
     return json_reply(out)
 
 
@@ -162,6 +167,9 @@ _ACTIONS = Param(
     {"type": "boolean"},
     False,
 )
+_EXPECTED_START = Param(
+    "expected_start", "Whether pending jobs show when they are expected to start.", {"type": "boolean"}, False
+)
 ENDPOINTS = (
     Endpoint(
         "GET",
@@ -184,6 +192,7 @@ ENDPOINTS = (
         params=(
             *FILTERS,
             Param("attempts", "Whether each shows its attempts, too.", {"type": "boolean"}, False),
+            _EXPECTED_START,
             _ACTIONS,
             Param(
                 "view",
@@ -210,7 +219,7 @@ ENDPOINTS = (
         "The whole job, with its attempts and events, and of a job of several tasks the first 1000 of these.",
         {200: Answer("The job.", JobOut, {**JOB_EXAMPLE, "attempts": [], "events": [EVENT_EXAMPLE]})},
         errors=(404,),
-        params=(JOB_ID, _ACTIONS),
+        params=(JOB_ID, _ACTIONS, _EXPECTED_START),
     ),
     Endpoint(
         "GET",
@@ -245,6 +254,12 @@ ENDPOINTS = (
                         "now": 2,
                         "instead": 1,
                         "text": "with --gpus 1 it would start now on ws1",
+                    },
+                    "start_interval": {
+                        "earliest": "2026-01-31T13:40:00.000Z",
+                        "expected": "2026-01-31T14:05:00.000Z",
+                        "latest": "2026-01-31T15:10:00.000Z",
+                        "basis": "run times of 12 similar jobs",
                     },
                 },
             )

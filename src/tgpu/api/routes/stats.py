@@ -12,6 +12,7 @@ from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import LOOK
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.reply import EXPOSITION_TYPE, json_reply
+from tgpu.api.start_view import CalibrationOut, calibration
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.views import Alert, NodeView, Quantiles
 from tgpu.observe.metrics import quantiles
@@ -66,6 +67,7 @@ class Stats(msgspec.Struct, kw_only=True):
     run_s: Percentiles
     completion_s: Percentiles
     decision_s: Percentiles
+    start_estimates: CalibrationOut
     alerts: list[AlertOut]
 
 
@@ -139,6 +141,7 @@ async def stats(call: Call) -> Response[Any]:
         resources=_resources(views),
         devices=_devices(views),
         alerts=await _alerts(call),
+        start_estimates=await calibration(call),
         **{
             name: msgspec.convert(found, Percentiles, from_attributes=True)
             for name, found in ((await _times(call)) | {"decision_s": await _decisions(call)}).items()
@@ -203,6 +206,7 @@ async def _measured(call: Call) -> bytes:
     return call.services.metrics.exposition(counts.by_status, counts.live_by_user, nodes, shown)
 
 
+_SCORE = {"count": 412, "inside": 0.83, "median_error_s": 95.0}
 _PERCENTILES = {"count": 10, "p50": 1.0, "p90": 2.0, "p99": 3.0}
 ENDPOINTS = (
     Endpoint(
@@ -212,8 +216,8 @@ ENDPOINTS = (
         LOOK,
         "service",
         "Show statistics",
-        "Jobs by status and user, utilisation per resource and GPU, how long jobs waited and ran, and what "
-        "is wrong now.",
+        "Jobs by status and user, utilisation per resource and GPU, how long jobs waited and ran, how well "
+        "their starts were estimated, and what is wrong now.",
         {
             200: Answer(
                 "The statistics.",
@@ -236,6 +240,14 @@ ENDPOINTS = (
                     "run_s": _PERCENTILES,
                     "completion_s": _PERCENTILES,
                     "decision_s": _PERCENTILES,
+                    "start_estimates": {
+                        **_SCORE,
+                        "target": 0.8,
+                        "by_horizon": {
+                            "under-10m": _SCORE,
+                            "under-1h": {"count": 0, "inside": None, "median_error_s": None},
+                        },
+                    },
                     "alerts": [],
                 },
             )

@@ -45,6 +45,7 @@ from tgpu.store.port import IdempotencyKey
 
 _MAX_BODY = 64 * MIB
 _MAX_KEY = 200
+_TOO_MANY = 429
 _SERVER_ERROR = 500
 _MOST_TASKS = 50_000  # of all jobs that are submitted at once
 _SLICE = 200  # jobs of a bulk that are judged before others get a turn
@@ -77,7 +78,7 @@ class Submitter:
             if dry_run != "report":
                 raise
             problem = as_problem(error)
-            if problem.status >= _SERVER_ERROR:
+            if problem.status == _TOO_MANY or problem.status >= _SERVER_ERROR:  # not because of the jobs
                 raise problem from error
             return json_reply(refused(problem))
 

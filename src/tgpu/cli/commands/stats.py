@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tgpu.cli import words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser
 from tgpu.cli.exits import OK
@@ -38,6 +39,9 @@ def _lines(screen: Screen, part: dict[str, Any], indent: str) -> Iterator[str]:
     """Whatever figures the server has: a new one shows up here without a new client."""
     width = max((len(_label(name)) for name in part), default=0)
     for name, value in part.items():
+        if name == "start_estimates":
+            yield f"{indent}{screen.paint(f'{_label(name):<{width}}', 'bold')}  {_calibration(value)}"
+            continue
         label = screen.paint(f"{_label(name):<{width}}", "bold")
         if isinstance(value, dict) and any(isinstance(item, dict) for item in value.values()):
             yield f"{indent}{label.rstrip()}"
@@ -58,6 +62,17 @@ def _lines(screen: Screen, part: dict[str, Any], indent: str) -> Iterator[str]:
                 yield f"{indent}  {line}"
         else:
             yield f"{indent}{label}  {_figure(value)}"
+
+
+def _calibration(found: dict[str, Any]) -> str:
+    """`83 % of 412 jobs started inside their interval (target 80 %), median error 1m35s`."""
+    if not found.get("count"):
+        return "no job has started after an estimate yet"
+    jobs = words.plural(found["count"], "job")
+    return (
+        f"{100 * found['inside']:.0f} % of {jobs} started inside the estimated interval (target "
+        f"{100 * found['target']:.0f} %), median error {words.duration(found['median_error_s'])}"
+    )
 
 
 def _label(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tgpu.cli import rows, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_jobs, add_output, command_parser
@@ -29,6 +31,9 @@ _COLUMNS = (
 )
 _WAITING = frozenset({"pending", "preempted"})
 _TO_COME = "to-come"
+_SOON_S = 60
+_IF_ALL_RUN_LONG = "not before"
+"""How an estimate begins that takes all tasks to run as long as they may; an interval says more."""
 
 
 def parser() -> Parser:
@@ -83,14 +88,28 @@ def _people(screen: Screen, why: dict[str, Any]) -> Iterator[str]:
             yield f"{lead}{clean(reason['text'])}"
     if why.get("position") and not any(reason["code"] == "in-line" for reason in why.get("reasons") or []):
         yield f"  {words.ordinal(why['position'])} in line"
-    if why.get("estimate"):
-        yield f"  {clean(why['estimate'])}"
+    by_limits, interval = why.get("estimate"), why.get("start_interval")
+    if by_limits and not (interval and by_limits.startswith(_IF_ALL_RUN_LONG)):
+        yield f"  {clean(by_limits)}"
+    if interval:
+        yield f"  {clean(expected_start(interval, time.time()))}"
     if why.get("advice"):
         yield f"  {screen.paint('Advice:', 'bold')} {clean(why['advice']['text'])}"
     holders = why.get("holders") or []
     if holders:
         yield ""
         yield from table(screen, _COLUMNS, [_row(holder) for holder in holders])
+
+
+def expected_start(interval: dict[str, Any], now: float) -> str:
+    """`expected start 14:05 (between 13:40 and 15:10; run times of 12 similar jobs)`."""
+    expected, earliest, latest = (
+        words.short_time(interval[name], now) for name in ("expected", "earliest", "latest")
+    )
+    if (words.timestamp(interval["latest"]) or 0) - now < _SOON_S:
+        return f"expected to start within a minute ({interval['basis']})"
+    span = f"at {expected}" if earliest == latest else f"between {earliest} and {latest}"
+    return f"expected start {expected} ({span}; {interval['basis']})"
 
 
 def _row(holder: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Text, false, func, insert, select, true, update
 
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Event, Job, JobSpec
 from tgpu.domain.lifecycle import Happening, Status, task_after
@@ -30,7 +31,7 @@ _KEYS = idempotency_keys.c
 ADD_JOB = Query("Adds a job that nothing has happened to yet.", insert(job_rows), [
     "job_id", "user", "tenant_id", "name", "priority_class", "priority", "time_limit_s", "max_wait_s",
     "requeue", "grace_s", "submitted_ms", "status", "spec", "token_id", "tasks", "gang", "tally", "timing",
-    "born", "followed", "retries", "forget_ms", "command", "gpu_milli",
+    "born", "followed", "retries", "forget_ms", "command", "gpu_milli", "command_signature",
 ])  # fmt: skip
 ADD_TASK = Query(
     "Adds a task that waits for its first attempt.",
@@ -241,6 +242,7 @@ def _job_row(job_id: int, asked: Submission, job: Accepted) -> Values:
         "timing": codec.timing_text(timings.at_first(spec)),
         "command": command_text(spec),
         "gpu_milli": gpus_milli(spec),
+        "command_signature": signature_of(spec),
     }
 
 

@@ -52,6 +52,7 @@ _BRIEF = (
     tasks.c.failures,
     tasks.c.eligible_ms,
     tasks.c.cancel_by.label("task_cancel_by"),
+    job_rows.c.command_signature,
     job_rows.c.followed,
 )
 _STATUS = {status.value: status for status in Status}
@@ -254,7 +255,7 @@ def _brief(row: Row) -> TaskBrief:
     (job_id, task_index, status, request, user, tenant_id, name, priority_class, priority, submitted_ms,
      attempts, time_limit_s, max_wait_s, requeue, grace_s, cancel_by, cancel_now,
      standing, gang, tally, checkpoint_ms, timing_text, retries, failures, eligible_ms, task_cancel_by,
-     _) = row  # fmt: skip
+     command, _) = row  # fmt: skip
     timing = codec.timing_from(timing_text)
     return TaskBrief(
         TaskId(job_id, task_index),
@@ -280,6 +281,7 @@ def _brief(row: Row) -> TaskBrief:
         timing=timing,
         failures=failures,
         retries=None if retries is None else codec.retries_from(retries),
+        command=codec.shared(command or ""),
     )
 
 

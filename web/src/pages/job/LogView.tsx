@@ -14,11 +14,14 @@ import { read, write } from '../../state/storage';
 import { spansOf, type Style } from './ansi';
 import { LONGEST_ROW, LogBuffer, LogRows, rowAt, search, type Found, type Match, type Row } from './logBuffer';
 import { LogFollower, PART, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
+import '../../components/ansi.css';
 import './log.css';
 
 const ROW_HEIGHT = 18;
 const REDRAW_MS = 100;
 const NEAR_TOP = 600;
+/** A search goes back through this many parts at once. */
+const MOST_OLDER_PARTS = 40;
 
 export interface LogViewProps {
   jobId: number;
@@ -62,6 +65,14 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
   useEffect(() => {
     if (text !== '' && found.matches.length > 0) goTo(found.matches.length - 1);
   }, [text, regex]);
+
+  const searchOlder = async () => {
+    log.setFollow(false);
+    for (let part = 0; part < MOST_OLDER_PARTS; part++) {
+      const more = await log.loadOlder();
+      if (!more || search(log.buffer, text, regex).matches.length > 0) return;
+    }
+  };
 
   const download = async () => {
     try {
@@ -127,6 +138,7 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
           found={found}
           current={Math.min(current, found.matches.length - 1)}
           goTo={goTo}
+          onOlder={log.older === 'more' ? () => void searchOlder() : null}
         />
         <span class="spacer" />
         <Button
@@ -154,7 +166,7 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
       <div class={`log-lines ${wrap ? 'log-wrapped' : ''}`} ref={view.scroller} tabIndex={0} role="log" aria-live="off" aria-label={`${stream} of job ${jobId}`}>
         {log.older === 'removed' && log.buffer.lines.length > 0 && <div class="log-begin">Older output is no longer kept.</div>}
         {log.older === 'loading' && <div class="log-begin">Loading older output…</div>}
-        <div class="log-rows" style={{ height: `${view.virtualizer.getTotalSize()}px` }}>
+        <div class="log-rows" style={{ height: `${view.rows.length * ROW_HEIGHT}px` }}>
           {view.virtualizer.getVirtualItems().map((item) => {
             const row = view.rows[item.index];
             return (
@@ -209,6 +221,7 @@ function LogSearch({
   found,
   current,
   goTo,
+  onOlder,
 }: {
   text: string;
   onText: (text: string) => void;
@@ -217,6 +230,8 @@ function LogSearch({
   found: Found;
   current: number;
   goTo: (index: number) => void;
+  /** Goes on in older output; null: all of it is loaded. */
+  onOlder: (() => void) | null;
 }) {
   return (
     <div class="log-search">
@@ -249,6 +264,11 @@ function LogSearch({
           </span>
           <IconButton size="small" label="Previous match" icon="up" disabled={found.matches.length === 0} onClick={() => goTo(current - 1)} />
           <IconButton size="small" label="Next match" icon="down" disabled={found.matches.length === 0} onClick={() => goTo(current + 1)} />
+          {onOlder && found.matches.length === 0 && !found.error && (
+            <Button size="small" onClick={onOlder}>
+              Search older output
+            </Button>
+          )}
         </>
       )}
       {found.error && (
@@ -374,8 +394,8 @@ interface Log {
   follow: boolean;
   setFollow: (on: boolean) => void;
   older: 'more' | 'loading' | 'removed' | 'none';
-  /** Loads output before what is here; resolves with the number of lines that were added. */
-  loadOlder: () => Promise<void>;
+  /** Loads output before what is here; resolves with whether there is still more. */
+  loadOlder: () => Promise<boolean>;
   /** Lines that were put in front by the last call of `loadOlder`. */
   prepended: number;
 }
@@ -472,7 +492,7 @@ function useLog(source: Source, live: boolean): Log {
 
   const loadOlder = async () => {
     const { follower, buffer } = inner;
-    if (inner.older !== 'more' || !follower || follower.attempt === null || buffer.dropped) return;
+    if (inner.older !== 'more' || !follower || follower.attempt === null || buffer.dropped) return false;
     inner.older = 'loading';
     setVersion((value) => value + 1);
     try {
@@ -493,6 +513,7 @@ function useLog(source: Source, live: boolean): Log {
       if (!isAbort(error)) toast(errorText(error), { tone: 'error' });
     }
     setVersion((value) => value + 1);
+    return (inner.older as Log['older']) === 'more';
   };
 
   return { ...inner, version, follow, setFollow, loadOlder };

@@ -5,8 +5,9 @@ import type { JobEvent } from '../../api/types';
 import { Badge, StatusBadge } from '../../components/Badge';
 import { Panel } from '../../components/Page';
 import { Duration, Time } from '../../components/Time';
-import { duration, mebibytes } from '../../format';
+import { duration, mebibytes, shortTime } from '../../format';
 import { href } from '../../router';
+import { now } from '../../state/clock';
 import type { Attempt, Job } from './types';
 
 const MOST_ATTEMPTS = 100;
@@ -19,6 +20,7 @@ export function Attempts({ job }: { job: Job }) {
   const shown = attempts.slice(-MOST_ATTEMPTS).reverse();
   return (
     <Panel title={`Attempts (${attempts.length})`} flush>
+      {!several && <AttemptBars job={job} attempts={attempts} />}
       <div class="scroll-x">
         <table class="plain-table plain-wide">
           <thead>
@@ -66,6 +68,43 @@ export function Attempts({ job }: { job: Job }) {
       </div>
       {attempts.length > MOST_ATTEMPTS && <p class="panel-note">The latest {MOST_ATTEMPTS} are shown.</p>}
     </Panel>
+  );
+}
+
+const MOST_BARS = 12;
+
+/** From submission to the end: when it waited, and when each attempt ran. */
+function AttemptBars({ job, attempts }: { job: Job; attempts: readonly Attempt[] }) {
+  const begin = Date.parse(job.submitted_at);
+  const end = job.ended_at ? Date.parse(job.ended_at) : now.value;
+  const length = Math.max(1000, end - begin);
+  const share = (at: number) => Math.max(0, Math.min(100, ((at - begin) / length) * 100));
+  const shown = attempts.slice(-MOST_BARS);
+  return (
+    <div class="attempt-bars" role="img" aria-label={`Submitted, then ${attempts.length === 1 ? 'one attempt' : `${attempts.length} attempts`}, over ${duration(length / 1000)}`}>
+      {shown.map((attempt, index) => {
+        const before = shown[index - 1];
+        const from = share(before?.ended_at ? Date.parse(before.ended_at) : begin);
+        const start = share(Date.parse(attempt.started_at ?? attempt.assigned_at));
+        const stop = share(attempt.ended_at ? Date.parse(attempt.ended_at) : end);
+        const good = attempt.status !== 'ended' || (attempt.cause === 'exited' && attempt.exit_code === 0);
+        return (
+          <div key={attempt.attempt_id} class="attempt-track">
+            <span class="attempt-wait" style={{ left: `${from}%`, width: `${Math.max(0, start - from)}%` }} title="Pending" />
+            <span
+              class={`attempt-run ${attempt.status !== 'ended' ? 'attempt-live' : good ? 'attempt-good' : 'attempt-bad'}`}
+              style={{ left: `${start}%`, width: `${Math.max(0.5, stop - start)}%` }}
+              title={`Attempt ${attempt.number} on ${attempt.node_id}: ${attempt.reason ?? attempt.status}`}
+            />
+          </div>
+        );
+      })}
+      <div class="attempt-axis">
+        <span>{shortTime(begin, now.value)}</span>
+        <span>{duration(length / 1000)}</span>
+        <span>{job.ended_at ? shortTime(end, now.value) : 'now'}</span>
+      </div>
+    </div>
   );
 }
 

@@ -54,21 +54,23 @@ export function WhyPanel({ job, onAdvice }: { job: Job; onAdvice: (advice: Advic
 }
 
 function ExpectedStart({ answer }: { answer: WhyAnswer }) {
-  const interval = answer.start_interval ?? (answer.starts_between && { from: answer.starts_between[0], until: answer.starts_between[1] });
-  if (!answer.starts_at && !interval) return <p class="muted">{answer.estimate ? capital(answer.estimate) : 'The start cannot be estimated yet.'}</p>;
+  const interval = answer.start_interval;
+  const expected = interval?.expected ?? answer.starts_at;
+  if (!expected) return <p class="muted">{answer.estimate ? capital(answer.estimate) : 'The start cannot be estimated yet.'}</p>;
   const at = (time: string) => shortTime(Date.parse(time), now.value);
   return (
-    <p>
-      <b>Expected start:</b> {answer.starts_at && <Time at={answer.starts_at} />}
-      {answer.starts_at && ` (${at(answer.starts_at)})`}
-      {interval && (
-        <span class="muted">
-          {' '}
-          between {at(interval.from)} and {at(interval.until)}
-        </span>
-      )}
-      {answer.estimate && <span class="muted"> · {answer.estimate}</span>}
-    </p>
+    <div>
+      <p>
+        <b>Expected start:</b> <Time at={expected} /> ({at(expected)})
+        {interval && (
+          <>
+            , between {at(interval.earliest)} and {at(interval.latest)}
+          </>
+        )}
+      </p>
+      <p class="muted">{interval ? `By ${interval.basis}. About eight of ten jobs start within the interval.` : answer.estimate}</p>
+      {interval && answer.estimate && <p class="muted">{capital(answer.estimate)}.</p>}
+    </div>
   );
 }
 

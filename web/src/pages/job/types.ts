@@ -1,7 +1,7 @@
 /** Answers of GET /jobs/{job_id} and of the endpoints below it. */
 
 import type { JobEvent, JobStatus } from '../../api/types';
-import type { JobAction } from '../jobs/types';
+import type { JobAction, StartInterval } from '../jobs/types';
 
 export interface Attempt {
   attempt_id: string;
@@ -152,8 +152,7 @@ export interface WhyAnswer {
   starts_at: string | null;
   estimate: string | null;
   advice: Advice | null;
-  start_interval?: { from: string; until: string } | null;
-  starts_between?: [string, string] | null;
+  start_interval?: StartInterval | null;
 }
 
 export interface Usage {

@@ -122,13 +122,20 @@ function Reason({ row }: { row: JobRow }) {
 function ExpectedStart({ row }: { row: JobRow }) {
   if (row.status !== 'pending' && row.status !== 'preempted') return dash;
   if (row.begin_at && Date.parse(row.begin_at) > Date.now()) return <Time at={row.begin_at} />;
-  const why = whyOf(row.job_id);
-  if (!why?.starts_at) return dash;
-  const interval = why.start_interval;
-  const title = interval ? `${fullTime(Date.parse(interval.from))} – ${fullTime(Date.parse(interval.until))}` : (why.estimate ?? '');
+  const interval = row.start_interval;
+  if (!row.expected_start) {
+    return (
+      <span class="muted" title={row.no_expected_start ?? undefined}>
+        {NONE}
+      </span>
+    );
+  }
+  const title = interval
+    ? `Between ${fullTime(Date.parse(interval.earliest))} and ${fullTime(Date.parse(interval.latest))}, by ${interval.basis}`
+    : undefined;
   return (
     <span title={title}>
-      ≈ <Time at={why.starts_at} />
+      ≈ <Time at={row.expected_start} />
     </span>
   );
 }

@@ -32,7 +32,7 @@ export default function Jobs() {
   const chosen = columnIds.length ? columnIds : DEFAULT_COLUMNS;
   const wanted = JSON.stringify([filters(query.value), text, sort, order]);
   const [selected, setSelected] = useState<Set<number>>(new Set());
-  const { list, newJobs, showNew, onRange } = useJobs(wanted, chosen.includes('reason') || chosen.includes('expected'));
+  const { list, newJobs, showNew, onRange } = useJobs(wanted, chosen.includes('reason'), chosen.includes('expected'));
   const columns = useMemo(() => tableColumns(chosen), [chosen.join()]);
   const filterCount = filterNames(query.value).length;
   useEffect(() => setSelected(new Set()), [wanted]);
@@ -138,10 +138,11 @@ function request(wanted: string): Record<string, string | readonly string[]> {
 }
 
 /** The list in the current order. While the user reads further down, jobs that are submitted meanwhile do not move it. */
-function useJobs(wanted: string, withReasons: boolean) {
+function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
   const [, redraw] = useState({});
-  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons });
+  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons, starts: withStarts });
   view.current.reasons = withReasons;
+  view.current.starts = withStarts;
   const [newJobs, setNewJobs] = useState(0);
   const byId = wanted.includes('"id","desc"');
 
@@ -151,7 +152,7 @@ function useJobs(wanted: string, withReasons: boolean) {
       async (skip, limit, signal) => {
         const upTo = view.current.fixed && view.current.newest ? { ids: `1-${view.current.newest}` } : {};
         const page = await api.get<JobPage>('/jobs', {
-          query: { ...request(wanted), ...upTo, view: 'list', actions: true, total: true, skip, limit },
+          query: { ...request(wanted), ...upTo, view: 'list', actions: true, total: true, expected_start: view.current.starts || null, skip, limit },
           signal,
         });
         if (!view.current.fixed && skip === 0) view.current.newest = page.jobs[0]?.job_id ?? 0;

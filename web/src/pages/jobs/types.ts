@@ -47,6 +47,18 @@ export interface JobRow {
   cancel_requested_by: string | null;
   giving_way: boolean;
   actions?: JobAction[];
+  /** Of a pending job. */
+  expected_start?: string | null;
+  start_interval?: StartInterval | null;
+  /** Why no start can be expected. */
+  no_expected_start?: string | null;
+}
+
+export interface StartInterval {
+  earliest: string;
+  expected: string;
+  latest: string;
+  basis?: string | null;
 }
 
 export interface JobPage {
@@ -59,8 +71,5 @@ export interface JobPage {
 export interface Why {
   waiting: boolean;
   summary: string;
-  starts_at: string | null;
-  estimate: string | null;
   position: number | null;
-  start_interval?: { from: string; until: string } | null;
 }

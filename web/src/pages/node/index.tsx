@@ -200,7 +200,7 @@ function Notices({ node }: { node: NodeDetail }) {
   return (
     <>
       {node.drain && (
-        <div class="notice">
+        <div class="node-notice">
           <Icon name="warning" />
           <span>
             Drained by {node.drain.by} <Time at={node.drain.since} />
@@ -209,7 +209,7 @@ function Notices({ node }: { node: NodeDetail }) {
         </div>
       )}
       {texts.map((text) => (
-        <div key={text} class="notice" role="alert">
+        <div key={text} class="node-notice" role="alert">
           <Icon name="warning" />
           <span>{text}</span>
         </div>
@@ -253,13 +253,16 @@ function DeviceCard({ device }: { device: Device }) {
         {free && <span class="muted">{device.usable ? 'Free' : 'Not available'}</span>}
         {device.taken && device.allocated < 1 && <span class="muted">{amount(device.allocated)} of 1 allocated</span>}
       </div>
-      <Measure label="Busy" share={device.busy_percent === null ? null : device.busy_percent / 100} text={device.busy_percent === null ? NONE : percent(device.busy_percent / 100)} />
-      <Measure
-        label="Memory"
-        share={device.memory_used_mb === null || !device.memory_mb ? null : device.memory_used_mb / device.memory_mb}
-        text={`${mebibytes(device.memory_used_mb)} / ${mebibytes(device.memory_mb)}`}
-      />
+      {device.busy_percent !== null && <Measure label="Busy" share={device.busy_percent / 100} text={percent(device.busy_percent / 100)} />}
+      {device.memory_used_mb !== null && device.memory_mb > 0 && (
+        <Measure
+          label="Memory"
+          share={device.memory_used_mb / device.memory_mb}
+          text={`${mebibytes(device.memory_used_mb)} / ${mebibytes(device.memory_mb)}`}
+        />
+      )}
       <div class="device-signs">
+        {device.memory_used_mb === null && <span>{mebibytes(device.memory_mb)} memory</span>}
         {device.temperature_c !== null && <span>{device.temperature_c} °C</span>}
         {device.power_w !== null && <span>{device.power_w} W</span>}
         {Boolean(device.ecc_uncorrected) && <span class="device-bad">{count(device.ecc_uncorrected ?? 0, 'memory error')}</span>}
@@ -275,12 +278,12 @@ function DeviceCard({ device }: { device: Device }) {
   );
 }
 
-function Measure({ label, share, text }: { label: string; share: number | null; text: string }) {
+function Measure({ label, share, text }: { label: string; share: number; text: string }) {
   return (
     <div class="measure">
       <span class="measure-label">{label}</span>
       <span class="measure-bar" role="img" aria-label={`${label}: ${text}`}>
-        <span style={{ width: `${Math.min(1, share ?? 0) * 100}%` }} />
+        <span style={{ width: `${Math.min(1, share) * 100}%` }} />
       </span>
       <span class="measure-text">{text}</span>
     </div>
@@ -311,8 +314,8 @@ function Tasks({ activity }: { activity: Activity | null }) {
                 <a href={href(`/jobs/${task.job_id}`)}>
                   {task.job_id}
                   {task.task_index > 0 && `.${task.task_index}`}
-                </a>{' '}
-                {task.name}
+                  {task.name && ` · ${task.name}`}
+                </a>
               </td>
               <td><User name={task.user_id} /></td>
               <td>{task.state}</td>

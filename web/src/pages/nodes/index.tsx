@@ -12,7 +12,7 @@ import { Table, type Column, type Sort } from '../../components/Table';
 import { Time } from '../../components/Time';
 import { amount, count, mebibytes, number, percent, userColour } from '../../format';
 import { href, setQuery, useQueryList, useQueryParam } from '../../router';
-import { EXTERNAL, FREE, HIDDEN, RESERVED, UNHEALTHY, revision, useOverview, type Cluster } from '../../state/overview';
+import { EXTERNAL, FREE, HIDDEN, RESERVED, UNHEALTHY, useOverview, type Cluster } from '../../state/overview';
 import { useResource } from '../../state/resource';
 import { may } from '../../state/session';
 import { factsOf } from '../overview/facts';
@@ -45,7 +45,7 @@ function Content({ cluster }: { cluster: Cluster }) {
     [cluster.nodes, drained.length, drained[0], drained.at(-1)],
   );
   const known = terms.data?.labels.length === cluster.nodeCount ? terms.data : null;
-  const all = useMemo(() => rowsOf(cluster, known), [cluster, known, revision.value]);
+  const all = useMemo(() => rowsOf(cluster, known), [cluster, known]);
   const sort: Sort | null = order[0] ? { column: order[0].replace(/^-/, ''), descending: order[0].startsWith('-') } : null;
   const rows = sorted(
     filtered(all, { status: status ? status.split(',') : [], pool: pool ? [pool] : [], label, text }),
@@ -138,7 +138,7 @@ function columnsOf(cluster: Cluster): Column<NodeRow>[] {
     {
       id: 'status',
       label: 'Status',
-      width: 'minmax(100px, 1fr)',
+      width: 'minmax(96px, 1.4fr)',
       sortable: true,
       title: (row) => row.drainReason,
       cell: (row) => <State cluster={cluster} row={row} />,

@@ -69,12 +69,14 @@ function GpuCard({ cluster, device, user }: { cluster: Cluster; device: number; 
         {name ? <User name={name} /> : holder === HIDDEN ? <span class="muted">Another user</span> : <span class="muted">{state === UNHEALTHY ? 'Not in use' : 'Free'}</span>}
         {job > 0 && <a href={href(`/jobs/${job}`)}>Job {job}</a>}
       </div>
-      <div class="gpu-card-busy">
-        <div class="gpu-meter" role="img" aria-label={busy < 0 ? 'Utilization is not measured' : `${busy} percent busy`}>
-          <span style={{ width: `${Math.max(0, busy)}%` }} />
+      {busy >= 0 && (
+        <div class="gpu-card-busy">
+          <div class="gpu-meter" role="img" aria-label={`${busy} percent busy`}>
+            <span style={{ width: `${busy}%` }} />
+          </div>
+          <span class="gpu-percent">{percent(busy / 100)}</span>
         </div>
-        <span class="gpu-percent">{busy < 0 ? '–' : percent(busy / 100)}</span>
-      </div>
+      )}
     </div>
   );
 }

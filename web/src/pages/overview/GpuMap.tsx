@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { IconButton } from '../../components/Button';
 import { navigate } from '../../router';
-import { revision, type Cluster } from '../../state/overview';
+import type { Cluster } from '../../state/overview';
 import { theme } from '../../state/theme';
 import { draw } from './draw';
 import { factsOf, type DeviceFacts } from './facts';
@@ -44,7 +44,6 @@ function DenseMap({ cluster, user }: { cluster: Cluster; user: string | null }) 
   }
   const { layout } = layoutOf.current;
   const shownTheme = theme.value;
-  const version = revision.value;
 
   useEffect(() => {
     if (!canvas.current || width === 0) return;
@@ -52,10 +51,10 @@ function DenseMap({ cluster, user }: { cluster: Cluster; user: string | null }) 
       if (!canvas.current) return;
       const began = performance.now();
       draw(canvas.current, { cluster, layout, view, theme: shownTheme, user, active });
-      performance.measure('gpu-map', { start: began });
+      performance.measure('gpu-map', { start: began, detail: { devices: cluster.deviceCount } });
     });
     return () => cancelAnimationFrame(id);
-  }, [cluster, version, layout, view, shownTheme, user, active]);
+  }, [cluster, layout, view, shownTheme, user, active]);
 
   const zoom = (factor: number, x = layout.width / 2, y = layout.height / 2) =>
     setView((before) => zoomed(before, factor, x, y, layout));

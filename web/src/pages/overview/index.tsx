@@ -12,7 +12,7 @@ import { amount, count, mebibytes, number, percent } from '../../format';
 import { href, useQueryParam } from '../../router';
 import { may } from '../../state/session';
 import { shares, useOverview, type AlertRow, type Cluster, type QueueRow, type ResourceSum } from '../../state/overview';
-import { GpuMap } from './GpuMap';
+import { GpuMap, MOST_CARDS } from './GpuMap';
 import { LatestEvents } from './LatestEvents';
 import { Legend } from './Legend';
 import { YourJobs } from './YourJobs';
@@ -129,7 +129,7 @@ function MapPanel({ cluster }: { cluster: Cluster }) {
     <Panel
       title="GPUs"
       actions={
-        cluster.deviceCount > 0 && (
+        cluster.deviceCount > MOST_CARDS && (
           <ul class="map-key" aria-label="Signs">
             <li><span class="key-scale" aria-hidden="true" /> idle to busy</li>
             <li><span class="key-sign tone-red" aria-hidden="true">✕</span> unhealthy</li>

@@ -87,7 +87,7 @@ function Control({ spec, field, text, onInput, error, suggestions }: ControlProp
         <Select
           {...common}
           value={text}
-          options={[{ value: '', label: spec.key === 'class' ? 'usual class of the tenant' : 'usual' }, ...(field?.choices ?? []).map((value) => ({ value, label: value }))]}
+          options={[{ value: '', label: spec.key === 'class' ? 'tenant’s default' : 'usual' }, ...(field?.choices ?? []).map((value) => ({ value, label: value }))]}
           onChange={onInput}
         />
       );

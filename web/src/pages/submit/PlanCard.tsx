@@ -35,6 +35,12 @@ function where(job: JobPreview): string {
   return ` on ${nodes.slice(0, NODES_NAMED).join(', ')}${more}${devices.length ? ` with GPU ${devices.join(', ')}` : ''}`;
 }
 
+/** Seconds without a precision that no estimate has. */
+function rounded(seconds: number): number {
+  const step = seconds < 60 ? 1 : seconds < 3600 ? 60 : seconds < 86_400 ? 300 : 3600;
+  return Math.round(seconds / step) * step;
+}
+
 /** One line about one job. */
 export function headline(job: JobPreview): string {
   const behind = job.jobs_ahead ? `, behind ${count(job.jobs_ahead, 'job')}` : '';
@@ -42,7 +48,7 @@ export function headline(job: JobPreview): string {
     case 'now':
       return `Starts now${job.starting_tasks < job.tasks ? ` with ${job.starting_tasks} of ${count(job.tasks, 'task')}` : ''}${where(job)}`;
     case 'at': {
-      const time = duration(job.starts_in_s ?? 0);
+      const time = duration(rounded(job.starts_in_s ?? 0));
       return `${job.is_lower_bound ? `Starts in ${time} at the earliest` : `Starts in about ${time}`}${where(job)}${behind}`;
     }
     case 'never':

@@ -11,8 +11,9 @@ import { href, useQueryParam, type PageProps } from '../../router';
 import { useResource } from '../../state/resource';
 import { theme, token } from '../../state/theme';
 import { isOver, type Job } from '../job/types';
-import { strictDocument } from './strictDocument';
 import { Channel, type Closed, type Socket } from './channel';
+import { allowStyleAttributes, strictDocument, withStrictStyles } from './strictDocument';
+import '../../components/ansi.css';
 import './terminal.css';
 
 type State = { kind: 'connecting' } | { kind: 'open'; node: string } | Closed;
@@ -106,7 +107,7 @@ function Terminal({ job, back }: { job: Job; back: preact.ComponentChildren }) {
       }
     >
       <div class="terminal-box">
-        <div class="terminal" ref={place} />
+        <div class="terminal-place" ref={place} />
         {isClosed && (
           <div class="terminal-end" role="status">
             <p>{state.kind === 'lost' ? `${state.text} The program may still be running.` : state.text || 'The session ended.'}</p>
@@ -134,6 +135,7 @@ async function open(element: HTMLElement, jobId: number, task: string, command: 
     import('@xterm/xterm/css/xterm.css'),
   ]);
   element.replaceChildren();
+  allowStyleAttributes();
   const terminal = new XTerm({
     cursorBlink: true,
     fontFamily: token('--mono'),
@@ -145,7 +147,7 @@ async function open(element: HTMLElement, jobId: number, task: string, command: 
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  terminal.open(element);
+  withStrictStyles(() => terminal.open(element));
   fit.fit();
   terminal.textarea?.setAttribute('aria-label', `Terminal of job ${jobId}`);
   const { ticket } = await api.post<{ ticket: string }>('/session/tickets');
@@ -179,6 +181,10 @@ async function open(element: HTMLElement, jobId: number, task: string, command: 
   };
 }
 
+const BASIC = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+const NAMES = [...BASIC, ...BASIC.map((name) => `bright${name.charAt(0).toUpperCase()}${name.slice(1)}`)];
+
 function colours(): Record<string, string> {
-  return { background: token('--surface'), foreground: token('--text'), cursor: token('--accent-text'), selectionBackground: `${token('--accent')}55` };
+  const palette = Object.fromEntries(NAMES.map((name, index) => [name, token(`--ansi-${index}`)]));
+  return { ...palette, background: token('--surface'), foreground: token('--text'), cursor: token('--accent-text'), selectionBackground: `${token('--accent')}55` };
 }

@@ -14,13 +14,25 @@ export function strictDocument(): Document {
   });
 }
 
-function createElement(name: string): HTMLElement {
-  return name.toLowerCase() === 'style' ? adoptedStyle() : withStyleAttribute(document.createElement(name));
+/** Runs `work` while elements of the document itself are made in the same way: a part of xterm.js asks for that one. */
+export function withStrictStyles(work: () => void): void {
+  document.createElement = createElement as typeof document.createElement;
+  try {
+    work();
+  } finally {
+    delete (document as { createElement?: unknown }).createElement;
+  }
 }
+
+function createElement(name: string): HTMLElement {
+  return name.toLowerCase() === 'style' ? adoptedStyle() : make(name);
+}
+
+const make = (name: string): HTMLElement => Document.prototype.createElement.call(document, name);
 
 function adoptedStyle(): HTMLElement {
   // Its text is in the sheet: the element only marks the place, and takes the sheet along when it goes.
-  const element = document.createElement('meta');
+  const element = make('meta');
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
   let text = '';
@@ -38,10 +50,10 @@ function adoptedStyle(): HTMLElement {
   return element;
 }
 
-function withStyleAttribute(element: HTMLElement): HTMLElement {
-  element.setAttribute = (name: string, value: string) => {
-    if (name === 'style') element.style.cssText = value;
-    else HTMLElement.prototype.setAttribute.call(element, name, value);
+/** Cells with colours of their own get them as an attribute, on spans that xterm.js makes in the document itself. */
+export function allowStyleAttributes(): void {
+  HTMLSpanElement.prototype.setAttribute = function (this: HTMLSpanElement, name: string, value: string) {
+    if (name === 'style') this.style.cssText = value;
+    else Element.prototype.setAttribute.call(this, name, value);
   };
-  return element;
 }
