@@ -170,7 +170,7 @@ function TenantItem({ row, isDetailed, onFold, onDetails, onChanged }: ItemProps
         <div role="cell" class="tenant-number" data-label="Running">{number(share.running_jobs)}</div>
         <div role="cell" class="tenant-number" data-label="Pending">
           {share.pending_jobs || queued ? (
-            <a href={href('/jobs', { tenant: share.tenant_id, status: 'pending' })}>{number(Math.max(share.pending_jobs, queued))}</a>
+            <a href={href('/jobs', { tenant_id: share.tenant_id, status: 'pending' })}>{number(Math.max(share.pending_jobs, queued))}</a>
           ) : (
             '0'
           )}
