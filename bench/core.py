@@ -29,7 +29,7 @@ from tgpu.core.explain import explain
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, named
-from tgpu.core.preview import preview
+from tgpu.core.preview import preview, with_jobs
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID
@@ -99,7 +99,7 @@ def cycle(engine: Engine, times: int) -> list[Case]:
     explain(picture, policy, waiting, engine)
     why_s = median_s(times, lambda: explain(picture, policy, waiting, engine))
     asked = [task(FIRST_HYPOTHETICAL_ID, large, PriorityClass.DEFAULT)]
-    preview_s = median_s(times, lambda: preview(picture, policy, [asked], engine))
+    preview_s = median_s(times, lambda: preview(with_jobs(picture, [asked]), policy, [asked], engine))
     return [
         at_most("core_whole_cycle", whole_s * 1e3, "ms", 500),
         at_most("core_arrival", arrival_ms(picture, small, engine, times), "ms", 2),

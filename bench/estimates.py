@@ -23,12 +23,12 @@ from typing import IO
 
 from big_cluster import empty_cluster, small_requests, tasks
 from report import Case, arguments, at_least, at_most, emit, figure
+from tgpu.core.estimates.run_times import RunTimes, Work
+from tgpu.core.estimates.snapshot import take
+from tgpu.core.estimates.start_intervals import Estimates, Residuals, estimate
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy, PoolPolicy
-from tgpu.core.runtime_estimate import RunTimes, Work
-from tgpu.core.start_estimate import Estimates, Residuals, estimate
-from tgpu.core.start_snapshot import take
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request, TaskBrief
 from tgpu.domain.lifecycle import NodeState, Status

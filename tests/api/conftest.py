@@ -32,7 +32,7 @@ from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.series_book import SeriesBook
 from tgpu.core.picture import Picture
 from tgpu.core.policy import named
-from tgpu.core.preview import preview
+from tgpu.core.preview import preview, with_jobs
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
@@ -134,7 +134,7 @@ class FakeLive:
         self._check()
         self.picture.now_ms = max(self.picture.now_ms, NOW_MS)
         tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
-        return preview(self.picture, self.picture.policy, tasks)
+        return preview(with_jobs(self.picture, tasks), self.picture.policy, tasks)
 
     async def giving_way(self) -> Sequence[int]:
         self._check()

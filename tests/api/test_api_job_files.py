@@ -109,6 +109,7 @@ def test_problems_name_line_and_key(
         "[" * 5000,
         "command: x\nenv: {<<: {a: b}}\n",
         "command: x\ngpus: " + "9" * 5000,
+        'command: "\\ud800"\n',
         "#!/bin/sh\n#SBATCH --comment='",
         "#!/bin/sh\n#SBATCH " + "-" * 100_000,
         "{" * 100_000,

@@ -11,7 +11,7 @@ from tgpu.control.answers import Answers, NotLeadingError
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import TaskId
 from tgpu.domain.index_set import IndexSet
-from tgpu.domain.job import Group, Request
+from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.node import DeviceSigns
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts, Limits
@@ -46,11 +46,14 @@ def test_a_job_is_told_why_it_waits() -> None:
     play(story())
 
 
-def test_planned_starts_name_the_node_and_devices_of_a_backfill_reservation() -> None:
+@pytest.mark.parametrize("others", [(), (spec(gpus=1),)], ids=["no other pending job", "one that could pass"])
+def test_planned_starts_name_the_node_and_devices_of_a_backfill_reservation(
+    others: tuple[JobSpec, ...],
+) -> None:
     async def story() -> None:
         leader = Leader()
         await leader.node()
-        await leader.submit(spec(gpus=2, time_limit_s=600), spec("bob", gpus=2, name="next"), spec(gpus=1))
+        await leader.submit(spec(gpus=2, time_limit_s=600), spec("bob", gpus=2, name="next"), *others)
         (start,) = await answers_of(leader).planned_starts()
         assert (start.kind, start.task_id, start.user, start.name) == (
             StartKind.RESERVATION,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tests.control.control_story import FakeNode, Leader, play, says, spec
 from tgpu.control.answers import Answers
 from tgpu.control.start_estimates import FLUSH_S, Pass
-from tgpu.core.runtime_estimate import Work
+from tgpu.core.estimates.run_times import Work
 from tgpu.domain.command_signature import signature_of
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause

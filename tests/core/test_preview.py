@@ -13,7 +13,7 @@ from tests.core.core_story import DRF, asks, carry_out, node, picture_of, task
 from tests.core.strategies import Story, stories
 from tgpu.core.picture import Picture
 from tgpu.core.planner import plan
-from tgpu.core.preview import preview
+from tgpu.core.preview import preview, with_jobs
 from tgpu.core.trial_state import trial_copy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, TaskBrief
@@ -57,7 +57,7 @@ def hypothetical(tasks: list[TaskBrief], place: int = 0) -> list[TaskBrief]:
 
 
 def one(picture: Picture, brief: TaskBrief) -> StartPreview:
-    (found,) = preview(picture, picture.policy, [hypothetical([brief])])
+    (found,) = preview(with_jobs(picture, [hypothetical([brief])]), picture.policy, [hypothetical([brief])])
     return found
 
 
@@ -87,7 +87,7 @@ def test_preview_agrees_with_the_plan_after_a_submission(story: Story, data: st.
     jobs = drawn_jobs(story, data)
     if not jobs:
         return
-    found = preview(picture, policy, jobs)
+    found = preview(with_jobs(picture, jobs), policy, jobs)
     for tasks in jobs:
         for each in tasks:
             picture.add_waiting(each)
@@ -118,9 +118,9 @@ def test_preview_leaves_the_cluster_state_as_it_was(story: Story, data: st.DataO
     if settled:
         carry_out(picture, plan(picture, policy, whole=True))
     before = pickle.dumps(facts(picture))
-    told = preview(picture, policy, jobs)
+    told = preview(with_jobs(picture, jobs), policy, jobs)
     assert pickle.dumps(facts(picture)) == before
-    assert preview(picture, policy, jobs) == told
+    assert preview(with_jobs(picture, jobs), policy, jobs) == told
 
 
 @PROPERTY
@@ -158,7 +158,7 @@ def test_preview_counts_the_jobs_that_would_be_preempted() -> None:
 def test_preview_of_several_jobs_lets_them_compete_and_names_them_by_place() -> None:
     picture = picture_of([node(gpus=4)], [], [], DRF)
     jobs = [hypothetical([task(1, asks(gpus=4), time_limit_s=3600)], place) for place in range(3)]
-    found = preview(picture, picture.policy, jobs)
+    found = preview(with_jobs(picture, jobs), picture.policy, jobs)
     assert [each.starts for each in found] == [Starts.NOW, Starts.AT, Starts.AT]
     assert not any(str(FIRST)[:8] in repr(each) for each in found)
 
@@ -166,7 +166,7 @@ def test_preview_of_several_jobs_lets_them_compete_and_names_them_by_place() -> 
 def test_preview_of_a_gang_places_it_whole() -> None:
     picture = picture_of([node("n1", gpus=4), node("n2", gpus=4)], [], [], DRF)
     gang = [task(1, asks(gpus=4), gang=Gang(2)) for _ in range(2)]
-    (found,) = preview(picture, picture.policy, [hypothetical(gang)])
+    (found,) = preview(with_jobs(picture, [hypothetical(gang)]), picture.policy, [hypothetical(gang)])
     assert (found.starts, sorted(found.places)) == (
         Starts.NOW,
         [("n1", (0, 1, 2, 3)), ("n2", (0, 1, 2, 3))],

@@ -47,12 +47,14 @@ async def test_full_disk_of_the_database_refuses_jobs_and_loses_none(
     store = await PostgresStore.open(server.url(server.new_database()))
     recorded = list((await store.submit([a_job()], 1)).job_ids)
     disk.fill(leave=4 << 20)
-    with pytest.raises(StoreUnavailableError, match=r"is full: free some room there|cannot be reached"):
+    with pytest.raises(StoreUnavailableError) as refused:
         await _submit_many(store, recorded)
     disk.empty()
     recorded += (await _submitted_after_recovery(server, store)).job_ids
     kept = [job.job_id for job in await store.jobs(JobFilter(), Paging(100_000, oldest_first=True))]
-    assert kept == recorded
+    in_doubt = "is not known" in str(refused.value)
+    assert set(recorded) <= set(kept)
+    assert len(kept) - len(recorded) in (range(2) if in_doubt else range(1)), str(refused.value)
     await store.close()
 
 

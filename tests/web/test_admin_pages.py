@@ -2,16 +2,20 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
+from playwright.sync_api import expect
 
 from tests.end_to_end.whole_tgpu import Installation, an_installation
-from tests.web.dashboard import Dashboard
+from tests.web.dashboard import WITHIN_MS, Dashboard
 
 PAGES = {
     "queues": "/queues?open=default,lab/vision",
-    "timeline": "/timeline?past=21600000",
+    "timeline": "/timeline?since={past}&until={ahead}",
     "timeline-table": "/timeline?past=21600000&view=table",
     "reports": "/reports?range=1d",
     "admin-users": "/admin?tab=users",
@@ -62,10 +66,12 @@ def admin(open_dashboard: Callable[..., Dashboard], busy: Installation) -> Dashb
 
 
 def loaded(dashboard: Dashboard, path: str) -> None:
-    dashboard.open(path)
-    dashboard.page.wait_for_function(
-        "!document.querySelector('main .skeleton') && document.querySelector('main').innerText.length > 40"
-    )
+    """Opens a page. In the path, {past} and {ahead} stand for some minutes ago and four hours ahead."""
+    now = datetime.now(UTC)
+    past, ahead = (f"{now + timedelta(minutes=by):%Y-%m-%dT%H:%M:%SZ}" for by in (-6, 240))
+    dashboard.open(path.format(past=past, ahead=ahead))
+    dashboard.page.locator("main :is(.panel, .table, .timeline, .empty, .settings)").first.wait_for()
+    expect(dashboard.page.locator("main .skeleton")).to_have_count(0, timeout=WITHIN_MS)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -141,20 +147,19 @@ def test_pending_job_shows_its_reason_on_the_page_of_queues(admin: Dashboard, bu
 
 def test_timeline_shows_a_real_attempt_and_opens_its_job(admin: Dashboard, busy: Installation) -> None:
     page = admin.page
-    loaded(admin, "/timeline?past=21600000&view=table")
+    loaded(admin, "/timeline?since={past}&until={ahead}&view=table")
     row = page.get_by_role("row").filter(has_text="train").first
     row.wait_for()
     assert "Running" in row.inner_text()
     page.get_by_role("row").filter(has_text="Reserved (backfill)").first.wait_for()
     job_id = row.get_by_role("link").inner_text().split(".")[0]
-    page.get_by_text("Chart", exact=True).click()
+    page.get_by_role("radio", name="Chart").check()
     area = page.get_by_role("group", name="Timeline chart")
     area.wait_for()
-    page.wait_for_function("document.querySelector('.timeline-tracks').width > 100")
     box = page.locator(".timeline-tracks").bounding_box()
     assert box is not None
-    # The running attempts begin just left of the line of now: six sevenths of the width.
-    now_x = box["x"] + box["width"] * 6 / 7
+    # The running attempts begin just left of the line of now.
+    now_x = box["x"] + box["width"] * 6 / 246
     tip = page.locator(".timeline-tip")
     for y in range(int(box["y"]) + 34, int(box["y"] + box["height"]), 6):
         page.mouse.move(now_x + 12, y)
@@ -212,8 +217,8 @@ def test_token_made_in_the_page_works_until_it_is_revoked(admin: Dashboard, busy
     dialog.get_by_role("button", name="Done").click()
 
     def status() -> int:
-        answer = page.request.get(f"{admin.base}/jobs", headers={"Authorization": f"Bearer {text}"})
-        return int(answer.status)
+        address = f"http://127.0.0.1:{admin.base.rpartition(':')[2]}/jobs"
+        return httpx.get(address, headers={"Authorization": f"Bearer {text}"}).status_code
 
     assert status() == 200
     row = page.get_by_role("row").filter(has_text="from the browser")
@@ -249,10 +254,7 @@ def test_audit_log_is_filtered_by_action(admin: Dashboard) -> None:
     page.get_by_label("Action", exact=True).fill("member")
     page.wait_for_url("**action=member**")
     page.get_by_role("button", name="member.").first.wait_for()
-    page.wait_for_function(
-        "[...document.querySelectorAll('.table-rows .admin-link')]"
-        ".every(one => one.innerText.startsWith('member'))"
-    )
+    expect(page.locator(".table-rows .admin-link")).to_have_text([re.compile("^member")], timeout=WITHIN_MS)
 
 
 def test_viewer_sees_no_action_that_would_be_refused(

@@ -13,7 +13,9 @@ from tgpu.api.endpoint import Call
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError
 from tgpu.api.quota_form import QuotaOut, quota_out
+from tgpu.api.start_interval import StartIntervalOut
 from tgpu.api.why_view import AdviceOut, HolderOfNeeded, ReasonOut, WhyOut, jobs_named, why_out
+from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import JobSpec, TaskBrief
 from tgpu.domain.lifecycle import Status
@@ -59,6 +61,8 @@ class JobPreview(msgspec.Struct, kw_only=True):
     """The same in seconds from now."""
     is_lower_bound: bool = False
     """It will not start before `starts_at`, and possibly later."""
+    start_interval: StartIntervalOut | None = None
+    """When it is expected to start, with an interval, if that can be computed in time."""
     starting_tasks: int = 0
     """How many of its tasks would start now."""
     places: list[PlaceOut] = []
@@ -133,6 +137,7 @@ PREVIEW_EXAMPLE: Mapping[str, Any] = {
             "starts_at": "2026-01-31T14:05:00.000Z",
             "starts_in_s": 0,
             "is_lower_bound": False,
+            "start_interval": None,
             "starting_tasks": 1,
             "places": [{"node_id": "ws1", "devices": [2]}],
             "jobs_ahead": 0,
@@ -223,6 +228,7 @@ def hypothetical_job(spec: JobSpec, trial: TrialJob, now_ms: int, most_tasks: in
         eligible_ms=0 if timing is None else timing.begin_ms or 0,
         timing=timing,
         retries=spec.retries,
+        command=signature_of(spec),
     )
     if spec.series is not None:
         return HypotheticalJob(task, ((trial.requests[0], min(trial.tasks, most_tasks)),))
@@ -281,6 +287,7 @@ def _job_preview(
         starts_at=None if at_ms is None else rfc3339(at_ms),
         starts_in_s=in_s,
         is_lower_bound=preview.is_lower_bound,
+        start_interval=why.start_interval,
         starting_tasks=preview.starting_tasks,
         places=[PlaceOut(node_id=node_id, devices=devices) for node_id, devices in preview.places],
         jobs_ahead=preview.jobs_ahead,

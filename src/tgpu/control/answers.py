@@ -11,7 +11,7 @@ from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
-from tgpu.control.start_estimates import fallback
+from tgpu.control.start_estimates import MOST_IN_TRIAL, fallback, unmaterialized
 from tgpu.control.to_come import to_come
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
@@ -19,8 +19,9 @@ from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
 from tgpu.core.planned_starts import planned_starts
-from tgpu.core.preview import preview
+from tgpu.core.preview import preview, with_jobs
 from tgpu.core.queues import cluster_shares, queue_views
+from tgpu.core.start_snapshot import Snapshot, take
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
@@ -54,6 +55,7 @@ OVERVIEW_S = 0.5
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
+_CERTAIN = (Starts.NOW, Starts.NEVER)
 _PREVIEW_PAUSE = 4
 """How many times as long as a preview took the next one is kept waiting."""
 MOST_PLANNED = 20_000
@@ -146,10 +148,21 @@ class Answers:
             control = await self._at_rest()
             began = perf_counter()
             tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
-            found = preview(control.picture, control.policy, tasks, control.engine)
+            trial = with_jobs(control.picture, tasks)
+            found = preview(trial, control.policy, tasks, control.engine)
+            # Taken at once: the trial copy shares with the cluster state what changes in other turns.
+            snapshot = _snapshot(control, trial, found)
             held = self._store_restored(control)
             await asyncio.sleep(_PREVIEW_PAUSE * (perf_counter() - began))
-        return found if held is None else [_preview_held(each, held) for each in found]
+        if held is not None:
+            return [_preview_held(each, held) for each in found]
+        if control.estimates is None or snapshot is None:
+            return found
+        expected = await control.estimates.of_trial(snapshot)
+        return [
+            _with_interval(each, expected.get(FIRST_HYPOTHETICAL_ID + place))
+            for place, each in enumerate(found)
+        ]
 
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
@@ -331,6 +344,26 @@ def _held(why: Why, text: str) -> Why:
         estimate=None,
         advice=None,
     )
+
+
+def _snapshot(control: Control, trial: Picture, found: Sequence[StartPreview]) -> Snapshot | None:
+    """For an estimate of starts; None if there is nothing to estimate, or too much."""
+    certain = all(each.starts in _CERTAIN for each in found)
+    if control.estimates is None or certain or len(trial.waiting) > MOST_IN_TRIAL:
+        return None
+    return take(trial, control.policy, unmaterialized(control.series))
+
+
+def _with_interval(found: StartPreview, expected: ExpectedStart | None) -> StartPreview:
+    """A projection of starts knows run times of similar jobs, and counts the jobs ahead."""
+    interval = None if expected is None else expected.interval
+    if found.starts in _CERTAIN or interval is None:
+        return found
+    why = replace(found.why, start=interval)
+    if found.starts is Starts.AT and not found.is_lower_bound:
+        return replace(found, why=why)
+    why = replace(why, starts_at_ms=interval.expected_ms)
+    return replace(found, starts=Starts.AT, why=why, is_lower_bound=False)
 
 
 def _preview_held(found: StartPreview, text: str) -> StartPreview:

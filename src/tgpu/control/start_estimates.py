@@ -7,18 +7,18 @@ one. What is recorded goes to the store in one transaction every few seconds, ne
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tgpu.control.observer import Observer
 from tgpu.control.series_book import SeriesBook
 from tgpu.control.turn import Turn
+from tgpu.core.estimates.run_times import RunTimes, Work
+from tgpu.core.estimates.snapshot import Snapshot, take
+from tgpu.core.estimates.start_intervals import Estimates, Residuals, Widening, estimate
 from tgpu.core.picture import Picture
 from tgpu.core.policy import Policy
-from tgpu.core.runtime_estimate import RunTimes, Work
-from tgpu.core.start_estimate import Estimates, Residuals, Widening, estimate
-from tgpu.core.start_snapshot import Snapshot, take
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.start_estimate import ExpectedStart, StartEstimate, StartInterval
 from tgpu.observe.logs import logger, trace_of
@@ -27,6 +27,8 @@ from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
 SHARE = 0.03
 """The most of its time that a leader spends on estimates."""
+MOST_IN_TRIAL = 500
+"""Pending tasks of a trial: with more of them, an estimate takes longer than a user waits for it."""
 FLUSH_S = 5.0
 """Between two writes of what was recorded."""
 MOST_OPEN = 5000
@@ -103,12 +105,20 @@ class StartEstimates:
         self._dropped: list[int] = []
         self._latest: Estimates | None = None
         self._next_flush = 0.0
+        self._is_over = False
         self._log = logger("start-estimates")
+        self._under_way = asyncio.Lock()
         self.aside: Callable[[Callable[[], Pass]], Awaitable[Pass]] = in_a_thread
         """Runs a pass beside the loop."""
 
     async def run(self, term: Term, epoch: int) -> None:
         """Until cancelled, or until another server leads."""
+        try:
+            await self._run(term, epoch)
+        finally:
+            self._is_over = True
+
+    async def _run(self, term: Term, epoch: int) -> None:
         loop = asyncio.get_running_loop()
         loaded = False
         while True:
@@ -118,7 +128,8 @@ class StartEstimates:
                     await self._load()
                     loaded = True
                 if term.picture.waiting or self._first or any(True for _ in term.picture.parked):
-                    pause_s = max(pause_s, await self._estimate(term) / SHARE)
+                    async with self._under_way:
+                        pause_s = max(pause_s, await self._estimate(term) / SHARE)
                 if loop.time() >= self._next_flush:
                     await self._flush(epoch)
                     self._next_flush = loop.time() + FLUSH_S
@@ -151,6 +162,19 @@ class StartEstimates:
             None if (found := known.get(job_id)) is None else not_past(found, now_ms) for job_id in job_ids
         ]
 
+    async def of_trial(self, snapshot: Snapshot) -> Mapping[int, ExpectedStart]:
+        """Of the jobs in a snapshot of a trial copy of the cluster state. Empty while another estimate is
+        under way."""
+        if self._under_way.locked():
+            return {}
+        async with self._under_way:
+            widening = self._residuals.widening
+
+            def work() -> Pass:
+                return Pass(estimate(snapshot, self.run_times, widening), [], frozenset(), 0.0)
+
+            return (await self.aside(work)).made.jobs
+
     async def _load(self) -> None:
         runs = await self._store.recent_runs(RUNS_LOADED)
         self.run_times.add_all(
@@ -176,7 +200,7 @@ class StartEstimates:
 
         def work() -> Pass:
             began = time.thread_time()
-            made = estimate(snapshot, self.run_times, widening, breathe=_Breather())
+            made = estimate(snapshot, self.run_times, widening, breathe=_Breather(lambda: self._is_over))
             begun = {task_id.job_id for task_id in snapshot.placed}
             fresh, live = _jobs_that_wait(snapshot, begun)
             return Pass(made, sorted(fresh - known)[:MOST_OPEN], known - live, time.thread_time() - began)
@@ -231,14 +255,21 @@ class StartEstimates:
             del self._dropped[: len(changes.dropped)]
 
 
-class _Breather:
-    """Lets other threads work every few milliseconds."""
+class TermOverError(Exception):
+    """The term ended during a pass: its thread must not delay the end of the process."""
 
-    def __init__(self) -> None:
+
+class _Breather:
+    """Lets other threads work every few milliseconds. Raises TermOverError once the term is over."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
         self._since = time.perf_counter()
 
     def __call__(self) -> None:
         if time.perf_counter() - self._since >= _WORK_S:
+            if self._is_over():
+                raise TermOverError
             time.sleep(_REST_S)
             self._since = time.perf_counter()
 

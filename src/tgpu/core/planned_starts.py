@@ -1,9 +1,12 @@
 """Planned starts: room kept ahead for pending tasks, by backfill reservations and by claims of preemptors."""
 
+from collections.abc import Sequence
+
 from tgpu.core.engine import Engine
 from tgpu.core.outlook import Outlook, gone_by_ms
 from tgpu.core.picture import Picture
-from tgpu.core.plan import Preempt
+from tgpu.core.plan import Preempt, Reservation
+from tgpu.core.planner import plan
 from tgpu.core.policy import Policy
 from tgpu.domain.ids import TaskId
 from tgpu.domain.views import PlannedStart, StartKind
@@ -14,7 +17,7 @@ def planned_starts(picture: Picture, policy: Policy, engine: Engine, most: int) 
     outlook = Outlook(picture, policy, engine)
     found = [
         _start(outlook, StartKind.RESERVATION, task_id, node_id, devices, reservation.at_ms)
-        for reservation in outlook.reservations
+        for reservation in _reservations(outlook, engine)
         for task_id, (node_id, devices) in zip(reservation.task_ids, reservation.places, strict=True)
     ]
     for preempt in outlook.preempts:
@@ -25,6 +28,15 @@ def planned_starts(picture: Picture, policy: Policy, engine: Engine, most: int) 
             if claim.task_id in picture.waiting
         ]
     return sorted(found, key=lambda start: (start.at_ms, start.task_id, start.node_id))[:most]
+
+
+def _reservations(outlook: Outlook, engine: Engine) -> Sequence[Reservation]:
+    """A small cluster puts off reservations that no pending task could delay: a whole plan has those, too."""
+    picture = outlook.picture
+    deferred = picture.table.verdict.deferred if outlook.made is None else outlook.made.deferred
+    if not deferred:
+        return outlook.reservations
+    return plan(picture, outlook.policy, whole=True, engine=engine).reservations
 
 
 def _start(  # noqa: PLR0917  what a planned start is made of

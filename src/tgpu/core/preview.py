@@ -25,16 +25,21 @@ _MOST_PLACES = 32
 _HYPOTHETICAL = re.compile(r"(?:\bjob )?\b(\d{12,})\b")
 
 
-def preview(
-    picture: Picture, policy: Policy, jobs: Sequence[Sequence[TaskBrief]], engine: Engine = PLAIN
-) -> list[StartPreview]:
-    """What the next cycle would do with these jobs, given as their tasks, if they were submitted together.
-    Their ids begin at FIRST_HYPOTHETICAL_ID, and none of their tasks is held back by anything but capacity,
-    quota and order. The picture stays as it is."""
+Jobs = Sequence[Sequence[TaskBrief]]
+"""Their tasks. Ids begin at FIRST_HYPOTHETICAL_ID; only capacity, quota and order keep them from starting."""
+
+
+def with_jobs(picture: Picture, jobs: Jobs) -> Picture:
+    """A trial copy of the cluster state with these jobs in it."""
     trial = trial_copy(picture)
     for tasks in jobs:
         for task in tasks:
             trial.add_waiting(task)
+    return trial
+
+
+def preview(trial: Picture, policy: Policy, jobs: Jobs, engine: Engine = PLAIN) -> list[StartPreview]:
+    """What the next cycle would do with these jobs, which were added to the trial copy."""
     outlook = Outlook(trial, policy, engine)
     starts = _starts(outlook)
     return [_preview(outlook, tasks, starts.get(tasks[0].task_id.job_id, [])) for tasks in jobs]

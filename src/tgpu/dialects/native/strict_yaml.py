@@ -22,6 +22,7 @@ _PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)|-?(0|[1-9][0-9]*)\.(0|[0-9]{0,12}
 _PLAIN_BOOLS = frozenset({"true", "false"})
 _TEXT_HERE = frozenset({f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}yaml"})
 _PLAIN = frozenset({_TEXT, *_NUMBERS, _BOOL, f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
+_HALF = re.compile("[\ud800-\udfff]")
 _MERGE = f"{_TAG}merge"
 _LONGEST_SHOWN = 80
 _INDENTED = re.compile(r"^[ \t]+", re.MULTILINE)
@@ -100,6 +101,8 @@ class _StrictLoader(yaml.SafeLoader):
             raise _wrong(f"it is nested too deeply: {_MOST_DEPTH} levels are possible", event)
         self._depth += 1
         node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and _HALF.search(node.value):
+            raise _wrong("half of a character (\\ud800 to \\udfff) is no text", node)
         self._depth -= 1
         if node is not None and node.tag == _MERGE:
             raise _wrong("merging (<<) is not allowed here: write it out", node)

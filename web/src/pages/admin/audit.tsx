@@ -42,7 +42,17 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function short(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
+  if (isRecord(value)) return fields(value).join(', ') || 'nothing';
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** "weight: 2", "limits.gpu_milli: 4000"; what is empty or false is left out. */
+function fields(value: Record<string, unknown>, prefix = ''): string[] {
+  return Object.entries(value).flatMap(([name, part]) => {
+    if (part === null || part === '' || part === false || (Array.isArray(part) && part.length === 0)) return [];
+    if (isRecord(part)) return fields(part, `${prefix}${name}.`);
+    return [`${prefix}${name}: ${short(part)}`];
+  });
 }
 
 export function Audit() {

@@ -1,8 +1,8 @@
 /** Dependencies of a job as a graph: jobs that it needs to its left, jobs that need it to its right. */
 
-import { useMemo } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import { api } from '../../api/client';
-import type { JobStatus } from '../../api/types';
+import type { JobEvent, JobStatus } from '../../api/types';
 import { statusColour } from '../../components/Badge';
 import { Panel } from '../../components/Page';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
@@ -34,10 +34,13 @@ const KINDS: Record<string, string> = {
 };
 
 export function Dependencies({ job }: { job: Job }) {
+  const known = useRef(new Set([job.job_id]));
   const graph = useResource((signal) => api.get<Graph>('/graph', { query: { ids: String(job.job_id) }, signal }), [job.job_id], {
     kinds: null,
+    matters: (event) => known.current.has((event.data as JobEvent | null)?.job_id ?? 0),
     debounceMs: 2000,
   });
+  known.current = new Set(graph.data?.jobs.map((one) => one.job_id) ?? [job.job_id]);
   const { data, error } = graph;
   const made = useMemo(
     () =>

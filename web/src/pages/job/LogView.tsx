@@ -184,6 +184,7 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
         <span>
           {number(log.buffer.lines.length)} lines
           {log.bytesRead > 0 && `, ${bytes(log.bytesRead)} loaded`}
+          {log.bytesSkipped > 0 && `, ${bytes(log.bytesSkipped)} skipped`}
         </span>
       </div>
     </div>
@@ -391,6 +392,7 @@ interface Log {
   version: number;
   state: FollowerState;
   bytesRead: number;
+  bytesSkipped: number;
   follow: boolean;
   setFollow: (on: boolean) => void;
   older: 'more' | 'loading' | 'removed' | 'none';
@@ -434,6 +436,7 @@ function useLog(source: Source, live: boolean): Log {
       buffer: new LogBuffer(),
       state: 'loading' as FollowerState,
       bytesRead: 0,
+      bytesSkipped: 0,
       older: 'none' as Log['older'],
       prepended: 0,
       follower: null as LogFollower | null,
@@ -462,6 +465,7 @@ function useLog(source: Source, live: boolean): Log {
           redraw();
         },
         skipped: (size, why) => {
+          inner.bytesSkipped += size;
           inner.buffer.mark(
             why === 'fast' ? `Skipped ${bytes(size)}: the job writes faster than this page can show.` : `${bytes(size)} are no longer kept.`,
           );

@@ -22,6 +22,11 @@ import { wantReasons } from './why';
 import { ListWindow, isPlaceholder, type Slot } from './window';
 
 const REFRESH_MS = 1000;
+const LONGEST_REFRESH_MS = 10_000;
+/** A page spends at most this part of the time on waiting for the server. */
+const REFRESH_SHARE = 20;
+/** Counting reads every job that matches: while events come in, it is done less often than the rows are loaded. */
+const COUNT_MS = 5000;
 const IDLE_MS = 250;
 
 export default function Jobs() {
@@ -140,7 +145,7 @@ function request(wanted: string): Record<string, string | readonly string[]> {
 /** The list in the current order. While the user reads further down, jobs that are submitted meanwhile do not move it. */
 function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
   const [, redraw] = useState({});
-  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons, starts: withStarts });
+  const view = useRef({ first: 0, last: 0, newest: 0, fixed: false, reasons: withReasons, starts: withStarts, tookMs: 0, counted: true });
   view.current.reasons = withReasons;
   view.current.starts = withStarts;
   const [newJobs, setNewJobs] = useState(0);
@@ -148,15 +153,22 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
 
   const list = useMemo(() => {
     view.current = { ...view.current, first: 0, last: 0, newest: 0, fixed: false };
+    const counted = { total: 0, exact: true, at: -Infinity };
     return new ListWindow<JobRow>(
       async (skip, limit, signal) => {
         const upTo = view.current.fixed && view.current.newest ? { ids: `1-${view.current.newest}` } : {};
+        const asked = performance.now();
+        const total = asked - counted.at > COUNT_MS;
         const page = await api.get<JobPage>('/jobs', {
-          query: { ...request(wanted), ...upTo, view: 'list', actions: true, total: true, expected_start: view.current.starts || null, skip, limit },
+          query: { ...request(wanted), ...upTo, view: 'list', actions: true, total: total || null, expected_start: view.current.starts || null, skip, limit },
           signal,
         });
+        view.current.tookMs = performance.now() - asked;
+        view.current.counted = total;
         if (!view.current.fixed && skip === 0) view.current.newest = page.jobs[0]?.job_id ?? 0;
-        return { rows: page.jobs, total: page.total ?? 0, exact: page.total_is_exact ?? true };
+        if (total) Object.assign(counted, { total: page.total ?? 0, exact: page.total_is_exact ?? true, at: asked });
+        else if (page.jobs.length < limit && page.jobs.length > 0) counted.total = skip + page.jobs.length;
+        return { rows: page.jobs, total: counted.total, exact: counted.exact };
       },
       () => redraw({}),
     );
@@ -168,6 +180,7 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
     let again = false;
+    const pauseMs = () => Math.max(REFRESH_MS, Math.min(LONGEST_REFRESH_MS, REFRESH_SHARE * view.current.tookMs));
     const refresh = async () => {
       timer = undefined;
       if (busy) return void (again = true);
@@ -180,7 +193,9 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
         busy = false;
         if (again) {
           again = false;
-          timer ??= setTimeout(() => void refresh(), REFRESH_MS);
+          timer ??= setTimeout(() => void refresh(), pauseMs());
+        } else if (!view.current.counted) {
+          timer ??= setTimeout(() => void refresh(), COUNT_MS);
         }
       }
     };
@@ -189,7 +204,7 @@ function useJobs(wanted: string, withReasons: boolean, withStarts: boolean) {
       if (event.kind === 'submitted' && view.current.fixed && (event.data as JobEvent).job_id > view.current.newest) {
         setNewJobs((before) => before + 1);
       }
-      timer ??= setTimeout(() => void refresh(), REFRESH_MS);
+      timer ??= setTimeout(() => void refresh(), pauseMs());
     });
     return () => {
       end();

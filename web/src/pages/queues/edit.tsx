@@ -17,8 +17,11 @@ function ifMatch(version: number) {
 const isConflict = (error: unknown) => error instanceof ApiError && error.status === 412;
 
 /** The weight as text, or, with permission, as a button that becomes a field. */
-export function Weight({ share, tenant, onChanged }: { share: Share; tenant: Tenant | null; onChanged: () => void }) {
+export function Weight({ share, tenant: current, onChanged }: { share: Share; tenant: Tenant | null; onChanged: () => void }) {
   const [text, setText] = useState<string | null>(null);
+  // As it was when the user began: the page may have loaded a newer version since.
+  const [begun, setBegun] = useState<Tenant | null>(null);
+  const tenant = begun ?? current;
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState('');
   const [theirs, setTheirs] = useState<Tenant | null>(null);
@@ -30,6 +33,7 @@ export function Weight({ share, tenant, onChanged }: { share: Share; tenant: Ten
   if (!share.may.edit || !tenant) return <span>{share.weight}</span>;
   const close = () => {
     setText(null);
+    setBegun(null);
     setTheirs(null);
     setProblem('');
   };
@@ -56,7 +60,10 @@ export function Weight({ share, tenant, onChanged }: { share: Share; tenant: Ten
         class="weight-button"
         aria-label={`Weight of ${tenant.tenant_id}: ${share.weight}. Change`}
         title="Change the weight"
-        onClick={() => setText(String(share.weight))}
+        onClick={() => {
+          setBegun(current);
+          setText(String(share.weight));
+        }}
       >
         {share.weight}
       </button>
@@ -200,7 +207,8 @@ export function quotaPatch(before: Limits, after: Limits): Record<string, unknow
   return patch;
 }
 
-export function QuotaDialog({ tenant, onClose, onChanged }: { tenant: Tenant; onClose: () => void; onChanged: () => void }) {
+export function QuotaDialog({ tenant: current, onClose, onChanged }: { tenant: Tenant; onClose: () => void; onChanged: () => void }) {
+  const [tenant] = useState(current);
   const before = limitsOf(tenant.quota);
   const [limits, setLimits] = useState(before);
   const [model, setModel] = useState('');

@@ -170,7 +170,7 @@ function TenantItem({ row, isDetailed, onFold, onDetails, onChanged }: ItemProps
         <div role="cell" class="tenant-number" data-label="Running">{number(share.running_jobs)}</div>
         <div role="cell" class="tenant-number" data-label="Pending">
           {share.pending_jobs || queued ? (
-            <a href={href('/jobs', { tenant: share.tenant_id, status: 'pending' })}>{number(Math.max(share.pending_jobs, queued))}</a>
+            <a href={href('/jobs', { tenant_id: share.tenant_id, status: 'pending' })}>{number(Math.max(share.pending_jobs, queued))}</a>
           ) : (
             '0'
           )}
@@ -253,9 +253,9 @@ function Details({ row, onChanged }: { row: TenantRow; onChanged: () => void }) 
                   <Badge tone={queue.priority_class === 'default' ? 'gray' : 'accent'}>{queue.priority_class}</Badge>
                   <b>{count(queue.depth, 'pending task')}</b>
                   {queue.head_job_id !== null && (
-                    <span>
-                      first: <a href={href(`/jobs/${queue.head_job_id}`)}>job {queue.head_job_id}</a>
-                    </span>
+                    <a href={href(`/jobs/${queue.head_job_id}`)} title="The first in the queue">
+                      job {queue.head_job_id}
+                    </a>
                   )}
                 </div>
                 {queue.head_reasons.map((reason) => (

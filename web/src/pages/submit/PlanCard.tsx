@@ -137,7 +137,14 @@ function One({ job, onAdvice }: { job: JobPreview; onAdvice?: (advice: Advice) =
     <>
       {job.starts === 'at' && job.starts_at && (
         <p class="plan-time">
-          <Time at={job.starts_at} kind="full" />
+          {job.start_interval ? (
+            <>
+              Between <Time at={job.start_interval.earliest} kind="short" /> and <Time at={job.start_interval.latest} kind="short" />, by{' '}
+              {job.start_interval.basis}
+            </>
+          ) : (
+            <Time at={job.starts_at} kind="full" />
+          )}
         </p>
       )}
       {job.reasons.length > 0 && (

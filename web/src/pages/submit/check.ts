@@ -36,6 +36,7 @@ export interface JobPreview {
   starts_at: string | null;
   starts_in_s: number | null;
   is_lower_bound: boolean;
+  start_interval: { earliest: string; expected: string; latest: string; basis: string } | null;
   starting_tasks: number;
   places: { node_id: string; devices: number[] }[];
   jobs_ahead: number;

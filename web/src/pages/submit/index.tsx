@@ -6,7 +6,7 @@ import { Button } from '../../components/Button';
 import { Code } from '../../components/Code';
 import { Icon } from '../../components/Icon';
 import { Page } from '../../components/Page';
-import { Empty, ErrorBox } from '../../components/States';
+import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Tabs } from '../../components/Tabs';
 import { toast } from '../../components/Toast';
 import { count } from '../../format';
@@ -34,7 +34,10 @@ interface Surroundings {
   fields: JobField[];
   suggestions: Record<string, string[]>;
   like: Values | null;
+  likeId: string;
 }
+
+const NOTHING: Surroundings = { fields: [], suggestions: {}, like: null, likeId: '' };
 
 async function surroundings(like: string, signal: AbortSignal): Promise<Surroundings> {
   const [known, nodes, tenants, job] = await Promise.all([
@@ -52,6 +55,7 @@ async function surroundings(like: string, signal: AbortSignal): Promise<Surround
       tenant: tenants.tenants.map((tenant) => tenant.tenant_id),
     },
     like: job && fromJob(job, known.fields),
+    likeId: like,
   };
 }
 
@@ -67,14 +71,22 @@ export default function Submit() {
       </Page>
     );
   }
-  if (error && !data) {
+  if (error && (!data || data.likeId !== like)) {
     return (
       <Page title="Submit">
         <ErrorBox error={error} onRetry={reload} title={like ? `Job ${like} cannot be taken as a template` : undefined} />
       </Page>
     );
   }
-  return <Ready key={`${like} ${data ? 'loaded' : ''}`} like={like} surroundings={data ?? { fields: [], suggestions: {}, like: null }} />;
+  if (like && data?.likeId !== like) {
+    return (
+      <Page title="Submit" heading={`Submit a job like ${like}`}>
+        <Skeleton lines={6} />
+      </Page>
+    );
+  }
+  // An empty form is there at once: what the user writes stays when the rest has been loaded.
+  return <Ready key={like} like={like} surroundings={data ?? NOTHING} />;
 }
 
 function Ready({ like, surroundings: { fields, suggestions, like: template } }: { like: string; surroundings: Surroundings }) {

@@ -1,6 +1,6 @@
 /** Drawing of the timeline on canvas: axis, grid, blocks, windows and the line of now. */
 
-import { userCanvasColour } from '../../format';
+import { hueOf, userCanvasColour } from '../../format';
 import { token, type Theme } from '../../state/theme';
 import { placeIn, visibleRows, type Block, type NodeData, type Row } from './rows';
 import { position, ticks, type Range } from './scale';
@@ -232,13 +232,16 @@ function drawBlock(
     context.fillStyle = colours.surface;
     context.fillRect(x + solid - 4, top, 1, height);
   }
-  if (withText && height >= 12 && wide > 34) {
-    const from = Math.max(0, x);
+  // A running attempt that began a moment ago has its text in the part that is still ahead.
+  const isAhead = isPlanned || (wide <= 34 && block.until > now);
+  const [textFrom, room] = isAhead ? span(Math.max(block.from, isPlanned ? 0 : now), block.until) : [x, wide];
+  if (withText && height >= 12 && room > 34) {
+    const from = Math.max(0, textFrom);
     context.font = `11px ${colours.font}`;
     context.textBaseline = 'middle';
-    context.fillStyle = isPlanned ? colours.text : scene.theme === 'dark' ? '#0e1116' : '#ffffff';
+    context.fillStyle = isAhead ? colours.text : scene.theme === 'dark' || isBright(block.user) ? '#0e1116' : '#ffffff';
     const text = block.name ? `${block.job_id} ${block.name}` : String(block.job_id);
-    context.fillText(cut(context, text, x + wide - from - 10), from + 5, top + height / 2 + 0.5);
+    context.fillText(cut(context, text, textFrom + room - from - 10), from + 5, top + height / 2 + 0.5);
   }
   if (scene.active && scene.active.label === block.label && scene.active.kind === block.kind) {
     const [left, w] = span(block.from, block.until);
@@ -246,6 +249,12 @@ function drawBlock(
     context.lineWidth = 1.5;
     context.strokeRect(left - 0.5, top - 0.5, Math.max(3, w) + 1, height + 1);
   }
+}
+
+/** Whether dark text is easier to read on the colour of a user: on yellow, green and cyan. */
+function isBright(user: string): boolean {
+  const hue = hueOf(user);
+  return hue > 38 && hue < 196;
 }
 
 /** Causes other than an end by itself, a cancellation or a preemption. */

@@ -252,7 +252,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
     return box ? [event.clientX - box.left, event.clientY - box.top] : [0, 0];
   };
   const onPointerDown = (event: PointerEvent) => {
-    if (event.button !== 0 || event.pointerType === 'touch') return;
+    if (event.button !== 0) return;
     drag.current = { x: event.clientX, y: event.clientY, range: shown, top: scrollTop, moved: false };
     area.current?.setPointerCapture(event.pointerId);
   };
@@ -264,7 +264,8 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
       begun.moved = true;
       setHover(null);
       draft(pan(begun.range, -dx / size.width, clock.peek()));
-      if (scroller.current) scroller.current.scrollTop = begun.top - dy;
+      // With a finger the browser scrolls up and down by itself.
+      if (scroller.current && event.pointerType !== 'touch') scroller.current.scrollTop = begun.top - dy;
       return;
     }
     const [x, y] = point(event);
@@ -303,7 +304,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
     setToggled(changed);
   };
   const total = heightOf(rows);
-  const height = Math.max(90, Math.min(total, Math.max(260, window.innerHeight - 270)));
+  const height = Math.max(90, Math.min(total, Math.max(260, window.innerHeight - 300)));
   return (
     <div class="timeline">
       <div class="timeline-axis">
@@ -343,6 +344,7 @@ function Chart({ nodes, range, onRange, onVisible, hasMore, onEnd }: ChartProps)
             onPointerDown={onPointerDown}
             onPointerMove={onPointerMove}
             onPointerUp={onPointerUp}
+            onPointerCancel={() => (drag.current = null)}
             onPointerLeave={() => drag.current || setHover(null)}
             onKeyDown={onKeyDown}
           >
@@ -374,6 +376,7 @@ function NodeLabel({ data, isOpen, onToggle }: { data: NodeData; isOpen: boolean
       <a class="cut" href={href(`/nodes/${encodeURIComponent(node.node_id)}`)} title={node.node_id}>
         {node.node_id}
       </a>
+      {node.status === 'draining' && <span class="timeline-mark" title={node.drain_reason} aria-hidden="true" />}
       {node.status !== 'ready' && (
         <Badge tone={node.status === 'draining' ? 'amber' : 'red'} title={node.drain_reason}>
           {node.status}

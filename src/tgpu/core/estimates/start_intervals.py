@@ -10,9 +10,9 @@ from statistics import median
 
 import numpy as np
 
-from tgpu.core.runtime_estimate import RunTimes
-from tgpu.core.start_projection import Projection, project
-from tgpu.core.start_snapshot import Snapshot
+from tgpu.core.estimates.projection import Projection, project
+from tgpu.core.estimates.run_times import RunTimes
+from tgpu.core.estimates.snapshot import Snapshot
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 

@@ -190,7 +190,7 @@ def _arrivals(picture: Picture, policy: Policy) -> Iterator[tuple[TaskBrief, int
         until_ms, timing = rests_until(task), task.timing
         if until_ms <= picture.now_ms or task.gang is not None or (timing is not None and timing.is_parked):
             continue
-        if task.held or not table.can_hold_request(task.request):
+        if task.held or task.tenant_id not in picture.tenants or not table.can_hold_request(task.request):
             continue
         order = policy.of(task.request.pool).order
         tenant = tenants.number(task.tenant_id) if order in FAIR else EVERYBODY

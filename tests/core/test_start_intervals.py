@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.core_story import (
@@ -23,18 +23,20 @@ from tests.core.core_story import (
     preempt,
     task,
 )
+from tgpu.core.estimates.model import MOST_SIMULATED
+from tgpu.core.estimates.projection import project
+from tgpu.core.estimates.run_times import RunTimes, Work
+from tgpu.core.estimates.snapshot import take
+from tgpu.core.estimates.start_intervals import Estimates, Residuals, Widening, estimate
 from tgpu.core.picture import Picture, Window
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy
-from tgpu.core.runtime_estimate import RunTimes, Work
-from tgpu.core.start_estimate import Estimates, Residuals, Widening, estimate
-from tgpu.core.start_projection import MOST_SIMULATED, project
-from tgpu.core.start_snapshot import take
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import TaskBrief
 from tgpu.domain.lifecycle import Cause, NodeState
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.start_estimate import StartInterval
+from tgpu.domain.tenant import Tenant
 from tgpu.domain.timing import Timing
 
 
@@ -166,6 +168,7 @@ def test_window_is_waited_for_by_those_that_would_run_into_it() -> None:
 def test_task_with_a_begin_time_is_expected_then_and_never_before() -> None:
     later = task(2, asks(1), timing=Timing(begin_ms=at(500)))
     picture = picture_of([node(gpus=1)], [later])
+    picture.set_tenant(Tenant("default"))
     found = interval(estimates(picture), 2)
     assert (found.earliest_ms, found.expected_ms) == (at(500), at(500))
 
@@ -255,6 +258,7 @@ requests = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=20)
 @given(requests, st.sampled_from([PRIORITY, FIFO, DRF]), st.lists(st.floats(1, 5000), max_size=6))
 def test_every_interval_contains_what_is_expected_and_nothing_is_expected_in_the_past(
     asked: list[tuple[int, int | None, int]], policy: Policy, runs_s: list[float]
@@ -273,6 +277,7 @@ def test_every_interval_contains_what_is_expected_and_nothing_is_expected_in_the
         assert max(NOW_MS, each.eligible_ms) <= found.earliest_ms <= found.expected_ms <= found.latest_ms
 
 
+@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 30), st.integers(1, 4), st.lists(st.floats(1, 5000), max_size=6))
 def test_of_equal_requests_the_one_ahead_is_never_expected_later(
     count: int, gpus: int, runs_s: list[float]
@@ -288,6 +293,7 @@ def test_of_equal_requests_the_one_ahead_is_never_expected_later(
         assert moments == sorted(moments)
 
 
+@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 12), st.lists(st.floats(1, 600), max_size=6))
 def test_renaming_a_user_changes_no_estimate(count: int, runs_s: list[float]) -> None:
     made = []

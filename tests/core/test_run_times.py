@@ -1,9 +1,9 @@
 """Run times by what similar tasks took."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tgpu.core.runtime_estimate import ENOUGH, KEPT, MOST_KEYS, RunTimes, Work
+from tgpu.core.estimates.run_times import ENOUGH, KEPT, MOST_KEYS, RunTimes, Work
 
 TRAIN = Work("ada", "train", "train.py#1", 1000, 3600)
 DAY_S = 86_400.0
@@ -73,6 +73,7 @@ def test_only_the_latest_runs_count_and_memory_is_bounded() -> None:
     assert known.distribution(TRAIN._replace(gpu_milli=5), DAY_S).count == 0, "the oldest are forgotten"
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(seconds, max_size=40), seconds, st.lists(quantiles, min_size=2, max_size=6))
 def test_remaining_time_grows_with_the_quantile_and_stays_within_the_limit(
     runs: list[float], elapsed_s: float, at: list[float]
@@ -85,6 +86,7 @@ def test_remaining_time_grows_with_the_quantile_and_stays_within_the_limit(
         assert elapsed_s + remaining[-1] <= 3600 + 1e-6 * 3600 + 5
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(seconds, min_size=ENOUGH, max_size=40), quantiles)
 def test_renaming_a_user_changes_no_estimate(runs: list[float], quantile: float) -> None:
     renamed = TRAIN._replace(user="zoe")
