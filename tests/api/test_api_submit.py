@@ -159,6 +159,9 @@ def test_a_job_is_submitted_and_shown_whole(client: httpx.Client, me: str) -> No
         "started_at": None,
         "ended_at": None,
         "giving_way": False,
+        "expected_start": None,
+        "start_interval": None,
+        "no_expected_start": None,
         "last_saved_at": None,
         "held": False,
     }
