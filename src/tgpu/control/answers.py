@@ -13,6 +13,7 @@ from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
 from tgpu.control.start_estimates import MOST_IN_TRIAL, fallback, unmaterialized
 from tgpu.control.to_come import to_come
+from tgpu.core.estimates.snapshot import Snapshot, take
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
@@ -21,7 +22,6 @@ from tgpu.core.picture import Picture, Place
 from tgpu.core.planned_starts import planned_starts
 from tgpu.core.preview import preview, with_jobs
 from tgpu.core.queues import cluster_shares, queue_views
-from tgpu.core.start_snapshot import Snapshot, take
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
