@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tgpu.api.accounts import Accounts
+from tgpu.api.allocation_cache import AllocationCache
 from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
@@ -47,6 +48,7 @@ class Services:
     """Whether the store was away when this server last wrote there of itself."""
     job_keys: JobKeys | None = None
     """By which jobs speak for themselves; None: they do not."""
+    allocations: AllocationCache = field(default_factory=AllocationCache)
     overviews: OverviewFeed = field(default_factory=OverviewFeed)
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""

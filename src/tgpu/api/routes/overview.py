@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response
 
 from tgpu.api.access import Sight, sight_of, visibility_of
+from tgpu.api.allocation_cache import Key
 from tgpu.api.edge import decimal, optional_decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import LOOK
@@ -21,7 +22,7 @@ from tgpu.domain.utilization import AllocationSteps, MeasuredSteps
 from tgpu.domain.views import NodeTask
 
 _DAY_MS = 24 * 3600 * 1000
-_LONGEST_MS = 31 * _DAY_MS
+_LONGEST_MS = 7 * _DAY_MS
 _POINTS, _MOST_POINTS = 96, 500
 _SHORTEST_STEP_MS = 60_000
 
@@ -66,14 +67,13 @@ async def utilization(call: Call) -> Response[Any]:
     since_ms = query.time_ms("since", now_ms)
     since_ms = now_ms - _DAY_MS if since_ms is None else since_ms
     if not now_ms - _LONGEST_MS - _DAY_MS // 24 <= since_ms < now_ms:
-        raise bad_request("since must be in the past, and at most 31 days ago")
+        raise bad_request("since must be in the past, and at most 7 days ago")
     points = query.whole("points", 1, _MOST_POINTS) or _POINTS
     node_id = query.one("node_id")
     minutes = -(-(now_ms - since_ms) // (points * _SHORTEST_STEP_MS))
     step_ms = max(1, minutes) * _SHORTEST_STEP_MS
     from_ms = since_ms // step_ms * step_ms
-    async with services.turns.turn(call.caller.user):
-        held = await services.store.allocation(from_ms, now_ms, step_ms, node_id)
+    held = await _held(call, (from_ms, step_ms, node_id), now_ms)
     try:
         measured = await services.live.measured(from_ms, node_id)
     except NoLeaderError:
@@ -92,6 +92,18 @@ async def utilization(call: Call) -> Response[Any]:
             measured=_in_steps(measured, held),
         )
     )
+
+
+async def _held(call: Call, key: Key, now_ms: int) -> AllocationSteps:
+    """As of some seconds ago, if it was asked for then."""
+    services = call.services
+    async with services.turns.turn(call.caller.user):
+        held = services.allocations.get(key)
+        if held is None:
+            from_ms, step_ms, node_id = key
+            held = await services.store.allocation(from_ms, now_ms, step_ms, node_id)
+            services.allocations.put(key, held)
+    return held
 
 
 def _in_steps(found: MeasuredSteps, steps: AllocationSteps) -> Measured:
@@ -255,7 +267,7 @@ ENDPOINTS = (
             )
         },
         params=(
-            Param("since", "A time, or how long ago (24h; at most 31d).", {"type": "string"}, "24h"),
+            Param("since", "A time, or how long ago (24h; at most 7d).", {"type": "string"}, "24h"),
             Param("node_id", "Of this node only.", {"type": "string"}, "ws1"),
             Param(
                 "points", "About how many steps.",

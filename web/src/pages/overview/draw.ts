@@ -11,6 +11,7 @@ const LEVELS = 5;
 const UNKNOWN_LEVEL = 3;
 const DIMMED = 0.1;
 const DETAILED_FROM = 10;
+const HOLDERS_FROM = 44;
 
 export interface Drawing {
   cluster: Cluster;
@@ -81,6 +82,7 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
     drawMarks(context, drawing, colours, shown, size);
   }
   if (layout.label > 0 || size >= DETAILED_FROM) drawNames(context, drawing, colours, shown);
+  if (size >= HOLDERS_FROM) drawHolders(context, drawing, colours, shown);
   if (drawing.active !== null) outline(context, drawing, colours, drawing.active);
 }
 
@@ -286,6 +288,36 @@ function drawNames(
     }
     context.fillStyle = status === 'ready' ? (inside ? colours.text : colours.muted) : status === 'offline' ? colours.red : colours.amber;
     context.fillText(text, inside ? at.x + size * 0.25 : at.x, inside ? at.y + size : at.y + layout.label - 4);
+  }
+}
+
+/** Users in cells that are large enough. */
+function drawHolders(
+  context: CanvasRenderingContext2D,
+  { cluster, layout, view }: Drawing,
+  colours: Palette,
+  [first, end]: [number, number],
+): void {
+  const size = 10.5 / view.scale;
+  context.font = `${size}px ${token('--font')}`;
+  context.textBaseline = 'alphabetic';
+  for (let tile = first; tile < end; tile++) {
+    const row = layout.nodes[tile] ?? 0;
+    const from = cluster.firstDevice[row] ?? 0;
+    const at = tileAt(layout, tile);
+    for (let device = from; device < (cluster.firstDevice[row + 1] ?? 0); device++) {
+      const name = cluster.holder(device);
+      if (name === null) continue;
+      const cell = cellAt(layout, device - from);
+      const text = fitted(context, name, layout.cell - size);
+      const y = at.y + cell.y + layout.cell - size * 1.6;
+      context.globalAlpha = 0.85;
+      context.fillStyle = colours.surface;
+      context.fillRect(at.x + cell.x, y, context.measureText(text).width + size * 0.6, size * 1.35);
+      context.globalAlpha = 1;
+      context.fillStyle = colours.text;
+      context.fillText(text, at.x + cell.x + size * 0.25, y + size);
+    }
   }
 }
 
