@@ -13,7 +13,7 @@ from tgpu.domain.job import Gang, LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
-from tgpu.domain.overview import ClusterOverview, DeviceTable, NodeTable, Owner
+from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview, Starts
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
@@ -65,9 +65,6 @@ TASK = task(1, held=True, timing=Timing(begin_ms=5), retries=Retries(limit=1), g
 ALERT = Alert("many-nodes-lost", "4 of 9 nodes are lost", 5)
 PLANNED = PlannedStart(StartKind.CLAIM, TaskId(7, 0), "ada", "t", "train", "n1", (0, 1), 5, 9)
 SHARES = ClusterShares(Amounts(1, 2, 3, 4), (TenantShare("t", 0.5, "gpu", Amounts(1)),))
-OVERVIEW = ClusterOverview(
-    9, NodeTable(["n1"], ["p"], *[b"x"] * 11), DeviceTable(["A100"], *[b"y"] * 7), [Owner("ada", "t")], [], []
-)
 ORDER = NodeOrder(NodeVerb.DRAIN, "ann", ("n1",), (LabelRule("rack", LabelOp.IN, ("r7",)),), "hot")
 
 
@@ -116,21 +113,6 @@ class Leader:
 
     async def giving_way(self) -> list[int]:
         return [7]
-
-    async def node(self, node_id: str) -> NodeDetail | None:
-        return NodeDetail(NODE, ()) if node_id == "n1" else None
-
-    async def overview(self, terms: bool) -> ClusterOverview:
-        assert terms
-        return OVERVIEW
-
-    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
-        assert node_id is None
-        return MeasuredSteps(from_ms, cpu_milli=[1, None])
-
-    async def preview(self, jobs: list[HypotheticalJob]) -> list[StartPreview]:
-        assert jobs == []
-        return [StartPreview(Starts.WAITS, WHY)]
 
     async def expected_starts(self, job_ids: list[int]) -> list[ExpectedStart | None]:
         assert job_ids == [7, 8]
@@ -262,10 +244,6 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("cluster_shares") == SHARES
         expected = ExpectedStart(StartInterval(1, 2, 3, "time limits"))
         assert await asking.ask("expected_starts", [7, 8]) == [expected, None]
-        assert await asking.ask("node", "n1") == NodeDetail(NODE, ())
-        assert await asking.ask("overview", True) == OVERVIEW
-        assert await asking.ask("measured", 5, None) == MeasuredSteps(5, cpu_milli=[1, None])
-        assert await asking.ask("preview", []) == [StartPreview(Starts.WAITS, WHY)]
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"
