@@ -6,20 +6,27 @@ from typing import Any
 
 import pytest
 
+from tests.core.core_story import task
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, LabelOp, LabelRule, Request
 from tgpu.domain.lifecycle import NodeState
 from tgpu.domain.node import Capacity, Device, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered, NodeVerb
+from tgpu.domain.overview import ClusterOverview
+from tgpu.domain.preview import HypotheticalJob, StartPreview, Starts
 from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quota import Amounts
+from tgpu.domain.retries import Retries
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
+from tgpu.domain.timing import Timing
+from tgpu.domain.utilization import MeasuredSteps
 from tgpu.domain.views import (
     Advice,
     Alert,
     ClusterShares,
     DeviceView,
+    NodeDetail,
     NodeView,
     PlannedStart,
     Quantiles,
@@ -54,7 +61,7 @@ NODE = NodeView(
 WHY = Why(7, waiting=True, summary="waits", reasons=(Reason("gpus", "needs 2", {"needed": 2}),), position=1,
           advice=Advice("gpu_milli", 2000, 1000, "with 1"))  # fmt: skip
 REQUEST = Request(cpu_milli=1000, memory_mib=1, disk_mib=0, gpu_milli=2000)
-
+TASK = task(1, held=True, timing=Timing(begin_ms=5), retries=Retries(limit=1), gang=Gang(2))
 ALERT = Alert("many-nodes-lost", "4 of 9 nodes are lost", 5)
 PLANNED = PlannedStart(StartKind.CLAIM, TaskId(7, 0), "ada", "t", "train", "n1", (0, 1), 5, 9)
 SHARES = ClusterShares(Amounts(1, 2, 3, 4), (TenantShare("t", 0.5, "gpu", Amounts(1)),))
@@ -80,6 +87,19 @@ class Leader:
 
     async def nodes(self) -> list[NodeView]:
         return [NODE]
+
+    async def node(self, node_id: str) -> NodeDetail | None:
+        assert node_id == "n9"
+        return None
+
+    async def overview(self, terms: bool) -> ClusterOverview:
+        raise UnansweredError(f"not with terms: {terms}")
+
+    async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
+        return MeasuredSteps(from_ms, cpu_milli=[None if node_id is None else 1])
+
+    async def preview(self, jobs: list[HypotheticalJob]) -> list[StartPreview]:
+        return [StartPreview(Starts.NOW, WHY, places=(("n1", (len(jobs),)),)) for _ in jobs]
 
     async def never_fits(self, requests: list[Request]) -> list[str | None]:
         return [None if request == REQUEST else "never" for request in requests]
@@ -196,6 +216,10 @@ def test_every_question_has_its_typed_answer() -> None:
             "never_fits",
             "why_never",
             "gang_never_fits",
+            "preview",
+            "node",
+            "overview",
+            "measured",
             "order_nodes",
             "read_log",
             "alerts",
@@ -223,6 +247,12 @@ def test_every_question_has_its_typed_answer() -> None:
         assert (await asking.ask("queues"))[0].priority_class is PriorityClass.DEFAULT
         assert await asking.ask("never_fits", [REQUEST, Request(1, 1, 1, 1)]) == [None, "never"]
         assert await asking.ask("why_never", REQUEST, 2, "lab") == "never 2 for lab"
+        assert await asking.ask("node", "n9") is None
+        assert await asking.ask("measured", 5, "n1") == MeasuredSteps(5, cpu_milli=[1])
+        with pytest.raises(UnansweredError, match="not with terms: True"):
+            await asking.ask("overview", True)
+        jobs = [HypotheticalJob(TASK, ((REQUEST, 2),))]
+        assert await asking.ask("preview", jobs) == [StartPreview(Starts.NOW, WHY, places=(("n1", (1,)),))]
         gang = Gang(2, per_node=1, nodes=2)
         assert await asking.ask("gang_never_fits", gang, [(REQUEST, 2)]) == "it needs 2 nodes; there is 1"
         assert await asking.ask("giving_way") == [7]

@@ -24,9 +24,9 @@ const COLOURS: Record<JobStatus, string> = {
   scheduled: '--blue',
   running: '--green',
   preempted: '--purple',
-  completed: '--gray',
+  completed: '--line-strong',
   failed: '--red',
-  cancelled: '--line-strong',
+  cancelled: '--surface-3',
 };
 
 export function Tasks({ job }: { job: Job }) {

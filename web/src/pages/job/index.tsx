@@ -152,8 +152,8 @@ function StatusLine({ job }: { job: Job }) {
   return (
     <>
       <StatusBadge status={job.status} />
-      {job.held_by && <Badge tone="amber">held by {job.held_by}</Badge>}
-      {job.suspended_by && <Badge tone="amber">suspended by {job.suspended_by}</Badge>}
+      {job.held_by && !isOver(job) && <Badge tone="amber">held by {job.held_by}</Badge>}
+      {job.suspended_by && !isOver(job) && <Badge tone="amber">suspended by {job.suspended_by}</Badge>}
       {job.cancel_requested_by && !isOver(job) && <Badge tone="red">being cancelled by {job.cancel_requested_by}</Badge>}
       {job.giving_way && <Badge tone="purple">being preempted</Badge>}
     </>

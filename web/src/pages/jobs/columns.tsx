@@ -94,7 +94,7 @@ export function tableColumns(ids: readonly string[]): Column<Slot<JobRow>>[] {
 }
 
 function Status({ row }: { row: JobRow }) {
-  const mark = row.held_by ? 'held' : row.suspended_by ? 'suspended' : row.cancel_requested_by && !row.ended_at ? 'cancelling' : '';
+  const mark = row.ended_at ? '' : row.cancel_requested_by ? 'cancelling' : row.held_by ? 'held' : row.suspended_by ? 'suspended' : '';
   return (
     <StatusBadge status={row.status} quiet>
       {mark || undefined}

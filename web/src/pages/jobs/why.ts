@@ -62,6 +62,7 @@ function isPending(row: JobRow): boolean {
 
 /** What the row itself tells: no question is needed. */
 export function knownReason(row: JobRow): string | null {
+  if (row.ended_at) return row.reason;
   if (row.cancel_requested_by) return `Being cancelled by ${row.cancel_requested_by}`;
   if (row.giving_way) return 'Being preempted';
   if (!isPending(row)) return row.reason;
