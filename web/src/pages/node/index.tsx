@@ -20,6 +20,7 @@ import { href, type PageProps } from '../../router';
 import { useResource } from '../../state/resource';
 import { may } from '../../state/session';
 import { DrainDialog, ReserveDialog, undrain } from '../nodes/actions';
+import '../../components/plain-table.css';
 import './node.css';
 
 interface Device {
@@ -293,7 +294,7 @@ function Measure({ label, share, text }: { label: string; share: number; text: s
 function Tasks({ activity }: { activity: Activity | null }) {
   if (!activity || activity.tasks.length + activity.hidden_tasks === 0) return <Empty title="No task runs on this node" />;
   return (
-    <div class="plain-table-box">
+    <div class="node-table-box">
       <table class="plain-table">
         <thead>
           <tr>
@@ -301,10 +302,10 @@ function Tasks({ activity }: { activity: Activity | null }) {
             <th scope="col">User</th>
             <th scope="col">State</th>
             <th scope="col">GPUs</th>
-            <th scope="col" class="plain-wide">CPU</th>
-            <th scope="col" class="plain-wide">Memory</th>
+            <th scope="col" class="node-wide">CPU</th>
+            <th scope="col" class="node-wide">Memory</th>
             <th scope="col">For</th>
-            <th scope="col" class="plain-wide">Time limit</th>
+            <th scope="col" class="node-wide">Time limit</th>
           </tr>
         </thead>
         <tbody>
@@ -320,10 +321,10 @@ function Tasks({ activity }: { activity: Activity | null }) {
               <td><User name={task.user_id} /></td>
               <td>{task.state}</td>
               <td>{task.devices.length > 0 ? task.devices.join(', ') : NONE}</td>
-              <td class="plain-wide">{number(task.cpu, 1)}</td>
-              <td class="plain-wide">{mebibytes(task.mem_mb)}</td>
+              <td class="node-wide">{number(task.cpu, 1)}</td>
+              <td class="node-wide">{mebibytes(task.mem_mb)}</td>
               <td><Duration from={task.since} /></td>
-              <td class="plain-wide">{task.time_limit_s === null ? NONE : duration(task.time_limit_s)}</td>
+              <td class="node-wide">{task.time_limit_s === null ? NONE : duration(task.time_limit_s)}</td>
             </tr>
           ))}
         </tbody>

@@ -12,7 +12,7 @@ import { WHOLE_VIEW, cellAt, clamped, hit, layoutMap, tileAt, zoomed, type MapLa
 
 /** Up to this many GPUs are cards. */
 export const MOST_CARDS = 64;
-const HIGHEST = 560;
+const HIGHEST = 660;
 
 export function GpuMap({ cluster, user }: { cluster: Cluster; user: string | null }) {
   if (cluster.deviceCount <= MOST_CARDS) return <GpuCards cluster={cluster} user={user} />;

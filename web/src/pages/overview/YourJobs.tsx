@@ -28,6 +28,7 @@ interface Why {
   position: number | null;
   starts_at: string | null;
   estimate: string | null;
+  start_interval?: { earliest: string; expected: string; latest: string; basis: string } | null;
   advice: { text: string } | null;
 }
 
@@ -116,11 +117,18 @@ function JobLine({ job }: { job: JobRow }) {
 /** "Starts in about 5 min · needs 2 GPUs; ws1 has 1 free". */
 function Reason({ why }: { why: Why }) {
   const summary = why.summary.replace(/^waits: /, '');
+  const interval = why.start_interval;
+  const expected = interval?.expected ?? why.starts_at;
   return (
     <div class="your-job-why">
-      {why.starts_at && (
+      {expected && (
         <span class="your-job-start">
-          Expected start <Time at={why.starts_at} kind="relative" /> (<Time at={why.starts_at} kind="short" />)
+          Expected start <Time at={expected} kind="relative" /> (<Time at={expected} kind="short" />)
+        </span>
+      )}
+      {interval && interval.earliest !== interval.latest && (
+        <span class="muted" title={`By ${interval.basis}`}>
+          Between <Time at={interval.earliest} kind="short" /> and <Time at={interval.latest} kind="short" />
         </span>
       )}
       <span>{summary.charAt(0).toUpperCase() + summary.slice(1)}</span>
