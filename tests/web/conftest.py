@@ -29,8 +29,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if wanted else True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed before the next file: while it is open, its event loop runs in this thread and no other can."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     assert program is not None, "install Chromium: sudo apt-get install chromium"
     with sync_playwright() as playwright:
@@ -39,7 +40,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Installation]:
     """One tgpu with 8 simulated GPUs for all tests that leave it as it was."""
     with an_installation() as one:
