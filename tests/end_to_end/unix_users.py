@@ -1,5 +1,6 @@
 """Two Unix accounts of the tests' own, and what is done as one of them."""
 
+import codecs
 import contextlib
 import fcntl
 import json
@@ -7,6 +8,7 @@ import os
 import pwd
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from tgpu.client import TgpuError
 
 # Tests run side by side, and accounts belong to the whole machine: each worker has its own two.
 USERS = tuple(f"tgpu-{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}" for name in ("ann", "bob"))
+_FAILED = "failed"
 
 
 @contextlib.contextmanager
@@ -40,7 +43,9 @@ def _locked() -> Iterator[None]:
 
 
 def as_user(name: str, work: Callable[[], Any]) -> Any:
-    """In a child that has become that user for good, as a login would."""
+    """In a child that has become that user for good, as a login would. What `work` needs must be loaded: the
+    interpreter may lie in a folder that only root can read."""
+    codecs.lookup("ascii")
     account = pwd.getpwnam(name)
     receive, send = os.pipe()
     child = os.fork()
@@ -53,6 +58,8 @@ def as_user(name: str, work: Callable[[], Any]) -> Any:
                 answer = work()
             except TgpuError as error:
                 answer = {"refused": error.status, "detail": str(error)}
+            except BaseException:
+                answer = {_FAILED: traceback.format_exc()}
             os.write(send, json.dumps(answer).encode())
         finally:
             sys.stdout.flush()
@@ -61,4 +68,6 @@ def as_user(name: str, work: Callable[[], Any]) -> Any:
     with os.fdopen(receive, "rb") as pipe:
         text = pipe.read()
     os.waitpid(child, 0)
-    return json.loads(text)
+    answer = json.loads(text)
+    assert not (isinstance(answer, dict) and _FAILED in answer), answer[_FAILED]
+    return answer

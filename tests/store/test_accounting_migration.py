@@ -45,6 +45,11 @@ FORGET = (
     "ALTER TABLE join_tokens DROP COLUMN address",
     "ALTER TABLE node_keys DROP COLUMN approved",
     "ALTER TABLE node_keys DROP COLUMN joined_from",
+    "DROP INDEX jobs_by_text",
+    "ALTER TABLE jobs DROP COLUMN command",
+    "ALTER TABLE jobs DROP COLUMN gpu_milli",
+    "ALTER TABLE jobs DROP COLUMN command_signature",
+    "DROP TABLE start_estimates",
     "UPDATE alembic_version SET version_num = '0006'",
     "UPDATE compatibility SET oldest_server = '0006'",
 )

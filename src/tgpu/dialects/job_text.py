@@ -1,4 +1,4 @@
-"""The text of a job file in any form, as somebody pastes it: the jobs in it, warnings, and problems.
+"""The text of a pasted job file in any form: the jobs in it, warnings, and problems.
 
 No file is read and no environment is taken over: a text says everything, or is refused.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a job as somebody wrote it."""
+"""Problems of a job file, with the key and line that caused them."""
 
 from __future__ import annotations
 
