@@ -65,7 +65,12 @@ class Feed:
         reading = self._reads.get(after)
         if reading is None:
             reading = self._reads[after] = asyncio.get_running_loop().create_task(read())
+            reading.add_done_callback(lambda done: self._forget(after, done))
         return await asyncio.shield(reading)
+
+    def _forget(self, after: int, done: "asyncio.Task[Page]") -> None:
+        if self._reads.get(after) is done:
+            del self._reads[after]
 
 
 async def next_wake(flag: asyncio.Event, timeout_s: float) -> bool:

@@ -8,12 +8,11 @@ import msgspec
 
 from tgpu.api.access import known_jobs, shown_tenants
 from tgpu.api.dependency_preview import Dependency, dependencies
-from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Call
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import ProblemError
 from tgpu.api.quota_form import QuotaOut, quota_out
-from tgpu.api.start_interval import StartIntervalOut
+from tgpu.api.start_interval import StartIntervalOut, moment_out
 from tgpu.api.why_view import AdviceOut, HolderOfNeeded, ReasonOut, WhyOut, jobs_named, why_out
 from tgpu.domain.command_signature import signature_of
 from tgpu.domain.ids import TaskId
@@ -284,7 +283,7 @@ def _job_preview(
         held=trial.held,
         starts=preview.starts,
         summary=_Sentence(spec, preview, why, in_s).text(),
-        starts_at=None if at_ms is None else rfc3339(at_ms),
+        starts_at=None if at_ms is None else moment_out(at_ms),
         starts_in_s=in_s,
         is_lower_bound=preview.is_lower_bound,
         start_interval=why.start_interval,

@@ -3,6 +3,7 @@
 import msgspec
 
 from tgpu.api.edge import rfc3339
+from tgpu.domain.quantities import MAX_TIME_MS
 from tgpu.domain.start_estimate import StartInterval
 
 
@@ -18,8 +19,13 @@ class StartIntervalOut(msgspec.Struct, kw_only=True):
 
 def interval_out(interval: StartInterval) -> StartIntervalOut:
     return StartIntervalOut(
-        earliest=rfc3339(interval.earliest_ms),
-        expected=rfc3339(interval.expected_ms),
-        latest=rfc3339(interval.latest_ms),
+        earliest=moment_out(interval.earliest_ms),
+        expected=moment_out(interval.expected_ms),
+        latest=moment_out(interval.latest_ms),
         basis=interval.basis,
     )
+
+
+def moment_out(at_ms: int) -> str:
+    """A long queue of long jobs can reach beyond the last year that can be written."""
+    return rfc3339(min(at_ms, MAX_TIME_MS))

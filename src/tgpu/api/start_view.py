@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Call
 from tgpu.api.job_row import JobRow
 from tgpu.api.job_view import JobOut
 from tgpu.api.ports import NoLeaderError
-from tgpu.api.start_interval import interval_out
+from tgpu.api.start_interval import interval_out, moment_out
 from tgpu.domain.job import Job
 from tgpu.domain.start_estimate import INSIDE_TARGET, Horizon, Score, calibration_of
 
@@ -65,5 +64,5 @@ async def add_expected_starts(call: Call, jobs: Sequence[Job], shown: Sequence[J
         if expected.interval is None:
             out.no_expected_start = expected.reason
         else:
-            out.expected_start = rfc3339(expected.interval.expected_ms)
+            out.expected_start = moment_out(expected.interval.expected_ms)
             out.start_interval = interval_out(expected.interval)

@@ -11,9 +11,10 @@ from tgpu.cli.exits import UsageError
 from tgpu.cli.screen import note
 from tgpu.dialects.kubernetes.problems import ManifestError
 from tgpu.dialects.native import strict_yaml
-from tgpu.dialects.native.job_file import MOST_BYTES, MOST_JOBS, WrittenJob, fields_of, written_jobs
+from tgpu.dialects.native.job_file import MOST_BYTES, WrittenJob, fields_of, written_jobs
 from tgpu.dialects.native.output_file_fields import expanded
 from tgpu.dialects.native.problems import JobFieldError
+from tgpu.dialects.native.several_jobs import MOST_JOBS
 
 if TYPE_CHECKING:
     from typing import Any

@@ -108,12 +108,12 @@ class OverviewColumns:
         self._order = np.array(sorted(range(count), key=lambda row: as_counted(self._names[row])), np.int64)
         self._pools: dict[str, int] = {}
         self._models: dict[str, int] = {}
-        self._pool, self._state = np.zeros(count, np.int16), np.zeros(count, np.int8)
+        self._pool, self._state = np.zeros(count, np.int32), np.zeros(count, np.int8)
         self._drained = np.zeros(count, np.bool_)
         self._count = np.zeros(count, np.uint8)
         self._total = np.zeros((2, count), np.int64)
         self._used = np.full((2, count), UNKNOWN, np.int64)
-        self._model, self._index = np.zeros((count, most), np.int16), np.zeros((count, most), np.int16)
+        self._model, self._index = np.zeros((count, most), np.int32), np.zeros((count, most), np.int32)
         self._health = np.zeros((count, most), np.int8)
         self._busy = np.full((count, most), UNKNOWN, np.int8)
 

@@ -98,7 +98,7 @@ class UsageSamples:
         if not new:
             return
         if len(new) > self._shares.shape[2] - len(self._rows):
-            self._forget_silent()
+            self._forget_silent(names)
         missing = len(new) - (self._shares.shape[2] - len(self._rows))
         if missing > 0:
             more = max(missing, self._shares.shape[2] // 4, 16)
@@ -109,9 +109,10 @@ class UsageSamples:
         for name in new:
             self._rows[name] = self._free_rows.pop()
 
-    def _forget_silent(self) -> None:
+    def _forget_silent(self, names: set[str]) -> None:
+        """But not these, which are connected."""
         silent = (self._shares == _UNKNOWN).all(axis=(0, 1))
-        for name in [name for name, row in self._rows.items() if silent[row]]:
+        for name in [name for name, row in self._rows.items() if silent[row] and name not in names]:
             self._free_rows.append(self._rows.pop(name))
 
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from tgpu.dialects.kubernetes.problems import ManifestError
 from tgpu.dialects.native import strict_yaml
-from tgpu.dialects.native.job_file import MOST_JOBS, WrittenJob, fields_of, written_jobs
+from tgpu.dialects.native.job_file import WrittenJob, fields_of, written_jobs
 from tgpu.dialects.native.output_file_fields import expanded
 from tgpu.dialects.native.problems import JobFieldError
+from tgpu.dialects.native.several_jobs import MOST_JOBS
 from tgpu.dialects.slurm import exporting, script
 from tgpu.dialects.slurm.batch_fields import batch_fields
 from tgpu.dialects.slurm.given import Given, gathered
@@ -83,7 +84,7 @@ def _of_yaml(text: str, home: str) -> JobText:
     except strict_yaml.BadYamlError as error:
         return JobText(Format.TGPU, [], [], [Problem(str(error), error.line)])
     except JobFieldError as error:
-        line = strict_yaml.line_of(text, 0, [error.key or ""])
+        line = strict_yaml.Lines(text).of(0, [error.key or ""])
         return JobText(Format.TGPU, [], [], [Problem(str(error), line, error.key or "")])
     format_ = Format.KUBERNETES if jobs and all(job.is_manifest for job in jobs) else Format.TGPU
     if not 0 < len(jobs) <= MOST_JOBS:
@@ -92,11 +93,12 @@ def _of_yaml(text: str, home: str) -> JobText:
     found: list[dict[str, Any]] = []
     warnings: list[str] = []
     problems: list[Problem] = []
+    lines = strict_yaml.Lines(text)
     for at, job in enumerate(jobs):
         try:
             fields, some = fields_of(job)
         except (JobFieldError, ManifestError) as error:
-            problems += _problems(text, at, job, error)
+            problems += _problems(lines, at, job, error)
             if len(problems) >= _MOST_PROBLEMS:
                 break
         else:
@@ -105,19 +107,21 @@ def _of_yaml(text: str, home: str) -> JobText:
     return JobText(format_, [] if problems else found, warnings, problems[:_MOST_PROBLEMS])
 
 
-def _problems(text: str, at: int, job: WrittenJob, error: JobFieldError | ManifestError) -> list[Problem]:
+def _problems(
+    lines: strict_yaml.Lines, at: int, job: WrittenJob, error: JobFieldError | ManifestError
+) -> list[Problem]:
     if isinstance(error, JobFieldError):
         steps = [*job.path, *([] if error.key is None else [error.key])]
-        line = strict_yaml.line_of(text, job.document, steps)
+        line = lines.of(job.document, steps)
         return [Problem(str(error), line, error.key or "", at)]
     return [
         Problem(
             str(refusal),
-            strict_yaml.line_of(text, job.document, [*job.path, *_steps(refusal.path)]),
+            lines.of(job.document, [*job.path, *_steps(refusal.path)]),
             refusal.path,
             at,
         )
-        for refusal in error.refusals
+        for refusal in error.refusals[:_MOST_PROBLEMS]
     ]
 
 

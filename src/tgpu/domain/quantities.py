@@ -3,6 +3,8 @@
 from decimal import Decimal, InvalidOperation
 
 MILLI = 1000
+_MOST_DIGITS = 30
+"""Before the decimal point: far beyond every bound, and cheap to compute with."""
 MAX_CPU_MILLI = 1_000_000 * MILLI
 MAX_GPU_MILLI = 100_000 * MILLI
 MAX_MIB = 2**40  # one exbibyte, written in MiB
@@ -37,6 +39,8 @@ def _decimal(name: str, value: object) -> Decimal:
         raise BadQuantityError(f"{name} must be a number, such as 2 or 0.5; got {value!r}") from None
     if not number.is_finite():
         raise BadQuantityError(f"{name} must be a finite number; got {value!r}")
+    if number.adjusted() > _MOST_DIGITS:
+        raise BadQuantityError(f"{name} is too large; got {str(value)[:40]!r}")
     return number
 
 

@@ -1,6 +1,6 @@
 """Looking at jobs: the list, one of them, and why it waits."""
 
-import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -69,7 +69,8 @@ async def list_jobs(call: Call) -> Response[Any]:
         return await _list_ids(call)
     limit = query.whole("limit", 1, _MAX_PAGE) or _DEFAULT_PAGE
     asked = await JobList.of(call, limit + 1)  # one more than shown tells whether there is a next page
-    found, counted = await asyncio.gather(asked.jobs(call), _total(call, asked))
+    async with _turn(call):
+        found, counted = await asked.jobs(call), await _total(call, asked)
     page = [each.job for each in found[:limit]]
     next_cursor = asked.cursor_at(found[limit - 1]) if len(found) > limit else None
     shown = [(job_row if view == "list" else job_out)(job, _sight(job, call)) for job in page]
@@ -92,8 +93,16 @@ async def list_jobs(call: Call) -> Response[Any]:
 
 async def _list_ids(call: Call) -> Response[Any]:
     asked = await JobList.of(call, call.query.whole("limit", 1, _MAX_IDS) or _MAX_IDS)
-    counted = await _total(call, asked)
-    return json_reply(JobIdPage(job_ids=await asked.ids(call), **counted))
+    async with _turn(call):
+        counted = await _total(call, asked)
+        return json_reply(JobIdPage(job_ids=await asked.ids(call), **counted))
+
+
+def _turn(call: Call) -> AbstractAsyncContextManager[None]:
+    """For lists that are searched, sorted or counted: they read many jobs, and the scheduler reads too."""
+    query = call.query
+    reads_many = query.flag("total") or any(query.one(name) is not None for name in ("q", "sort", "skip"))
+    return call.services.turns.turn(call.caller.user) if reads_many else nullcontext()
 
 
 async def _total(call: Call, asked: JobList) -> dict[str, Any]:

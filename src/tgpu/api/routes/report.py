@@ -62,7 +62,9 @@ async def _details(
     """By the keys of a row, and of all rows together; None of each unless they were asked for."""
     if not call.query.flag("detail"):
         return lambda _keys: None, None
-    found, total = await call.services.store.report_details(where, by, now_ms), ReportDetail()
+    async with call.services.turns.turn(call.caller.user):
+        found = await call.services.store.report_details(where, by, now_ms)
+    total = ReportDetail()
     for detail in found.values():
         total.add(detail)
     return lambda keys: found.get(keys, ReportDetail()), total

@@ -137,8 +137,9 @@ async def timeline(call: Call) -> Response[Any]:
     names = tuple(node.node_id for node in page)
     seen = await seen_by(call)
     where = TimelineFilter(from_ms, until_ms, names, seen)
-    found = await call.services.store.occupations(where, MOST_ATTEMPTS, _BINS, now_ms)
-    planned, planned_known = await _planned(call, where, now_ms)
+    async with call.services.turns.turn(call.caller.user):
+        found = await call.services.store.occupations(where, MOST_ATTEMPTS, _BINS, now_ms)
+        planned, planned_known = await _planned(call, where, now_ms)
     return json_reply(
         Timeline(
             since=rfc3339(from_ms),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tgpu.dialects.native.several_jobs import Path
 
 MOST_BYTES = 1 << 20
-MOST_JOBS = 10_000
 _FORM = "a job is written as `key: value` lines, such as `command: python train.py`"
 
 

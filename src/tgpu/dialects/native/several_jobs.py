@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 Path = tuple[str | int, ...]
+MOST_JOBS = 10_000
+_MOST_COMMON = 128
+"""Keys beside `jobs`: more than a job has, and few enough to be repeated for each job."""
 
 
 def unfolded(document: object) -> Iterator[tuple[Path, object]]:
@@ -19,6 +22,10 @@ def unfolded(document: object) -> Iterator[tuple[Path, object]]:
         yield (), document
         return
     common = {key: value for key, value in document.items() if key != "jobs"}
+    if len(common) > _MOST_COMMON:
+        raise JobFieldError(f"there are {len(common)} keys beside jobs; {_MOST_COMMON} are possible", "jobs")
+    if isinstance(document["jobs"], dict | list) and len(document["jobs"]) > MOST_JOBS:
+        raise JobFieldError(f"jobs holds {len(document['jobs'])} jobs; {MOST_JOBS} are possible", "jobs")
     for path, name, job in _named(document["jobs"]):
         if not isinstance(job, dict):
             raise JobFieldError(f"job {name} is written as `key: value` lines, below its name", "jobs")

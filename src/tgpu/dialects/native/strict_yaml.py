@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import yaml
@@ -53,16 +53,26 @@ def documents(text: str) -> list[Any]:
         raise BadYamlError("a value looks like a number and is none: put quotes around it") from None
 
 
-def line_of(text: str, document: int, path: Iterable[str | int]) -> int | None:
-    """In which line of a text that `documents` can read a value stands, or the nearest one above it."""
-    node = next(islice(yaml.compose_all(text, Loader=_StrictLoader), document, None), None)
-    line = None if node is None else node.start_mark.line + 1
-    for step in path:
-        key, node = _child(node, step)
-        if key is None:
-            break
-        line = key.start_mark.line + 1
-    return line
+class Lines:
+    """Line numbers of the values of a text that `documents` can read. The text is parsed at most once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _nodes(self) -> list[yaml.Node]:
+        return list(yaml.compose_all(self._text, Loader=_StrictLoader))
+
+    def of(self, document: int, path: Iterable[str | int]) -> int | None:
+        """Of the value, or of the nearest one above it."""
+        node: yaml.Node | None = self._nodes[document] if document < len(self._nodes) else None
+        line = None if node is None else node.start_mark.line + 1
+        for step in path:
+            key, node = _child(node, step)
+            if key is None:
+                break
+            line = key.start_mark.line + 1
+        return line
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:

@@ -46,7 +46,10 @@ def _one(name: str, part: str) -> list[str]:
         return [part]
     inside, _, tail = rest.partition("]")
     tails = _one(name, tail) if tail else [""]
-    return [f"{head}{number}{end}" for number in _numbers(name, inside) for end in tails]
+    numbers = _numbers(name, inside)
+    if len(numbers) * len(tails) > _MOST:
+        raise SlurmError(f"{name} may name at most {_MOST:,} hosts")
+    return [f"{head}{number}{end}" for number in numbers for end in tails]
 
 
 def _numbers(name: str, text: str) -> list[str]:
@@ -58,6 +61,8 @@ def _numbers(name: str, text: str) -> list[str]:
         first, last = match[1], match[2] or match[1]
         if int(last) < int(first) or int(last) - int(first) >= _MOST:
             raise SlurmError(f"{name} must be hosts such as n[1-4], the smaller number first; got [{text}]")
+        if len(found) + int(last) - int(first) >= _MOST:
+            raise SlurmError(f"{name} may name at most {_MOST:,} hosts")
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return found
 
