@@ -209,6 +209,15 @@ def test_rows_of_removed_nodes_are_used_again() -> None:
     assert samples._shares.shape[2] == 16
 
 
+def test_nodes_without_a_sample_keep_their_rows_when_many_nodes_join() -> None:
+    samples = UsageSamples()
+    silent = [Node(f"a{number}", NodeState.READY, capacity()) for number in range(16)]
+    samples.take(60_000, silent, {})
+    more = [*silent, *(Node(f"b{number}", NodeState.READY, capacity()) for number in range(8))]
+    samples.take(120_000, more, {each.node_id: NodeUse(cpu_milli=1000) for each in more})
+    assert samples.since(0).cpu_milli == [0, 24_000]
+
+
 def test_a_node_that_describes_itself_again_is_shown_as_it_is() -> None:
     async def story() -> None:
         leader = Leader()
