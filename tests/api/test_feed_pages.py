@@ -4,30 +4,37 @@ import asyncio
 
 import pytest
 
-from tgpu.api.feed import Feed
+from tgpu.api.feed import Feed, Page
 
 
-async def test_page_is_read_once_for_streams_at_the_same_place_and_not_kept() -> None:
+def test_page_is_read_once_for_streams_at_the_same_place_and_not_kept() -> None:
     feed, reads = Feed(), list[int]()
 
-    async def read() -> list[str]:
+    async def read() -> Page:
         reads.append(1)
         await asyncio.sleep(0)
-        return ["an event"]
+        return 7, ()
 
-    await asyncio.gather(*(feed.page(7, read) for _ in range(3)))  # type: ignore[arg-type]
+    async def story() -> None:
+        await asyncio.gather(*(feed.page(7, read) for _ in range(3)))
+        await asyncio.sleep(0)
+
+    asyncio.run(story())
     assert (len(reads), feed._reads) == (1, {})
 
 
-async def test_failed_read_is_repeated_by_the_next_stream() -> None:
+def test_failed_read_is_repeated_by_the_next_stream() -> None:
     feed, failures = Feed(), [ConnectionError("away")]
 
-    async def read() -> list[str]:
+    async def read() -> Page:
         if failures:
             raise failures.pop()
-        return []
+        return 7, ()
 
-    with pytest.raises(ConnectionError):
-        await feed.page(7, read)  # type: ignore[arg-type]
-    await asyncio.sleep(0)
-    assert await feed.page(7, read) == []  # type: ignore[arg-type]
+    async def story() -> Page:
+        with pytest.raises(ConnectionError):
+            await feed.page(7, read)
+        await asyncio.sleep(0)
+        return await feed.page(7, read)
+
+    assert asyncio.run(story()) == (7, ())
