@@ -42,6 +42,8 @@ MANY_PENDING_MS = 5_000
 MOST_OWNERS = 10_000
 """Owners are numbered as they come; then numbering begins again."""
 CLASSES = tuple(PriorityClass)
+_LARGEST = int(np.iinfo(np.int16).max)
+"""Of columns that are sent as 16-bit numbers: a node may claim any device index and any number of models."""
 _STATE_NUMBERS = {state: number for number, state in enumerate(NODE_STATES)}
 _RANKS = {name: TERMS[name].rank for name in CLASSES}
 
@@ -108,12 +110,12 @@ class OverviewColumns:
         self._order = np.array(sorted(range(count), key=lambda row: as_counted(self._names[row])), np.int64)
         self._pools: dict[str, int] = {}
         self._models: dict[str, int] = {}
-        self._pool, self._state = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        self._pool, self._state = np.zeros(count, np.int16), np.zeros(count, np.int8)
         self._drained = np.zeros(count, np.bool_)
         self._count = np.zeros(count, np.uint8)
         self._total = np.zeros((2, count), np.int64)
         self._used = np.full((2, count), UNKNOWN, np.int64)
-        self._model, self._index = np.zeros((count, most), np.int32), np.zeros((count, most), np.int32)
+        self._model, self._index = np.zeros((count, most), np.int16), np.zeros((count, most), np.int16)
         self._health = np.zeros((count, most), np.int8)
         self._busy = np.full((count, most), UNKNOWN, np.int8)
 
@@ -121,15 +123,16 @@ class OverviewColumns:
         nodes = self._table.nodes.nodes
         for row in [row for row, node in enumerate(nodes) if node is not self._nodes[row]]:
             node = self._nodes[row] = nodes[row]
-            self._pool[row] = self._pools.setdefault(node.pool, len(self._pools))
+            self._pool[row] = min(self._pools.setdefault(node.pool, len(self._pools)), _LARGEST)
             self._state[row] = _STATE_NUMBERS[node.state]
             self._drained[row] = node.drain is not None
             devices = node.capacity.devices
             self._count[row] = len(devices)
             self._total[:, row] = node.capacity.cpu_milli, node.capacity.memory_mib
             for position, device in enumerate(devices):
-                self._model[row, position] = self._models.setdefault(device.model, len(self._models))
-                self._index[row, position] = device.index
+                model = self._models.setdefault(device.model, len(self._models))
+                self._model[row, position] = min(model, _LARGEST)
+                self._index[row, position] = min(device.index, _LARGEST)
                 healthy = DeviceState.EXTERNAL if device.avoided or device.foreign else DeviceState.HEALTHY
                 self._health[row, position] = healthy if device.healthy else DeviceState.UNHEALTHY
 

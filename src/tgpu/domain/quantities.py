@@ -3,7 +3,7 @@
 from decimal import Decimal, InvalidOperation
 
 MILLI = 1000
-_MOST_DIGITS = 30
+_MOST_DIGITS = 400
 """Before the decimal point: far beyond every bound, and cheap to compute with."""
 MAX_CPU_MILLI = 1_000_000 * MILLI
 MAX_GPU_MILLI = 100_000 * MILLI
