@@ -22,6 +22,7 @@ SCRIPTS = (
     "estimates",
     "cluster",
     "web",
+    "web_jobs",
 )
 
 

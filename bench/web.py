@@ -12,14 +12,13 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
+from browser import signed_in
 from cluster_installation import Cluster, a_database
 from fleet import Agents
 from installation import wait_until
@@ -28,8 +27,6 @@ from simulated_agents import GPUS
 from tgpu.client import Client
 
 DASHBOARD = Path(__file__).parents[1] / "src/tgpu/dashboard"
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 FIRST_LOAD_KB, ALL_PAGES_KB, DRAWN_S, VIEWERS, CORES = 100.0, 250.0, 1.0, 50, 0.2
 _FIRST_DRAWN = """() => {
   const [first] = performance.getEntriesByName('gpu-map').filter((entry) => entry.detail.devices > 0);
@@ -82,19 +79,6 @@ def fill(client: Client, agents: Agents, nodes: int) -> None:
     wait_until(
         lambda: agents.tally().launched >= before + tasks, "a fifth of the GPUs are held", 300, every_s=0.5
     )
-
-
-@contextmanager
-def signed_in(client: Client) -> Iterator[tuple[Page, str]]:
-    link = str(client.session.call("POST", "/session/links", body={})["url"])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        page = browser.new_page(viewport={"width": 1360, "height": 900})
-        page.set_default_timeout(120_000)
-        page.goto(link)
-        page.get_by_text("Live", exact=True).wait_for()
-        yield page, link.partition("/ui/")[0]
-        browser.close()
 
 
 def overview(page: Page, base: str, size: Size) -> list[Case]:

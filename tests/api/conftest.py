@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -242,7 +243,9 @@ class FakeLogs:
 
 
 class FakeShells:
-    """Echoes what is typed in capitals, and ends with exit code 3; `asleep`: takes and says nothing."""
+    """Echoes input in capitals. After the end of input it waits until the user has taken all output, then
+    ends with exit code 3. `asleep`: takes and says nothing.
+    """
 
     def __init__(self) -> None:
         self.refusal = self.away = ""
@@ -250,6 +253,9 @@ class FakeShells:
         self.orders: list[OpenShell] = []
         self.heard: list[ToShell] = []
         self.said: dict[int, asyncio.Queue[FromShell]] = {}
+        self._untaken: Counter[int] = Counter()
+        """Bytes of output per shell that the user has not taken yet."""
+        self._input_ended: set[int] = set()
 
     async def open_shell(self, _node_id: str, order: OpenShell) -> int:
         if self.refusal:
@@ -262,12 +268,18 @@ class FakeShells:
 
     async def say_to_shell(self, message: ToShell) -> None:
         self.heard.append(message)
-        if not isinstance(message, ShellInput) or self.asleep:
+        if self.asleep:
             return
-        if message.data:
-            self.say(ShellOutput(shell=message.shell, data=message.data.upper()))
-            self.say(Taken(shell=message.shell, count=len(message.data)))
-        else:
+        match message:
+            case ShellInput(data=b""):
+                self._input_ended.add(message.shell)
+            case ShellInput(data=data):
+                self.say(ShellOutput(shell=message.shell, data=data.upper()))
+                self.say(Taken(shell=message.shell, count=len(data)))
+            case Taken(count=count):
+                self._untaken[message.shell] -= count
+        if message.shell in self._input_ended and not self._untaken[message.shell]:
+            self._input_ended.remove(message.shell)
             self.say(ShellOver(shell=message.shell, exit_code=3))
 
     async def hear_shell(self, shell: int, wait_s: float) -> Sequence[FromShell]:
@@ -277,6 +289,8 @@ class FakeShells:
             return []
 
     def say(self, message: FromShell) -> None:
+        if isinstance(message, ShellOutput):
+            self._untaken[message.shell] += len(message.data)
         self.said[message.shell].put_nowait(message)
 
 

@@ -11,6 +11,7 @@ import pytest
 BENCH = Path(__file__).parents[2] / "bench"
 MODULES = {
     "big_cluster.py",
+    "browser.py",
     "cluster_crash.py",
     "cluster_installation.py",
     "cluster_load.py",
