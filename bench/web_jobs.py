@@ -1,12 +1,13 @@
 """The dashboard's job list and live log.
 
-`filter`: with 100,000 pending jobs, the slowest of the questions that the job list asks (search, filters, order,
-total), each the median of its repetitions, over the unix socket; its baseline is the first page without a filter.
-`bulk_cancel`: one request that cancels 10,000 pending jobs; its baseline is the request that submitted as many.
-`log_follow`: a job prints the time every 50 ms, a signed-in browser follows its log; from the print until the
-line is on the page. `fast_log`: a job prints 50 MB/s and the browser follows; the rate of the job, the time that
-the server takes for a small request, and the time between two frames of the page. The baseline of the first two
-is the same job without a viewer. With --quick there are 20,000 jobs and fewer samples.
+`filter`: with 100,000 pending jobs, the slowest question of the job list (search, filters, order, total),
+each the median of its repetitions over the unix socket. Baseline: the first page without a filter.
+`bulk_cancel`: one request that cancels 10,000 pending jobs. Baseline: the request that submitted as many.
+`log_follow`: a job prints the time every 50 ms and a signed-in browser follows its log; from the print until
+the line is on the page.
+`fast_log`: a job prints 50 MB/s and the browser follows: the rate of the job, the time of a small request to
+the server, and the time between two frames of the page. Baseline of the first two: the same job unwatched.
+With --quick there are 20,000 jobs and fewer samples.
 """
 
 import statistics
@@ -121,7 +122,7 @@ def job_list(size: Size) -> list[Case]:
         began = time.perf_counter()
         answer = client.session.call("POST", "/jobs/cancel", body={"job_ids": ids["job_ids"]})
         cancelled_s = time.perf_counter() - began
-    assert len(answer["done"]) == BULK, f"cancelled {len(answer['done'])} of {BULK} jobs"
+    assert len(answer["cancelling"]) == BULK, f"{len(answer['cancelling'])} of {BULK} jobs were cancelled"
     return [
         at_most(f"web_filter_{size.jobs // 1000}k_jobs", slowest_s, "s", FILTER_S, bare_s),
         at_most("web_bulk_cancel_10k_jobs", cancelled_s, "s", CANCEL_S, submitted_s),
@@ -190,16 +191,10 @@ def fast_log(installation: Installation, client: Client, page: Page, base: str, 
         alone = fast_rate(installation, client, page, None, run_s)
     with requests_timed(installation) as followed_ms:
         followed = fast_rate(installation, client, page, base, run_s)
-    frames_ms = page.evaluate("window.frames_ms")
+    frames_ms, slow_ms = page.evaluate("window.frames_ms"), percentile(followed_ms, 99)
     return [
         ratio_at_least(f"web_fast_log_{FAST_MB_S}_mb_s_job", followed, "MB/s", 0.9, alone),
-        at_most(
-            "web_fast_log_request_p99",
-            percentile(followed_ms, 99),
-            "ms",
-            REQUEST_MS,
-            percentile(alone_ms, 99),
-        ),
+        at_most("web_fast_log_request_p99", slow_ms, "ms", REQUEST_MS, percentile(alone_ms, 99)),
         at_most("web_fast_log_frame_p99", percentile(frames_ms, 99), "ms", FRAME_MS),
     ]
 
