@@ -334,11 +334,11 @@ class ServerUnderTest:
         self._server: uvicorn.Server | None = None
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_until_complete(self._main())
-        finally:
-            self._started.set()
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:  # leaves no task and no open file behind
+            try:
+                runner.run(self._main())
+            finally:
+                self._started.set()
 
     async def _main(self) -> None:
         unix = socket.socket(socket.AF_UNIX)

@@ -79,7 +79,10 @@ def connect(terminal: Terminal, *, tty: bool, keys: DetachKeys, stays: bool = Fa
 def _ready(terminal: Terminal, wants: list[int], patience_s: float | None) -> list[int]:
     if terminal.has_more:
         return [terminal.fileno()]
-    return select.select(wants, [], [], patience_s)[0]
+    waiting = select.poll()
+    for fd in wants:
+        waiting.register(fd, select.POLLIN)
+    return [fd for fd, _ in waiting.poll(None if patience_s is None else 1000 * patience_s)]
 
 
 def _print(terminal: Terminal) -> Over | None:
