@@ -334,7 +334,9 @@ class ServerUnderTest:
         self._server: uvicorn.Server | None = None
 
     def _serve(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:  # leaves no task and no open file behind
+        with asyncio.Runner(
+            loop_factory=lambda: self.loop
+        ) as runner:  # leaves no task and no open file behind
             try:
                 runner.run(self._main())
             finally:

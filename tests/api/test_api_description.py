@@ -9,11 +9,9 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from litestar import Litestar
 from schemathesis import GenerationMode, checks
 
 from tests.api.conftest import FakeLive, FakeLogs, FakeShells, ServerUnderTest
-from tgpu.api.app import create_app
 from tgpu.api.feed import Feed
 from tgpu.api.services import Services
 from tgpu.api.table import endpoints
@@ -35,19 +33,6 @@ def services() -> Services:
         now_ms=lambda: 0,
         version="1",
     )
-
-
-def test_no_route_exists_beside_the_table(services: Services) -> None:
-    app = create_app(services)
-    assert isinstance(app, Litestar)
-    known = {(endpoint.method, path) for endpoint in endpoints(services) for path in endpoint.routes}
-    found = {
-        (method, route.path)
-        for route in app.routes
-        for method in route.methods  # type: ignore[union-attr]
-        if method != "OPTIONS"
-    }
-    assert found == known
 
 
 def test_every_operation_is_described_with_examples_and_errors(

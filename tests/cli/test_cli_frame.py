@@ -18,7 +18,7 @@ from tgpu.core.policy import ORDERS
 from tgpu.domain.priority import PriorityClass
 
 HEAVY = {
-    "asyncio", "dataclasses", "http.client", "inspect", "litestar", "logging", "msgspec", "numpy", "pathlib",
+    "asyncio", "dataclasses", "http.client", "inspect", "starlette", "logging", "msgspec", "numpy", "pathlib",
     "rich", "shtab", "shutil", "sqlalchemy", "ssl", "subprocess", "typing", "urllib.parse", "yaml",
 }  # fmt: skip
 

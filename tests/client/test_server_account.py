@@ -16,7 +16,7 @@ import pytest
 from tgpu.aio import AsyncClient
 from tgpu.client import Client, UnreachableError, locate
 from tgpu.client.server_account import SERVER_USER, distrust_of
-from tgpu.wiring.links import UnixDial
+from tgpu.wiring.server_link import UnixDial
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 NOBODY = pwd.getpwnam("nobody")

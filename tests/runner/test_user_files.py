@@ -3,7 +3,6 @@
 import os
 import pwd
 import resource
-import select
 import signal
 import subprocess
 import sys

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from litestar.types import Scope as HttpScope
+from starlette.types import Scope as HttpScope
 
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.peercred import peer_of

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tgpu.api.problems import ProblemError
 
@@ -25,7 +25,7 @@ class BodyBudget:
     def open(self, scope: Scope, user: str) -> "BodyShare":
         """The share of this request; the caller closes it when the request has been answered."""
         share = BodyShare(self, user)
-        scope[_KEY] = share  # type: ignore[literal-required]  # our own key
+        scope[_KEY] = share  # our own key
         return share
 
     @property
@@ -78,5 +78,5 @@ class BodyShare:
 
 
 def share_of(scope: Scope) -> BodyShare:
-    share: BodyShare = scope[_KEY]  # type: ignore[literal-required]  # set by the gate
+    share: BodyShare = scope[_KEY]  # set by the gate
     return share

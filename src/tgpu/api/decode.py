@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 import msgspec
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tgpu.api.body_budget import share_of
 from tgpu.api.choices import choices

@@ -3,12 +3,12 @@
 The same record makes the route, guards it and documents it, so the three cannot disagree.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litestar import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tgpu.api.access_book import Book
 from tgpu.api.identity import Caller, Identity
@@ -20,7 +20,6 @@ from tgpu.domain.access import Actor
 from tgpu.domain.job import Job
 
 _TENANT_DEPTH = 8  # as deep as domain.tenant.TENANT_ID goes
-_PARAMETER = re.compile(r"\{(?!tenant_id\})([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Call:
     """One request, with everything a handler needs."""
 
     services: Services
-    request: Request[Any, Any, Any]
+    request: Request
     query: Query
     identity: Identity
     found: Job | None = None
@@ -49,7 +48,7 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        caller: Caller = self.request.scope["tgpu.caller"]  # type: ignore[typeddict-item]  # set by the gate
+        caller: Caller = self.request.scope["tgpu.caller"]  # set by the gate
         return caller
 
     @property
@@ -66,7 +65,7 @@ class Call:
         return "/".join(str(level) for name, level in params.items() if name.startswith("level_"))
 
 
-Handler = Callable[[Call], Awaitable[Response[Any]]]
+Handler = Callable[[Call], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +132,7 @@ class Endpoint:
     def routes(self) -> list[str]:
         """The router's paths. It knows no parameter with slashes in the middle, so a tenant's levels are
         spelled out."""
-        path = _PARAMETER.sub(r"{\1:str}", self.path)
-        if "{tenant_id}" not in path:
-            return [path]
-        levels = [
-            "/".join(f"{{level_{n}:str}}" for n in range(depth)) for depth in range(1, _TENANT_DEPTH + 1)
-        ]
-        return [path.replace("{tenant_id}", level) for level in levels]
+        if "{tenant_id}" not in self.path:
+            return [self.path]
+        levels = ["/".join(f"{{level_{n}}}" for n in range(depth)) for depth in range(1, _TENANT_DEPTH + 1)]
+        return [self.path.replace("{tenant_id}", level) for level in levels]

@@ -4,8 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.http.dashboard_files import DashboardFiles
@@ -46,7 +45,7 @@ class Gate:
         self._bodies, self._dashboard = bodies, dashboard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == ScopeType.HTTP:
+        if scope["type"] == "http":
             await self._serve(scope, receive, send)
         else:
             await self._serve_terminal(scope, receive, send)
@@ -75,7 +74,7 @@ class Gate:
         except Exception as error:  # noqa: BLE001  whatever it is, the caller gets an answer
             await _send_problem(as_problem(error), send_and_note)
             return
-        caller: Caller | None = scope.get("tgpu.caller")  # type: ignore[assignment]  # our own key
+        caller: Caller | None = scope.get("tgpu.caller")  # our own key
         share = self._bodies.open(scope, "" if caller is None else caller.user)
         try:
             await self._app(scope, receive, send_and_note)
@@ -110,7 +109,7 @@ class Gate:
         check_origin(scope, self._names)
         path = scope["path"]
         if path not in self._open_paths or (scope.get("method"), path) in self._guarded:
-            scope["tgpu.caller"] = await self._identity.caller(scope)  # type: ignore[typeddict-unknown-key]  # our own key
+            scope["tgpu.caller"] = await self._identity.caller(scope)  # our own key
         _check_path(scope)
 
 

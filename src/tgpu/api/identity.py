@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from litestar.types import Scope as HttpScope
+from starlette.types import Scope as HttpScope
 
 from tgpu.api.access_book import Book
 from tgpu.api.accounts import Account, Accounts

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from litestar.types import Scope as HttpScope
+from starlette.types import Scope as HttpScope
 
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.authenticators import BearerToken, Claims, address_of, bearer_of, unauthorized

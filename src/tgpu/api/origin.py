@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from litestar.types import Scope
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tgpu.api.one_write import OneWrite
@@ -86,7 +86,7 @@ def _is_there(pidfd: int) -> bool:
 
 def peer_of(scope: Scope) -> Peer | None:
     """None when the request did not come over a unix socket."""
-    peer: Peer | None = scope.get(PEER_KEY)  # type: ignore[assignment]  # the scope's type does not know our key
+    peer: Peer | None = scope.get(PEER_KEY)  # the scope's type does not know our key
     return peer
 
 

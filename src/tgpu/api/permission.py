@@ -52,7 +52,7 @@ def allows(caller: Caller, needs: Needs) -> bool:
 async def is_still_admitted(call: Call, needs: Needs) -> bool:
     """For answers that go on for long: whether the caller would be let in now, as whom they are now."""
     try:
-        call.request.scope["tgpu.caller"] = await call.identity.caller(call.request.scope)  # type: ignore[typeddict-unknown-key]  # our own key
+        call.request.scope["tgpu.caller"] = await call.identity.caller(call.request.scope)  # our own key
         await admit(call, needs)
     except ProblemError:
         return False

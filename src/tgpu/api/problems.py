@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from starlette.responses import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.ports import LogUnavailableError, NoLeaderError
@@ -68,7 +66,7 @@ class ProblemError(Exception):
             }
         )
 
-    def response(self) -> Response[bytes]:
+    def response(self) -> Response:
         return Response(self.body(), status_code=self.status, media_type=PROBLEM_TYPE, headers=self.headers)
 
 
@@ -101,7 +99,7 @@ def as_problem(error: Exception, method: str = "") -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     looks = method in _LOOKING
-    known = _from_store(error) or _from_unavailable(error, looks=looks) or _from_framework(error)
+    known = _from_store(error) or _from_unavailable(error, looks=looks)
     if known is not None:
         return known
     _log.error("a request failed unexpectedly", exc_info=error)
@@ -175,27 +173,6 @@ def _from_unavailable(error: Exception, *, looks: bool) -> ProblemError | None:
     if isinstance(error, LogUnavailableError):
         return ProblemError(503, "log-unavailable", str(error), headers=later)
     return None
-
-
-def _from_framework(error: Exception) -> ProblemError | None:
-    if isinstance(error, NotFoundException):
-        return not_found("there is nothing at this path; GET / lists what there is")
-    if isinstance(error, MethodNotAllowedException):
-        allowed = (error.headers or {}).get("allow", "")
-        return ProblemError(
-            405,
-            "method-not-allowed",
-            f"this path answers only to {allowed}",
-            headers={"Allow": allowed},
-        )
-    if isinstance(error, HTTPException) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ProblemError(error.status_code, "bad-request", error.detail, headers=error.headers)
-    return None
-
-
-def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Litestar's hook for whatever a handler raises."""
-    return as_problem(error, request.method).response()
 
 
 def inside(problem: ProblemError, at: str) -> ProblemError:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from litestar.types import Receive, Send
+from starlette.types import Receive, Send
 
 from tgpu.api.ports import NoLeaderError, ShellDesk
 from tgpu.api.problems import ProblemError, bad_request

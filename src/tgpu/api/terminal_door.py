@@ -7,11 +7,10 @@ has come in is asked again every few seconds who they are.
 import asyncio
 import re
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
-from litestar import Request
-from litestar.connection import ASGIConnection
-from litestar.types import Receive, Scope, Send
+from starlette.requests import HTTPConnection, Request
+from starlette.types import Receive, Scope, Send
 
 from tgpu.api.audit_note import note
 from tgpu.api.auth.web_session import TERMINAL_PROTOCOL
@@ -75,7 +74,7 @@ class TerminalDoor:
             raise not_found("no WebSocket is at this path; GET / lists what there is")
         scope["path_params"] = {"job_id": match[1]}
         query = Query.parse(scope["query_string"], frozenset({TASK.name, ATTEMPT.name}))
-        connection = cast("Request[Any, Any, Any]", ASGIConnection[Any, Any, Any, Any](scope))
+        connection = cast("Request", HTTPConnection(scope))
         call = Call(self._services, connection, query, self._identity)
         call = replace(call, found=await admit(call, ENTER_JOB))
         self._services.metrics.observe_request("GET", _TEMPLATE, 101, 0.0)
@@ -84,7 +83,7 @@ class TerminalDoor:
 
 def _subprotocol(scope: Scope) -> str | None:
     """Browsers close a connection whose server takes none of the subprotocols that they offered."""
-    offered: list[str] = scope.get("subprotocols", [])  # type: ignore[assignment]  # of a WebSocket
+    offered: list[str] = scope.get("subprotocols", [])  # of a WebSocket
     return TERMINAL_PROTOCOL if TERMINAL_PROTOCOL in offered else None
 
 

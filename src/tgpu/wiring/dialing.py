@@ -15,8 +15,8 @@ from tgpu.protocol import door
 from tgpu.protocol.node_keys import digest_of
 from tgpu.protocol.server_proof import SERVER_NAME, Role
 from tgpu.wiring.addresses import reach
-from tgpu.wiring.links import ServerLink
 from tgpu.wiring.proof_check import Credential, UnknownHereError, UnprovenError, prove
+from tgpu.wiring.server_link import ServerLink
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 from tgpu.wiring.trust import client_context
 

@@ -8,10 +8,7 @@ from tgpu.config.settings import Settings
 from tgpu.domain.quantities import mib
 from tgpu.observe.disk_space import DiskSpace
 from tgpu.observe.logs import logger
-from tgpu.store.port import Store, StoreUnavailableError
-from tgpu.store.sqlite import SqliteStore
 
-TOP_UP_EVERY_S = 2.0
 AGAIN_S = 5.0
 
 
@@ -21,28 +18,13 @@ def disk_of(settings: Settings, path: Path | None = None) -> DiskSpace:
     return DiskSpace(path or settings.home, None if said == "auto" else mib("disk_reserve", said))
 
 
-class StoreDisk:
-    """The disk of a store that is a file here; a database elsewhere says itself when its disk is full."""
-
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._file = store if isinstance(store, SqliteStore) else None
-        self._disk = None if self._file is None else disk_of(settings, self._file.path.parent)
-
-    def shortage(self) -> str | None:
-        return None if self._disk is None else self._disk.shortage()
-
-    async def keep_reserve(self) -> None:
-        """Until cancelled: the database has blocks of its own for the day when the disk is full."""
-        while self._file is not None and self._disk is not None:
-            await asyncio.to_thread(self._file.keep_reserve, self._disk.reserve_bytes)
-            await asyncio.sleep(TOP_UP_EVERY_S)
-
-
-async def persistently(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Runs it again after a write or the store failed: a full disk ends no part of a process for good."""
+async def persistently(
+    name: str, work: Callable[[], Awaitable[None]], failures: tuple[type[Exception], ...] = (OSError,)
+) -> None:
+    """Runs it again after one of these failures: a full disk ends no part of a process permanently."""
     while True:
         try:
             return await work()
-        except (OSError, StoreUnavailableError) as error:
-            logger(name).warning("failed, and is tried again", error=str(error), again_in_s=AGAIN_S)
+        except failures as error:
+            logger(name).warning("failed, will retry", error=str(error), again_in_s=AGAIN_S)
             await asyncio.sleep(AGAIN_S)

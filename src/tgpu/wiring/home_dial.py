@@ -7,9 +7,9 @@ from random import Random
 from tgpu.agent.channel import Listener
 from tgpu.observe.logs import logger
 from tgpu.wiring.dialing import TcpDial
-from tgpu.wiring.links import ServerLink, UnixDial
 from tgpu.wiring.other_servers import OtherServers
 from tgpu.wiring.proof_check import Credential
+from tgpu.wiring.server_link import ServerLink, UnixDial
 
 _log = logger("dial")
 

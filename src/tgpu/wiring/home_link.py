@@ -12,9 +12,9 @@ from tgpu.control.hub import Hub
 from tgpu.domain.node_limits import Admission
 from tgpu.observe.logs import logger
 from tgpu.protocol.node_keys import digest_of
+from tgpu.wiring.agent_link import is_of_this_home
 from tgpu.wiring.crowd import Crowd
 from tgpu.wiring.keyed_link import KeyedAgentLink
-from tgpu.wiring.links import is_of_this_home
 
 _log = logger("link")
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 import uvicorn
-from litestar import Litestar
+from starlette.types import ASGIApp
 
 from tgpu import __version__
 from tgpu.api.app import create_app
@@ -37,14 +37,14 @@ from tgpu.protocol.job_keys import SECRET_NAME, JobKeys
 from tgpu.store.cluster_port import ServerRow
 from tgpu.store.port import Store, StoreUnavailableError
 from tgpu.wiring import home, other_servers
+from tgpu.wiring.agent_link import AgentLink
 from tgpu.wiring.connection_limits import ConnectionLimits
 from tgpu.wiring.crowd import Crowd
-from tgpu.wiring.disk_watch import StoreDisk, persistently
+from tgpu.wiring.disk_watch import persistently
 from tgpu.wiring.entrance import Entrance, agent_links, open_entrance
 from tgpu.wiring.home_link import HomeLink, HomeRing
 from tgpu.wiring.kernel_keeper import KernelKeeper
 from tgpu.wiring.known_nodes import KnownNodes
-from tgpu.wiring.links import AgentLink
 from tgpu.wiring.live import LiveAnswers, OwnDesk
 from tgpu.wiring.one_port import ApiServer, http_protocol
 from tgpu.wiring.peers import AskedLink, Asking, desk_of
@@ -52,6 +52,7 @@ from tgpu.wiring.policy_of_settings import policy_of
 from tgpu.wiring.prover import Prover
 from tgpu.wiring.settings_digest import digest_of
 from tgpu.wiring.snapshots import EachOther, Introduced, ServerSnapshots, SnapshotSweeper, shelf_of
+from tgpu.wiring.store_disk import StoreDisk
 from tgpu.wiring.tls import keep_certificate
 
 GOODBYE_S = 2
@@ -155,7 +156,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         beside = [
-            asyncio.create_task(persistently(name, work))
+            asyncio.create_task(persistently(name, work, (OSError, StoreUnavailableError)))
             for name, work in self._beside(entrance, directory).items()
         ]
         leading = asyncio.create_task(leadership.run())
@@ -259,7 +260,7 @@ class Server:
         snapshots: ServerSnapshots,
         entrance: Entrance | None,
         directory: Directory,
-    ) -> Litestar:
+    ) -> ASGIApp:
         return create_app(
             Services(
                 store=self._store,
@@ -284,7 +285,7 @@ class Server:
         )
 
 
-def _http(app: Litestar, protocol: type[asyncio.Protocol]) -> uvicorn.Config:
+def _http(app: ASGIApp, protocol: type[asyncio.Protocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol,

@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tgpu.api.origin import requested_host
 from tgpu.api.peercred import peer_of

@@ -15,8 +15,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from litestar.enums import ScopeType
-from litestar.types import Scope as HttpScope
+from starlette.types import Scope as HttpScope
 
 from tgpu.api.accounts import Account, Accounts
 from tgpu.api.auth.browser_access import BrowserAccess
@@ -105,24 +104,24 @@ class WebSessions:
         for digest in shown:
             row = await self._tokens.known(digest)
             if row is not None:
-                scope[_SESSION_KEY] = row.digest  # type: ignore[literal-required]  # our own key
+                scope[_SESSION_KEY] = row.digest  # our own key
                 return await self._claims(scope, row)
         raise _ended()
 
     def _shown(self, scope: HttpScope) -> list[str] | None:
         """Digests of the sessions that the request may mean; None if it shows no session."""
         if _SESSION_KEY in scope:  # asked again during a long answer: a ticket is valid only once
-            return [str(scope[_SESSION_KEY])]  # type: ignore[literal-required]  # our own key
+            return [str(scope[_SESSION_KEY])]  # our own key
         page_keys = [value for name, value in scope["headers"] if name == _PAGE_KEY_HEADER]
         if page_keys:
             page_key = page_keys[0].decode("latin-1") if len(page_keys) == 1 else ""
             return [self._digest(cookie, page_key) for cookie in self._cookies(scope)]
-        if scope["type"] == ScopeType.WEBSOCKET:
+        if scope["type"] == "websocket":
             return self._by_ticket(scope)
         return None
 
     def _by_ticket(self, scope: HttpScope) -> list[str] | None:
-        subprotocols: list[str] = scope.get("subprotocols", [])  # type: ignore[assignment]  # of a WebSocket
+        subprotocols: list[str] = scope.get("subprotocols", [])  # of a WebSocket
         offered = [each for each in subprotocols if each.startswith(TICKET_PREFIX)]
         if not offered:
             return None

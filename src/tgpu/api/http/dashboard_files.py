@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litestar.types import Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from tgpu.api.auth.browser_access import BrowserAccess, is_process_name
 from tgpu.api.origin import requested_host
@@ -149,7 +149,7 @@ def _quoted(scope: Scope, target: str) -> str:
     if target != scope["path"]:
         return target
     query = scope["query_string"]
-    raw = scope["raw_path"] + (b"?" + query if query else b"")
+    raw: bytes = scope["raw_path"] + (b"?" + query if query else b"")
     return raw.decode("latin-1")
 
 

@@ -1,8 +1,6 @@
 """Approval of nodes that have joined while the setting `join_approval` is on."""
 
-from typing import Any
-
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.audit_note import note
 from tgpu.api.endpoint import Answer, Call, Endpoint
@@ -12,7 +10,7 @@ from tgpu.api.reply import json_reply
 from tgpu.api.routes.node_orders import NODE_ID, OrderedOut
 
 
-async def approve(call: Call) -> Response[Any]:
+async def approve(call: Call) -> Response:
     """A node that was approved before stays approved: a client that lost the answer asks again."""
     node_id, store = call.path("node_id"), call.services.store
     if await store.approve_nodes([node_id]):

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
@@ -56,7 +56,7 @@ def _out(entry: AuditEntry) -> AuditOut:
     )
 
 
-async def list_audit(call: Call) -> Response[Any]:
+async def list_audit(call: Call) -> Response:
     query = call.query
     from_ms, until_ms = span(call, "since", "until")
     where = AuditFilter(

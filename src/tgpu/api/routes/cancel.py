@@ -1,11 +1,11 @@
 """Asking for jobs to be cancelled: the wish is recorded here, the control loop carries it out."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.access import sight_of
 from tgpu.api.bulk import JobsNamed, checked_ids, choose, note_bulk
@@ -38,7 +38,7 @@ class Cancelled(msgspec.Struct, kw_only=True):
 _to_cancel = msgspec.json.Decoder(ToCancel)
 
 
-async def cancel_one(call: Call) -> Response[Any]:
+async def cancel_one(call: Call) -> Response:
     job, caller, services = call.job, call.caller, call.services
     now, at_ms = call.query.flag("now"), services.now_ms()
     before = (await services.store.request_cancel([job.job_id], caller.user, at_ms, now=now))[0] or job
@@ -55,7 +55,7 @@ async def cancel_one(call: Call) -> Response[Any]:
     return json_reply(job_out(after, sight), 202)
 
 
-async def cancel_many(call: Call) -> Response[Any]:
+async def cancel_many(call: Call) -> Response:
     asked = decode(_to_cancel, await read_body(call, MIB))
     ids = checked_ids(asked.job_ids)
     caller, services = call.caller, call.services

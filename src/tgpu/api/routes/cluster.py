@@ -2,10 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
@@ -50,7 +49,7 @@ class ClusterOut(msgspec.Struct, kw_only=True):
     servers: list[ServerOut]
 
 
-async def show(call: Call) -> Response[Any]:
+async def show(call: Call) -> Response:
     store = call.services.store
     begun_ms = call.services.now_ms()
     facts = await store.facts()

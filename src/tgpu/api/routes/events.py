@@ -4,11 +4,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import msgspec
-from litestar import Response
-from litestar.response import Stream
+from starlette.responses import Response, StreamingResponse
 
 from tgpu.api.access import Sight, sight_of, visibility_of
 from tgpu.api.access_book import Pages
@@ -37,7 +35,7 @@ _RECENT, _MOST_RECENT = 20, 200
 _encode = msgspec.json.encode
 
 
-async def follow_events(call: Call) -> Response[Any]:
+async def follow_events(call: Call) -> Response:
     call.services.feed.check_room(call.caller.user)
     after = _last_event_id(call)
     if after is None:
@@ -47,7 +45,7 @@ async def follow_events(call: Call) -> Response[Any]:
     job_id = call.query.whole("job_id", 1, MAX_JOB_ID)
     user = call.caller.user if call.query.flag("mine") else None
     overviews = call.services.overviews if call.query.flag("overview") else None
-    return Stream(
+    return StreamingResponse(
         _stream(call, after, job_id, user, overviews),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -145,7 +143,7 @@ class EventList(msgspec.Struct, kw_only=True):
     events: list[EventOut]
 
 
-async def recent_events(call: Call) -> Response[Any]:
+async def recent_events(call: Call) -> Response:
     """Of the last events those that the caller may know of: fewer than asked for, if most are hidden."""
     limit = call.query.whole("limit", 1, _MOST_RECENT) or _RECENT
     store = call.services.store

@@ -1,10 +1,9 @@
 """Which jobs wait for which others: a picture of them, as data."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import seen_by
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
@@ -52,13 +51,13 @@ class Graph(msgspec.Struct, kw_only=True):
     """Whether there is more than is shown."""
 
 
-async def graph(call: Call) -> Response[Any]:
+async def graph(call: Call) -> Response:
     """From some jobs, or from all of the caller's that are live, along all needs in both directions."""
     async with call.services.turns.turn(call.caller.user):
         return await _graph(call)
 
 
-async def _graph(call: Call) -> Response[Any]:
+async def _graph(call: Call) -> Response:
     ids = call.query.ranges("ids")
     live = frozenset() if ids else _LIVE
     users = frozenset() if ids else frozenset({call.caller.user})

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import Sight, sight_of
 from tgpu.api.audit_note import note
@@ -34,7 +34,7 @@ from tgpu.store.needs_port import NotWaitingError
 _edit = msgspec.json.Decoder(EditAsked)
 
 
-async def hold(call: Call) -> Response[Any]:
+async def hold(call: Call) -> Response:
     job, by, at_ms = call.job, call.caller.user, call.services.now_ms()
     before = (await call.services.store.hold([job.job_id], by, at_ms))[0] or job
     if not timings.is_held(before) and not timings.may_be_held(before):
@@ -61,7 +61,7 @@ class ReleasedJobs(msgspec.Struct, kw_only=True):
     forbidden: list[int]
 
 
-async def hold_many(call: Call) -> Response[Any]:
+async def hold_many(call: Call) -> Response:
     chosen = await choose(call, await read_ids(call), CHANGE_JOB)
     store, by, at_ms = call.services.store, call.caller.user, call.services.now_ms()
     ids = [job.job_id for job in chosen.allowed]
@@ -84,7 +84,7 @@ async def hold_many(call: Call) -> Response[Any]:
     )
 
 
-async def release_many(call: Call) -> Response[Any]:
+async def release_many(call: Call) -> Response:
     chosen = await choose(call, await read_ids(call), CHANGE_JOB)
     store, by, at_ms = call.services.store, call.caller.user, call.services.now_ms()
     mine = [job for job in chosen.allowed if may_undo(call.caller, job, _holder(job))]
@@ -109,7 +109,7 @@ async def release_many(call: Call) -> Response[Any]:
     )
 
 
-async def release(call: Call) -> Response[Any]:
+async def release(call: Call) -> Response:
     job, by = call.job, call.caller.user
     check_undoing(call, _holder(job), "held", "release")
     before = (await call.services.store.release([job.job_id], by, call.services.now_ms()))[0] or job
@@ -121,7 +121,7 @@ async def release(call: Call) -> Response[Any]:
     return _reply(call, await _now(call, before))
 
 
-async def edit(call: Call) -> Response[Any]:
+async def edit(call: Call) -> Response:
     job, services = call.job, call.services
     said = changes_of(decode(_edit, await read_body(call, MIB)))
     has_begun = not all(each.waits for each, number in job.task_counts.items() if number)
@@ -211,7 +211,7 @@ async def _note(call: Call, action: str, after: dict[str, Any], before: dict[str
         await note(call, action, f"job/{call.job.job_id}", before=was, after={"user": owner, **after})
 
 
-def _reply(call: Call, job: Job) -> Response[Any]:
+def _reply(call: Call, job: Job) -> Response:
     sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
     return json_reply(job_out(job, sight))
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import shown_tenants
 from tgpu.api.decode import MIB, decode, read_body
@@ -118,11 +118,11 @@ def _described(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str,
     return found | {name: value for name, value in schema.items() if name not in ("anyOf", "$ref")}
 
 
-async def list_job_fields(_call: Call) -> Response[Any]:
+async def list_job_fields(_call: Call) -> Response:
     return json_reply(job_fields())
 
 
-async def read_job_file(call: Call) -> Response[Any]:
+async def read_job_file(call: Call) -> Response:
     asked = decode(_asked, await read_body(call, _MAX_BODY))
     if len(asked.text.encode("utf-8", "surrogatepass")) > MIB:
         raise ProblemError(413, "too-large", "text may have at most 1 MiB; submit fewer jobs at once")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
-from litestar import Response
 from msgspec import UNSET, UnsetType
+from starlette.responses import Response
 
 from tgpu.api.access import Sight, known_jobs, sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
@@ -62,7 +62,7 @@ class JobIdPage(msgspec.Struct, kw_only=True):
     total_is_exact: bool | UnsetType = UNSET
 
 
-async def list_jobs(call: Call) -> Response[Any]:
+async def list_jobs(call: Call) -> Response:
     query = call.query
     view = query.choice("view", ("whole", "list", "ids"), "whole")
     if view == "ids":
@@ -91,7 +91,7 @@ async def list_jobs(call: Call) -> Response[Any]:
     return json_reply(kind(jobs=shown, next_cursor=next_cursor, **counted))
 
 
-async def _list_ids(call: Call) -> Response[Any]:
+async def _list_ids(call: Call) -> Response:
     asked = await JobList.of(call, call.query.whole("limit", 1, _MAX_IDS) or _MAX_IDS)
     async with _turn(call):
         counted = await _total(call, asked)
@@ -131,7 +131,7 @@ def _sight(job: Job, call: Call) -> Sight:
     return sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
 
 
-async def show_job(call: Call) -> Response[Any]:
+async def show_job(call: Call) -> Response:
     job, store = call.job, call.services.store
     some = _MAX_TASKS if job.spec.series is not None else _MAX_ATTEMPTS
     attempts = await store.attempts(job.job_id, most=some)
@@ -157,7 +157,7 @@ async def _starting_note(call: Call) -> str:
         return ""
 
 
-async def why(call: Call) -> Response[Any]:
+async def why(call: Call) -> Response:
     job = call.job
     answer = None if job.status.is_final else await call.services.live.why(job.job_id)
     if answer is None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
@@ -13,7 +13,7 @@ from tgpu.api.edge import optional_rfc3339, rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.needs import ADMINISTER, SEE_ALL
 from tgpu.api.problems import not_found, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.domain.label_rules import label
 from tgpu.domain.node import NODE_NAME, NOT_NODE_NAMES
 from tgpu.domain.node_limits import label_limits, network
@@ -118,7 +118,7 @@ def _fields(token: JoinToken) -> dict[str, Any]:
     }
 
 
-async def create(call: Call) -> Response[Any]:
+async def create(call: Call) -> Response:
     asked, services = decode(_asked, await read_body(call, MIB)), call.services
     if len(asked.note) > _MAX_NOTE or not (asked.note.isprintable() or not asked.note):
         raise unprocessable("note", f"note must be at most {_MAX_NOTE} printable characters")
@@ -169,19 +169,19 @@ def _node_name(name: str, text: str) -> str:
     return text
 
 
-async def list_all(call: Call) -> Response[Any]:
+async def list_all(call: Call) -> Response:
     tokens = await call.services.store.join_tokens()
     return json_reply(JoinTokenList(join_tokens=[JoinTokenOut(**_fields(token)) for token in tokens]))
 
 
-async def revoke(call: Call) -> Response[Any]:
+async def revoke(call: Call) -> Response:
     written = call.path("token_id")
     is_number = written.isascii() and written.isdigit() and len(written) <= _MAX_DIGITS
     if not is_number or not await call.services.store.revoke_join_token(int(written)):
         # What was written may be the token itself: a secret is not repeated.
         raise not_found("there is no join token with that id; `tgpu nodes join-tokens` lists them")
     await note(call, "join-token.revoke", written)
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 _EXAMPLE: dict[str, object] = {

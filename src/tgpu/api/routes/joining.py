@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.decode import KIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
@@ -61,7 +61,7 @@ class Joining:
         self._connected: frozenset[str] = frozenset()
         self._looked = float("-inf")
 
-    async def join(self, call: Call) -> Response[Any]:
+    async def join(self, call: Call) -> Response:
         client = call.request.scope["client"]
         who = client[0] if client else "this machine"
         asked = await _body(call)
@@ -158,7 +158,7 @@ async def _note(call: Call, enrolled: Enrolled, who: str) -> None:
     await call.services.store.note(actor, "node.join", enrolled.node_id, "", "", now_ms)
 
 
-def _answer(call: Call, enrolled: Enrolled, key: str) -> Response[Any]:
+def _answer(call: Call, enrolled: Enrolled, key: str) -> Response:
     services = call.services
     joined = Joined(
         cluster_id=services.store.cluster_id,
@@ -176,7 +176,7 @@ def _refused(what: str) -> ProblemError:
     return forbidden(f"this join token {what}; an administrator makes one with `tgpu nodes join-token`")
 
 
-async def ca_pem(call: Call) -> Response[Any]:
+async def ca_pem(call: Call) -> Response:
     if call.services.ca_pem is None:
         raise not_found(
             "this server has no authority of its own: its certificate, if any, comes from elsewhere"

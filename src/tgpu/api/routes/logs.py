@@ -1,10 +1,8 @@
 """GET /jobs/{job_id}/logs: a task's output as it is, from an offset, from the end, or as it grows."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
-from litestar import Response
-from litestar.response import Stream
+from starlette.responses import Response, StreamingResponse
 
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.log_stream import Chunk, LogStream
@@ -24,7 +22,7 @@ _MAX_WAIT_S = 20
 _RANGE = ("length", "last", "wait")
 
 
-async def read_log(call: Call) -> Response[Any]:
+async def read_log(call: Call) -> Response:
     query, services = call.query, call.services
     offset, tail = query.whole("offset", 0, MAX_JOB_ID), query.whole("tail", 0, _MAX_LINES)
     if offset is not None and tail is not None:
@@ -44,14 +42,14 @@ async def read_log(call: Call) -> Response[Any]:
         first = await stream.tail(attempt, tail)
     else:
         first = await stream.read(attempt, offset or 0)
-    return Stream(
+    return StreamingResponse(
         _while_admitted(call, stream.chunks(attempt, first, only=query.one("attempt") is not None)),
         media_type="text/plain",
         headers={"X-Tgpu-Offset": str(first.offset), "X-Content-Type-Options": "nosniff"},
     )
 
 
-async def _read_range(call: Call, task_id: TaskId, attempt: Attempt | None) -> Response[Any]:
+async def _read_range(call: Call, task_id: TaskId, attempt: Attempt | None) -> Response:
     """A bounded part, so that a reader of a fast job can skip ahead instead of falling behind."""
     query = call.query
     if query.one("tail") is not None or query.flag("follow"):

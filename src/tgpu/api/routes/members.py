@@ -1,18 +1,18 @@
 """Who belongs to which tenant, in which role."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.needs import ADMINISTER, LOOK, MANAGE_BELOW, SEE_MEMBERS
 from tgpu.api.problems import forbidden, not_found, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.api.roles import at_least
 from tgpu.api.routes.params import MEMBER_EXAMPLE, TENANT_ID, USER_ID
 from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
@@ -59,7 +59,7 @@ def _out(member: Member, *, has_account: bool) -> MemberOut:
     )
 
 
-async def _listed(call: Call, members: list[Member]) -> Response[Any]:
+async def _listed(call: Call, members: list[Member]) -> Response:
     users = list({member.user for member in members})
     found = await asyncio.gather(*map(call.services.accounts.by_name, users))
     there = {user for user, account in zip(users, found, strict=True) if account is not None}
@@ -67,7 +67,7 @@ async def _listed(call: Call, members: list[Member]) -> Response[Any]:
     return json_reply(MemberList(members=out))
 
 
-async def list_members(call: Call) -> Response[Any]:
+async def list_members(call: Call) -> Response:
     members = await call.services.store.members()
     return await _listed(call, [member for member in members if _may_see(call, member)])
 
@@ -81,31 +81,31 @@ def _may_see(call: Call, member: Member) -> bool:
     return rights.role_in(member.tenant_id) is not None
 
 
-async def list_members_of(call: Call) -> Response[Any]:
+async def list_members_of(call: Call) -> Response:
     tenant = await tenant_or_404(call)
     members = await call.services.store.members()
     return await _listed(call, [member for member in members if member.tenant_id == tenant.tenant_id])
 
 
-async def set_member(call: Call) -> Response[Any]:
+async def set_member(call: Call) -> Response:
     tenant = await tenant_or_404(call)
     return await _set(call, tenant.tenant_id, call.caller.rights.role_above(tenant.tenant_id))
 
 
-async def set_member_everywhere(call: Call) -> Response[Any]:
+async def set_member_everywhere(call: Call) -> Response:
     return await _set(call, EVERYWHERE, call.caller.rights.role_everywhere)
 
 
-async def remove_member(call: Call) -> Response[Any]:
+async def remove_member(call: Call) -> Response:
     tenant = await tenant_or_404(call)
     return await _remove(call, tenant.tenant_id, call.caller.rights.role_above(tenant.tenant_id))
 
 
-async def remove_member_everywhere(call: Call) -> Response[Any]:
+async def remove_member_everywhere(call: Call) -> Response:
     return await _remove(call, EVERYWHERE, call.caller.rights.role_everywhere)
 
 
-async def _set(call: Call, tenant_id: str, own: Role | None) -> Response[Any]:
+async def _set(call: Call, tenant_id: str, own: Role | None) -> Response:
     """`own`: the caller's role, above which nobody is raised, and above which nobody is touched."""
     asked, services, user = decode(_asked, await read_body(call, MIB)), call.services, call.path("user_id")
     role = ROLES.get(asked.role)
@@ -135,7 +135,7 @@ async def _check_below(call: Call, user: str, tenant_id: str, own: Role | None) 
         raise forbidden(f"{user} has the role {present.word} there: only somebody with that role changes it")
 
 
-async def _remove(call: Call, tenant_id: str, own: Role | None) -> Response[Any]:
+async def _remove(call: Call, tenant_id: str, own: Role | None) -> Response:
     services, user = call.services, call.path("user_id")
     await _check_below(call, user, tenant_id, own)
     try:
@@ -144,7 +144,7 @@ async def _remove(call: Call, tenant_id: str, own: Role | None) -> Response[Any]
         where = "everywhere" if tenant_id == EVERYWHERE else f"in {tenant_id}"
         raise not_found(f"{user[:80]} has no role {where}; `tgpu users` shows who has one") from None
     await call.identity.changed()
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 _BODY = Body((RoleAsked,), {"an operator": {"role": "operator"}})

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
@@ -57,31 +57,31 @@ _to_drain = msgspec.json.Decoder(NodesToDrain)
 _chosen = msgspec.json.Decoder(NodesChosen)
 
 
-async def drain_one(call: Call) -> Response[Any]:
+async def drain_one(call: Call) -> Response:
     raw = await read_body(call, MIB)
     asked = decode(_reason, raw) if raw else Reason()
     return await _order(call, NodeVerb.DRAIN, [call.path("node_id")], reason=asked.reason)
 
 
-async def undrain_one(call: Call) -> Response[Any]:
+async def undrain_one(call: Call) -> Response:
     return await _order(call, NodeVerb.UNDRAIN, [call.path("node_id")])
 
 
-async def remove_one(call: Call) -> Response[Any]:
+async def remove_one(call: Call) -> Response:
     return await _order(call, NodeVerb.REMOVE, [call.path("node_id")])
 
 
-async def drain_many(call: Call) -> Response[Any]:
+async def drain_many(call: Call) -> Response:
     asked = decode(_to_drain, await read_body(call, MIB))
     return await _order(call, NodeVerb.DRAIN, asked.nodes, _rules(asked.nodes, asked.where), asked.reason)
 
 
-async def undrain_many(call: Call) -> Response[Any]:
+async def undrain_many(call: Call) -> Response:
     asked = decode(_chosen, await read_body(call, MIB))
     return await _order(call, NodeVerb.UNDRAIN, asked.nodes, _rules(asked.nodes, asked.where))
 
 
-async def remove_many(call: Call) -> Response[Any]:
+async def remove_many(call: Call) -> Response:
     asked = decode(_chosen, await read_body(call, MIB))
     return await _order(call, NodeVerb.REMOVE, asked.nodes, _rules(asked.nodes, asked.where))
 
@@ -105,7 +105,7 @@ def rules_of(where: Sequence[str]) -> tuple[LabelRule, ...]:
 
 async def _order(
     call: Call, verb: NodeVerb, names: Sequence[str], rules: tuple[LabelRule, ...] = (), reason: str = ""
-) -> Response[Any]:
+) -> Response:
     if len(reason) > _MAX_REASON or not (reason.isprintable() or not reason):
         raise unprocessable("reason", f"reason must be at most {_MAX_REASON} printable characters")
     order = NodeOrder(verb, call.caller.user, tuple(names), rules, reason)

@@ -1,10 +1,9 @@
 """What there is to run on, and who has it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import known_jobs
 from tgpu.api.edge import decimal, optional_decimal, rfc3339
@@ -205,7 +204,7 @@ def _drain_out(drain: Drain | None) -> DrainOut | None:
     )
 
 
-async def list_nodes(call: Call) -> Response[Any]:
+async def list_nodes(call: Call) -> Response:
     return json_reply(NodeList(nodes=await _nodes_out(call)))
 
 
@@ -257,7 +256,7 @@ def _holding(views: Sequence[NodeView]) -> set[int]:
     }
 
 
-async def show_node(call: Call) -> Response[Any]:
+async def show_node(call: Call) -> Response:
     name = call.path("node_id")
     for node in await _nodes_out(call, name):
         return json_reply(node)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import Sight, sight_of, visibility_of
 from tgpu.api.allocation_cache import Key
@@ -27,7 +27,7 @@ _POINTS, _MOST_POINTS = 96, 500
 _SHORTEST_STEP_MS = 60_000
 
 
-async def overview(call: Call) -> Response[Any]:
+async def overview(call: Call) -> Response:
     live, terms = call.services.live, call.query.flag("terms")
     found = await live.overview(terms)
     view = OverviewView(await visibility_of(call), snapshot_of(found), await live.alerts())
@@ -62,7 +62,7 @@ class Utilization(msgspec.Struct, kw_only=True):
     measured: Measured
 
 
-async def utilization(call: Call) -> Response[Any]:
+async def utilization(call: Call) -> Response:
     query, services, now_ms = call.query, call.services, call.services.now_ms()
     since_ms = query.time_ms("since", now_ms)
     since_ms = now_ms - _DAY_MS if since_ms is None else since_ms
@@ -159,7 +159,7 @@ class NodeActivity(msgspec.Struct, kw_only=True):
     windows: list[WindowOut]
 
 
-async def node_activity(call: Call) -> Response[Any]:
+async def node_activity(call: Call) -> Response:
     node_id, services = call.path("node_id"), call.services
     found = await services.live.node(node_id)
     if found is None:

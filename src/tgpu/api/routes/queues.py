@@ -1,10 +1,9 @@
 """What waits, by tenant and priority class, and why the first of each does."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import known_jobs, sees_tenant
 from tgpu.api.endpoint import Answer, Call, Endpoint
@@ -53,7 +52,7 @@ def _queue_out(view: QueueView, known: Collection[int], tenants: Mapping[str, Te
     )
 
 
-async def list_queues(call: Call) -> Response[Any]:
+async def list_queues(call: Call) -> Response:
     views, settings = await call.services.live.queues(), call.services.settings
     views = [view for view in views if sees_tenant(view.tenant_id, call.caller, settings)]
     known = await known_jobs(call, {job_id for view in views for job_id in jobs_named(view.head_reasons)})

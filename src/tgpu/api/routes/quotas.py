@@ -1,9 +1,7 @@
 """What tenants may have at most, and what they use of it."""
 
-from typing import Any
-
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
@@ -32,12 +30,12 @@ async def _shown(call: Call, tenant: Tenant) -> QuotaOut:
     return quota_out(tenant, await call.services.store.reserved_gpu_ms())
 
 
-async def show_quota(call: Call) -> Response[Any]:
+async def show_quota(call: Call) -> Response:
     tenant = await tenant_or_404(call)
     return json_reply(await _shown(call, tenant), headers=etag(tenant))
 
 
-async def change_quota(call: Call) -> Response[Any]:
+async def change_quota(call: Call) -> Response:
     patch, services = decode(_patch, await read_body(call, MIB)), call.services
     tenant = await tenant_or_404(call)
     version = wanted_version(call, tenant.version)

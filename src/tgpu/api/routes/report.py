@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.edge import optional_rfc3339, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
@@ -20,7 +19,7 @@ _MOST_DEPTH = 8
 _MOST_KEYS = 4
 
 
-async def report(call: Call) -> Response[Any]:
+async def report(call: Call) -> Response:
     query, now_ms, prices = call.query, call.services.now_ms(), call.services.settings.prices
     by = _by(query.many("by") or ["user"])
     where, covers = _may_see(call, _filter(call, now_ms))

@@ -1,11 +1,11 @@
 """POST /jobs/{job_id}/rerun: the same job once more."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import UNSET, Meta
+from starlette.responses import Response
 
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.edit_form import EditAsked
@@ -41,7 +41,7 @@ class Rerunner:
         self._submitter = Submitter(services)
         self._defaults = Defaults.of(services.settings)
 
-    async def rerun(self, call: Call) -> Response[Any]:
+    async def rerun(self, call: Call) -> Response:
         """With the code, the image and all else that it was given then; not with what it waited for."""
         job, raw = call.job, await read_body(call, MIB)
         asked = decode(_asked, raw) if raw.strip() else RerunAsked()

@@ -1,17 +1,16 @@
 """Users' secrets, which jobs name and nobody is shown: set, listed by name, removed."""
 
 import re
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.decode import read_body
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.needs import LOOK, MANAGE_OWN
 from tgpu.api.problems import not_found, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.api.secret_rules import MAX_SECRET, SECRET_NAME
 
 _MOST = 200
@@ -30,12 +29,12 @@ class SecretList(msgspec.Struct, kw_only=True):
     secrets: list[SecretOut]
 
 
-async def list_secrets(call: Call) -> Response[Any]:
+async def list_secrets(call: Call) -> Response:
     names = await call.services.store.secret_names(call.caller.user)
     return json_reply(SecretList(secrets=[SecretOut(name=name, set_at=rfc3339(ms)) for name, ms in names]))
 
 
-async def set_secret(call: Call) -> Response[Any]:
+async def set_secret(call: Call) -> Response:
     name, services, user = call.path("name"), call.services, call.caller.user
     if not re.fullmatch(SECRET_NAME, name):
         # What was written may be the secret itself: it is not repeated.
@@ -48,7 +47,7 @@ async def set_secret(call: Call) -> Response[Any]:
     if name not in names and len(names) >= _MOST:
         raise unprocessable("name", f"you have {_MOST} secrets already; remove one: tgpu secret remove NAME")
     await services.store.set_secret(user, name, body, call.actor, services.now_ms())
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 def _check_body(body: bytes) -> None:
@@ -63,14 +62,14 @@ def _check_body(body: bytes) -> None:
         )
 
 
-async def remove_secret(call: Call) -> Response[Any]:
+async def remove_secret(call: Call) -> Response:
     services = call.services
     removed = await services.store.remove_secret(
         call.caller.user, call.path("name"), call.actor, services.now_ms()
     )
     if not removed:
         raise not_found("you have no secret of that name; `tgpu secret list` shows yours")
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 _NAME = Param(

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api import chosen_tasks as chosen
 from tgpu.api.access import sight_of
@@ -87,7 +87,7 @@ _some = msgspec.json.Decoder(Some)
 _again_asked = msgspec.json.Decoder(Again)
 
 
-async def cancel_some(call: Call) -> Response[Any]:
+async def cancel_some(call: Call) -> Response:
     job, caller, services = call.job, call.caller, call.services
     asked = decode(_some, await read_body(call, MIB) or b"{}")
     positions, store, at_ms = chosen.positions(job, asked.indices), services.store, services.now_ms()
@@ -108,7 +108,7 @@ async def cancel_some(call: Call) -> Response[Any]:
     return await _reply(call, 202)
 
 
-async def retry(call: Call) -> Response[Any]:
+async def retry(call: Call) -> Response:
     """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
     asked = decode(_again_asked, await read_body(call, MIB) or b"{}")
     retried = await _retried(call, asked)
@@ -117,7 +117,7 @@ async def retry(call: Call) -> Response[Any]:
     return json_reply(retried, 202)
 
 
-async def retry_many(call: Call) -> Response[Any]:
+async def retry_many(call: Call) -> Response:
     """Each by itself: one that is refused concerns no other."""
     chosen = await choose(call, await read_ids(call, MOST_RETRIED), CHANGE_JOB)
     done: list[RetriedJob | RefusedJob] = []
@@ -185,7 +185,7 @@ async def _retried(call: Call, asked: Again) -> Retried:
     return Retried(restarted=shown, job_id=new_id, indices=indices)
 
 
-async def suspend(call: Call) -> Response[Any]:
+async def suspend(call: Call) -> Response:
     _check_hours(call, "suspends nothing")
     before = await call.services.store.suspend(call.job.job_id, call.caller.user, call.services.now_ms())
     if before is not None and before.status.is_final:
@@ -196,7 +196,7 @@ async def suspend(call: Call) -> Response[Any]:
     return await _reply(call)
 
 
-async def resume(call: Call) -> Response[Any]:
+async def resume(call: Call) -> Response:
     timing = call.job.timing
     check_undoing(call, None if timing is None else timing.suspended_by, "suspended", "resume")
     before = await call.services.store.resume(call.job.job_id, call.caller.user, call.services.now_ms())
@@ -235,7 +235,7 @@ def _written(spec: JobSpec, positions: list[int]) -> str | None:
     return IndexSet.of(spec.index_at(position) for position in positions).text
 
 
-async def _reply(call: Call, status: int = 200) -> Response[Any]:
+async def _reply(call: Call, status: int = 200) -> Response:
     job = await call.services.store.job(call.job.job_id) or call.job
     sight = sight_of(job.spec.user, job.spec.tenant_id, call.caller, call.services.settings)
     return json_reply(job_out(job, sight), status)

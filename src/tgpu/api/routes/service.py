@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
@@ -30,7 +30,7 @@ class Index(msgspec.Struct, kw_only=True):
     links: dict[str, str]
 
 
-async def healthz(call: Call) -> Response[Any]:
+async def healthz(call: Call) -> Response:
     services = call.services
     return json_reply(
         Health(
@@ -58,18 +58,18 @@ class Told:
     def _document(self) -> bytes:
         return msgspec.json.encode(document(self._table, self._version))
 
-    async def index(self, _call: Call) -> Response[Any]:
+    async def index(self, _call: Call) -> Response:
         return json_reply(self._index)
 
-    async def openapi(self, _call: Call) -> Response[Any]:
+    async def openapi(self, _call: Call) -> Response:
         return Response(self._document, media_type="application/json")
 
 
 def endpoints(services: Services, others: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
-    async def index(call: Call) -> Response[Any]:
+    async def index(call: Call) -> Response:
         return await told.index(call)
 
-    async def openapi(call: Call) -> Response[Any]:
+    async def openapi(call: Call) -> Response:
         return await told.openapi(call)
 
     own = (

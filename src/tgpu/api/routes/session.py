@@ -1,11 +1,11 @@
 """Sign-in, sign-out, one-time sign-in links and WebSocket tickets of browsers."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.auth.web_session import (
     LINK_S,
@@ -20,7 +20,7 @@ from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.needs import WHOEVER
 from tgpu.api.problems import ProblemError, bad_request, forbidden, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.store.access_port import Token
 
 _BODY_S = 10.0
@@ -60,7 +60,7 @@ class Ticket(msgspec.Struct, kw_only=True):
 _sign_in = msgspec.json.Decoder(SignIn)
 
 
-async def sign_in(call: Call) -> Response[Any]:
+async def sign_in(call: Call) -> Response:
     sessions, scope = call.identity.sessions, call.request.scope
     sessions.check_place(scope)
     asked = await _body(call)
@@ -84,14 +84,14 @@ async def _body(call: Call) -> SignIn:
         raise bad_request(f"the request must be whole within {_BODY_S:.0f} s") from None
 
 
-async def sign_out(call: Call) -> Response[Any]:
+async def sign_out(call: Call) -> Response:
     sessions = call.identity.sessions
     await sessions.close(_session(call).token_id, call.actor)
     headers = {**_NO_STORE, "Set-Cookie": sessions.removed_cookie}
-    return Response(b"", status_code=204, media_type="application/json", headers=headers)
+    return no_content(headers)
 
 
-async def create_link(call: Call) -> Response[Any]:
+async def create_link(call: Call) -> Response:
     caller, sessions = call.caller, call.identity.sessions
     if caller.job_id is not None:
         raise forbidden("jobs make no sign-in links: a session would outlive the job")
@@ -108,7 +108,7 @@ async def create_link(call: Call) -> Response[Any]:
     return json_reply(answer, 201, _NO_STORE)
 
 
-async def create_ticket(call: Call) -> Response[Any]:
+async def create_ticket(call: Call) -> Response:
     ticket = call.identity.sessions.new_ticket(call.request.scope, _session(call))
     return json_reply(Ticket(ticket=ticket, expires_at=_in(call, TICKET_S)), 201, _NO_STORE)
 

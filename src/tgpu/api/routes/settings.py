@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.endpoint import Answer, Call, Endpoint
 from tgpu.api.needs import SEE_ALL
@@ -27,7 +27,7 @@ class SettingList(msgspec.Struct, kw_only=True):
     settings: list[SettingOut]
 
 
-async def list_settings(call: Call) -> Response[Any]:
+async def list_settings(call: Call) -> Response:
     rows = described(call.services.settings, os.environ)
     return json_reply(
         SettingList(

@@ -1,10 +1,9 @@
 """GET /shares: the fair share of every tenant against what it holds, and what the caller may change."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import sees_all, shown_tenants
 from tgpu.api.edge import decimal
@@ -67,7 +66,7 @@ class ShareList(msgspec.Struct, kw_only=True):
     """Create tenants without a parent."""
 
 
-async def list_shares(call: Call) -> Response[Any]:
+async def list_shares(call: Call) -> Response:
     shown = await shown_tenants(call)
     tenants = {tenant.tenant_id: tenant for tenant in await call.services.store.tenants()}
     shares = await call.services.live.cluster_shares()

@@ -1,9 +1,7 @@
 """Snapshots of callers' code: put here piece by piece, named by jobs, and read again."""
 
-from typing import Any
-
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.decode import MIB, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
@@ -28,7 +26,7 @@ class SnapshotOut(msgspec.Struct, kw_only=True):
     """Whether that is all, and is what its digest says: jobs may name it now."""
 
 
-async def put_snapshot(call: Call) -> Response[Any]:
+async def put_snapshot(call: Call) -> Response:
     user, digest = _whose(call), _digest(call)
     offset, total = call.query.whole("offset", 0, _MOST) or 0, call.query.whole("total", 1, _MOST)
     if total is None:
@@ -47,7 +45,7 @@ async def put_snapshot(call: Call) -> Response[Any]:
     return json_reply(SnapshotOut(digest=digest, received=received, complete=received >= total))
 
 
-async def read_snapshot(call: Call) -> Response[Any]:
+async def read_snapshot(call: Call) -> Response:
     user, digest = _whose(call), _digest(call)
     offset = call.query.whole("offset", 0, _MOST) or 0
     most = call.query.whole("max_bytes", 0, PIECE)

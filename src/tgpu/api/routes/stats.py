@@ -1,10 +1,9 @@
 """The state of the whole in numbers: as JSON for people's tools, as text for Prometheus."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import seen_by, sees_all, shown_tenants
 from tgpu.api.edge import decimal, rfc3339
@@ -128,7 +127,7 @@ async def _times(call: Call) -> dict[str, Quantiles]:
     }
 
 
-async def stats(call: Call) -> Response[Any]:
+async def stats(call: Call) -> Response:
     counts = await call.services.store.counts(await seen_by(call))
     views = await _nodes(call)
     users: dict[str, dict[Status, int]] = {}
@@ -188,7 +187,7 @@ def _devices(views: Sequence[NodeView]) -> list[DeviceUse]:
     ]
 
 
-async def metrics(call: Call) -> Response[Any]:
+async def metrics(call: Call) -> Response:
     try:
         text = await _measured(call)
     except StoreUnavailableError:

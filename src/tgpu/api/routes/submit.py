@@ -4,11 +4,10 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
-from litestar import Response
 from msgspec import UNSET, UnsetType
+from starlette.responses import Response
 
 from tgpu.api import image_rules, need_rules
 from tgpu.api.access import Sight, sight_of
@@ -70,7 +69,7 @@ class Submitter:
         self._reach = CwdReach(services.settings)
         self._tmp_notes = TmpNotes(services.settings, services.store)
 
-    async def submit(self, call: Call) -> Response[Any]:
+    async def submit(self, call: Call) -> Response:
         dry_run = call.query.choice("dry_run", ("true", "false", "report"), "false")
         try:
             return await self._submit(call, is_dry=dry_run != "false")
@@ -82,7 +81,7 @@ class Submitter:
                 raise problem from error
             return json_reply(refused(problem))
 
-    async def _submit(self, call: Call, *, is_dry: bool) -> Response[Any]:
+    async def _submit(self, call: Call, *, is_dry: bool) -> Response:
         raw = await read_body(call, _MAX_BODY)
         asked = decode_shape(_submission, raw)
         if asked.jobs is not UNSET:
@@ -105,14 +104,14 @@ class Submitter:
             return await self._previewed(call, specs)
         return await self._recorded(call, specs, raw, many=many)
 
-    async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response[Any]:
+    async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response:
         """All that a submission checks, and what would become of it; nothing is stored."""
         async with self._services.turns.turn(call.caller.user):
             tried = await self._services.store.try_submit(specs, own_token(call))
             warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
             return json_reply(await submission_preview(call, specs, tried, warnings))
 
-    async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response[Any]:
+    async def again(self, call: Call, spec: JobSpec, raw: bytes) -> Response:
         """A job as it was once judged, by what has changed since. `raw`: what tells this call from others."""
         await self.check_again(call, spec)
         return await self._recorded(call, [spec], raw, many=False)
@@ -129,9 +128,7 @@ class Submitter:
         await self._check_fit(call, [spec], many=False)
         await need_rules.check_others(call, [spec], many=False)
 
-    async def _recorded(
-        self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool
-    ) -> Response[Any]:
+    async def _recorded(self, call: Call, specs: Sequence[JobSpec], raw: bytes, *, many: bool) -> Response:
         at_ms = self._services.now_ms()
         submitted = await self._services.store.submit(specs, at_ms, _key(call, raw), own_token(call))
         headers = {"Idempotent-Replay": "true"} if submitted.replayed else {}

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import sight_of
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
@@ -32,7 +31,7 @@ class TaskPage(msgspec.Struct, kw_only=True):
     next_cursor: int | None
 
 
-async def list_tasks(call: Call) -> Response[Any]:
+async def list_tasks(call: Call) -> Response:
     job, query = call.job, call.query
     limit = query.whole("limit", 1, _MAX_PAGE) or _MAX_PAGE
     cursor = query.whole("cursor", 0, MAX_INDICES)

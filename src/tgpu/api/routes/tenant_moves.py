@@ -1,11 +1,11 @@
 """Tenants that get another name or another parent, and tenants that go."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta, structs
+from starlette.responses import Response
 
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
@@ -13,7 +13,7 @@ from tgpu.api.etag import etag, wanted_version
 from tgpu.api.needs import MANAGE_BELOW
 from tgpu.api.permission import check_above
 from tgpu.api.problems import name_kept
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.api.routes.params import IF_MATCH, TENANT_EXAMPLE, TENANT_ID
 from tgpu.api.tenant_form import checked_id
 from tgpu.api.tenant_lookup import no_tenant, tenant_or_404
@@ -52,7 +52,7 @@ class Move(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 _move = msgspec.json.Decoder(Move)
 
 
-async def move_tenant(call: Call) -> Response[Any]:
+async def move_tenant(call: Call) -> Response:
     asked, services = decode(_move, await read_body(call, MIB)), call.services
     to_id = checked_id("to", asked.to)
     check_above(call, to_id)
@@ -73,7 +73,7 @@ async def move_tenant(call: Call) -> Response[Any]:
     return json_reply(TenantMoved(**structs.asdict(out), notes=notes), 200, headers)
 
 
-async def remove_tenant(call: Call) -> Response[Any]:
+async def remove_tenant(call: Call) -> Response:
     tenant, services = await tenant_or_404(call), call.services
     version = wanted_version(call, tenant.version)
     if not await services.store.remove_tenant(tenant.tenant_id, call.actor, services.now_ms(), version):
@@ -81,7 +81,7 @@ async def remove_tenant(call: Call) -> Response[Any]:
     await call.identity.changed()
     if notes := _notes(call, tenant.tenant_id):
         return json_reply(TenantRemoved(tenant_id=tenant.tenant_id, notes=notes))
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 def _notes(call: Call, gone_id: str, to_id: str | None = None) -> list[str]:

@@ -1,9 +1,7 @@
 """The tree of tenants and the terms of their jobs: those who may see them look, operators above change."""
 
-from typing import Any
-
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import shown_tenants
 from tgpu.api.decode import MIB, decode, read_body
@@ -40,7 +38,7 @@ class TenantList(msgspec.Struct, kw_only=True):
     complete: bool
 
 
-async def list_tenants(call: Call) -> Response[Any]:
+async def list_tenants(call: Call) -> Response:
     shown = await shown_tenants(call)
     tenants = await call.services.store.tenants()
     seen = [tenant for tenant in tenants if shown is None or tenant.tenant_id in shown]
@@ -48,7 +46,7 @@ async def list_tenants(call: Call) -> Response[Any]:
     return json_reply(TenantList(tenants=told, complete=len(seen) == len(tenants)))
 
 
-async def create_tenant(call: Call) -> Response[Any]:
+async def create_tenant(call: Call) -> Response:
     asked, services = decode(_asked, await read_body(call, MIB)), call.services
     tenant_id = checked_id("tenant_id", asked.tenant_id)
     check_above(call, tenant_id)
@@ -69,11 +67,11 @@ async def create_tenant(call: Call) -> Response[Any]:
     return await _answer(call, made, 201, {"Location": f"/tenants/{made.tenant_id}"})
 
 
-async def show_tenant(call: Call) -> Response[Any]:
+async def show_tenant(call: Call) -> Response:
     return await _answer(call, await tenant_or_404(call))
 
 
-async def change_tenant(call: Call) -> Response[Any]:
+async def change_tenant(call: Call) -> Response:
     patch, services = decode(_patch, await read_body(call, MIB)), call.services
     tenant, pages = await tenant_or_404(call), await call.book.pages()
     version = wanted_version(call, tenant.version)
@@ -94,7 +92,7 @@ async def change_tenant(call: Call) -> Response[Any]:
 
 async def _answer(
     call: Call, tenant: Tenant, status: int = 200, headers: dict[str, str] | None = None
-) -> Response[Any]:
+) -> Response:
     (out,) = await tenants_out(call, [tenant])
     return json_reply(out, status, {**etag(tenant), **(headers or {})})
 

@@ -1,8 +1,6 @@
 """GET /jobs/{job_id}/terminal: where a WebSocket leads into a running job. This is its plain side."""
 
-from typing import Any
-
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import ENTER_JOB
@@ -10,7 +8,7 @@ from tgpu.api.problems import ProblemError
 from tgpu.api.routes.params import JOB_ID
 
 
-async def without_websocket(_call: Call) -> Response[Any]:
+async def without_websocket(_call: Call) -> Response:
     raise ProblemError(
         426,
         "upgrade-required",

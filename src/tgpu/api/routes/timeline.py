@@ -1,10 +1,9 @@
 """GET /timeline: attempts on nodes and devices in a window of time, and what is kept ahead."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import seen_by
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
@@ -130,7 +129,7 @@ class Timeline(msgspec.Struct, kw_only=True):
     """Null on the last page."""
 
 
-async def timeline(call: Call) -> Response[Any]:
+async def timeline(call: Call) -> Response:
     now_ms = call.services.now_ms()
     from_ms, until_ms = _window(call, now_ms)
     page, node_count, next_cursor = await _nodes(call)

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.access import shown_tenants
 from tgpu.api.authenticators import digest_of, new_token
@@ -14,7 +13,7 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.identity import Caller
 from tgpu.api.needs import LOOK, MAKE_TOKEN
 from tgpu.api.problems import forbidden, not_found, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.api.roles import Scope, at_least
 from tgpu.api.token_form import (
     ListedToken,
@@ -32,7 +31,7 @@ from tgpu.store.access_port import Token
 _MAX_DIGITS = 15
 
 
-async def list_tokens(call: Call) -> Response[Any]:
+async def list_tokens(call: Call) -> Response:
     caller, tokens = call.caller, await call.services.store.tokens()
     seen = [token for token in tokens if caller.is_admin or token.user == caller.user]
     orphaned = await _orphaned(call, tokens)
@@ -52,7 +51,7 @@ async def _orphaned(call: Call, tokens: Sequence[Token]) -> set[int]:
     return found
 
 
-async def create_token(call: Call) -> Response[Any]:
+async def create_token(call: Call) -> Response:
     asked, services = decode(asked_token, await read_body(call, MIB)), call.services
     text, now_ms = new_token(), services.now_ms()
     token = token_to_make(asked, call.caller.user, digest_of(text), now_ms)
@@ -122,11 +121,11 @@ def _within_parent(token: Token, caller: Caller) -> Token:
     return replace(token, parent_id=parent.token_id, expires_ms=min(ends, default=None))
 
 
-async def revoke_token(call: Call) -> Response[Any]:
+async def revoke_token(call: Call) -> Response:
     token, services = await _own_token(call), call.services
     await services.store.revoke_token(token.token_id, call.actor, services.now_ms())
     call.identity.forget_tokens()
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 async def _own_token(call: Call) -> Token:

@@ -1,8 +1,6 @@
 """GET /jobs/{job_id}/use: what a task did with what it was given, from its start to now."""
 
-from typing import Any
-
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.log_stream import LogStream
@@ -17,7 +15,7 @@ from tgpu.protocol.use import STREAM, unpacked
 _MOST_BYTES = 1 << 20
 
 
-async def read_use(call: Call) -> Response[Any]:
+async def read_use(call: Call) -> Response:
     task_id, attempt = await attempt_asked_for(call)
     file = None
     if attempt is not None:

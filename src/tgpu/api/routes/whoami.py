@@ -1,10 +1,9 @@
 """GET /whoami: who one is to this server, and what one may do."""
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
-from litestar import Response
+from starlette.responses import Response
 
 from tgpu.api.edge import optional_gpu_hours, optional_rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint
@@ -107,7 +106,7 @@ class Whoami(msgspec.Struct, kw_only=True):
     certain job or tenant."""
 
 
-async def whoami(call: Call) -> Response[Any]:
+async def whoami(call: Call) -> Response:
     caller = call.caller
     rights, token = caller.rights, caller.token
     if token is not None:  # as it is now: what vouched for the caller may be some seconds old

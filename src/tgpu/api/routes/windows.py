@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Response
 from msgspec import Meta
+from starlette.responses import Response
 
 from tgpu.api.audit_note import note
 from tgpu.api.decode import MIB, decode, read_body
@@ -14,7 +14,7 @@ from tgpu.api.edge import rfc3339
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.needs import ADMINISTER, LOOK
 from tgpu.api.problems import ProblemError, not_found, unprocessable
-from tgpu.api.reply import json_reply
+from tgpu.api.reply import json_reply, no_content
 from tgpu.api.routes.node_orders import MAX_NODES, rules_of
 from tgpu.api.window_nodes import overlapping
 from tgpu.domain.label_rules import written
@@ -107,7 +107,7 @@ def _state(row: WindowRow, now_ms: int) -> str:
     return "open" if row.from_ms <= now_ms else "coming"
 
 
-async def create(call: Call) -> Response[Any]:
+async def create(call: Call) -> Response:
     asked, services = decode(_asked, await read_body(call, MIB)), call.services
     now_ms = services.now_ms()
     from_ms = now_ms if asked.from_ is None else _moment("from", asked.from_)
@@ -173,14 +173,14 @@ async def _known_nodes(call: Call, asked: WindowAsked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked.nodes))
 
 
-async def list_all(call: Call) -> Response[Any]:
+async def list_all(call: Call) -> Response:
     now_ms = call.services.now_ms()
     return json_reply(
         WindowList(windows=[window_out(row, now_ms) for row in await call.services.store.windows()])
     )
 
 
-async def cancel(call: Call) -> Response[Any]:
+async def cancel(call: Call) -> Response:
     written_id, services = call.path("window_id"), call.services
     is_number = written_id.isascii() and written_id.isdigit() and len(written_id) <= _MAX_DIGITS
     rows = {row.window_id: row for row in await services.store.windows()} if is_number else {}
@@ -191,7 +191,7 @@ async def cancel(call: Call) -> Response[Any]:
     if state == "over" or not await services.store.cancel_window(row.window_id):
         raise ProblemError(409, "window-conflict", f"window {row.window_id} is {state} already")
     await note(call, "window.cancel", str(row.window_id), before=window_out(row, services.now_ms()))
-    return Response(b"", status_code=204, media_type="application/json")
+    return no_content()
 
 
 _EXAMPLE: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Endpoints without a parameter in their path are answered past the router: nobody can tell."""
+"""Paths and methods: which endpoint answers."""
 
 import httpx
 import pytest
@@ -16,18 +16,26 @@ import pytest
         ("PUT", "/jobs", {}, 405),
     ],
 )
-def test_both_ways_give_the_same_answer(
+def test_slash_at_the_end_of_a_path_changes_nothing(
     quiet_client: httpx.Client, method: str, path: str, body: object, status: int
 ) -> None:
-    """With a slash more, a path is the router's to understand."""
-    long = path.replace("?", "/?") if "?" in path else f"{path}/"
-    by_short, by_long = (quiet_client.request(method, it, json=body) for it in (path, long))
-    assert (by_short.status_code, by_long.status_code) == (status, status)
-    assert by_short.headers.keys() == by_long.headers.keys()
-    assert by_short.headers["content-type"] == by_long.headers["content-type"]
-    assert by_short.headers["content-length"] == str(len(by_short.content))
+    with_slash = path.replace("?", "/?") if "?" in path else f"{path}/"
+    plain, slashed = (quiet_client.request(method, it, json=body) for it in (path, with_slash))
+    assert (plain.status_code, slashed.status_code) == (status, status)
+    assert plain.headers.keys() == slashed.headers.keys()
+    assert plain.headers["content-type"] == slashed.headers["content-type"]
+    assert plain.headers["content-length"] == str(len(plain.content))
     if path != "/metrics":
-        assert by_short.content == by_long.content
+        assert plain.content == slashed.content
+
+
+def test_literal_part_of_a_path_is_preferred_to_a_parameter(client: httpx.Client) -> None:
+    made = client.post("/tenants", json={"tenant_id": "lab"})
+    assert made.status_code == 201
+    for name in ("lab/members", "lab/quota"):
+        assert client.get(f"/tenants/{name}").json().get("tenant_id", "lab") == "lab"
+    assert "no tenant 'lab/quota/deep'" in client.get("/tenants/lab/quota/deep").json()["detail"]
+    assert client.options("/tenants/lab/quota").headers["allow"] == "GET, OPTIONS, PATCH"
 
 
 def test_a_job_is_answered_with_where_it_is(client: httpx.Client) -> None:
