@@ -1,7 +1,9 @@
 """Pytest plugin that gives every worker of pytest-xdist an equal share of slow test files, and those first.
 
 The scheduler `worksteal` cuts the collected tests into one block per worker. In the order of the file system
-one block has most tests that wait for processes, and at the end the cores are idle.
+one block has most tests that wait for processes, and at the end the cores are idle. Files that share an
+expensive fixture (a cluster, a Docker engine) begin one block: only one worker has to set it up, because idle
+workers steal from the end of a block.
 """
 
 import hashlib
@@ -11,6 +13,10 @@ from itertools import chain, groupby
 import pytest
 
 PLUGIN = "tests.harness.spread"
+_TOGETHER = (
+    ("tests/end_to_end/cluster/",),
+    ("tests/runner/docker/", "tests/end_to_end/test_containers.py"),
+)
 _SLOW = ("tests/end_to_end/", "tests/runner/docker/", "tests/bench/", "tests/simulation/", "tests/dialects/")
 
 
@@ -23,11 +29,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def blocks(files: Sequence[Sequence[pytest.Item]], workers: int) -> list[list[Sequence[pytest.Item]]]:
-    """The files of each worker: each file goes to the worker with the fewest tests so far."""
+    """The files of each worker: those that belong together first, then each file to the worker with the
+    fewest tests so far."""
     shares: list[list[Sequence[pytest.Item]]] = [[] for _ in range(workers)]
+    rest = []
     for tests in sorted(files, key=lambda tests: _rank(_file(tests[0]))):
+        group = _group(_file(tests[0]))
+        if group is None:
+            rest.append(tests)
+        else:
+            shares[group % workers].append(tests)
+    for tests in rest:
         min(shares, key=lambda share: sum(map(len, share))).append(tests)
     return shares
+
+
+def _group(file: str) -> int | None:
+    return next((n for n, paths in enumerate(_TOGETHER) if file.startswith(paths)), None)
 
 
 def _file(item: pytest.Item) -> str:

@@ -30,6 +30,16 @@ def test_every_worker_begins_with_its_share_of_slow_files() -> None:
     assert sorted(chain.from_iterable(map(block, shares))) == sorted(block([*slow, *fast]))
 
 
+def test_files_that_share_a_fixture_begin_the_block_of_one_worker() -> None:
+    cluster, engine = files("tests/end_to_end/cluster/", 3, 2), files("tests/runner/docker/", 4, 9)
+    shares = spread.blocks([*files("tests/end_to_end/", 8, 5), *cluster, *engine], 4)  # type: ignore[arg-type]
+    for number, (folder, count) in enumerate((("cluster/", 6), ("docker/", 36))):
+        assert [folder in name for name in block(shares[number])[: count + 1]].count(True) == count
+        assert not any(
+            folder in name for share in shares if share is not shares[number] for name in block(share)
+        )
+
+
 def test_order_does_not_depend_on_the_order_of_collection() -> None:
     some = [*files("tests/end_to_end/", 5, 2), *files("tests/api/", 9, 4)]
     assert spread.blocks(some, 3) == spread.blocks(some[::-1], 3)  # type: ignore[arg-type]
