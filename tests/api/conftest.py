@@ -422,7 +422,7 @@ class ServerUnderTest:
 def _client(url: str, headers: dict[str, str] | None = None, uds: str | None = None) -> httpx.Client:
     """There is no TLS here, and reading whom to trust in it would take longer than most tests."""
     transport = httpx.HTTPTransport(verify=False, uds=uds)
-    return httpx.Client(transport=transport, base_url=url, headers=headers, timeout=20)
+    return httpx.Client(transport=transport, base_url=url, headers=headers, timeout=60)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from tests.end_to_end.whole_tgpu import TGPU, Installation, send, strays
 from tgpu.client import TgpuError
 
 NODES = ("n1", "n2")
+PATIENT = {"TGPU_GANG_START_S": "60", "TGPU_NODE_SILENT_S": "60"}
+"""An agent that is killed is back in time, also on a loaded machine: its node is never lost."""
 
 
 class GangCluster:
@@ -21,7 +23,7 @@ class GangCluster:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.server = self.home("server", TGPU_LISTEN=f"127.0.0.1:{port}", TGPU_GANG_START_S="20")
+        self.server = self.home("server", TGPU_LISTEN=f"127.0.0.1:{port}", **PATIENT)
         self.server.environ["TGPU_SHARED_PATHS"] = str(folder)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.nodes = {name: self.home(name) for name in NODES}
@@ -34,7 +36,7 @@ class GangCluster:
 
     def start(self, cpus: int = 4) -> None:
         self._run("server", self.server, "server")
-        self.server.wait_until(lambda: self._answers("nodes"), "the server answers", 40)
+        self.server.wait_until(lambda: self._answers("nodes"), "the server answers")
         self.token = self.server.tgpu("nodes", "join-token", "--uses", "9").stdout.strip()
         for name in NODES:
             self.start_agent(name, cpus)
@@ -51,7 +53,7 @@ class GangCluster:
         process.wait()
 
     def wait_ready(self, *names: str) -> None:
-        self.server.wait_until(lambda: self._ready() == set(names), f"{names} are ready", 40)
+        self.server.wait_until(lambda: self._ready() == set(names), f"{names} are ready")
 
     def output(self, job_id: int, task: int) -> str:
         return self.server.tgpu("logs", f"{job_id}.{task}").stdout

@@ -42,7 +42,7 @@ class Cluster:
 
     def start_server(self) -> None:
         self.run(self.server, "server")
-        self.server.wait_until(lambda: self.answers("nodes"), "the server answers", 40)
+        self.server.wait_until(lambda: self.answers("nodes"), "the server answers")
 
     def answers(self, *words: str) -> bool:
         return self.server.tgpu(*words, check=False).returncode == 0

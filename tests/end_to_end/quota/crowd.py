@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -123,22 +123,25 @@ class Submitter:
         if status != 202 and not (status == 409 and said["type"].endswith("already-ended")):
             self._answers.odd.append(f"{status} to cancel {body} of {job_id}: {said}")
 
-    async def go_on(self, until: float) -> None:
+    async def go_on(self, is_over: Callable[[], bool]) -> None:
         deeds = (self.submit, self.cancel, self.cancel_some)
-        while asyncio.get_running_loop().time() < until:
+        while not is_over():
             await self._chance.choices(deeds, (14, 5, 1))[0]()
             await asyncio.sleep(self._chance.random() ** 3 * 0.2)
 
 
-async def crowd(sockets: Sequence[Path], count: int, seed: int, seconds: float, cwd: Path) -> Answers:
-    """So many at once, spread over these servers."""
+async def crowd(
+    sockets: Sequence[Path], count: int, seed: int, cwd: Path, is_over: Callable[[Answers], bool]
+) -> Answers:
+    """`count` submitters at once, spread over these servers, until it `is_over`."""
     answers = Answers()
     connections = [await Connection.to(sockets[number % len(sockets)]) for number in range(count)]
-    until = asyncio.get_running_loop().time() + seconds
     try:
         await asyncio.gather(
             *(
-                Submitter(connection, answers, Random(1000 * seed + number), cwd).go_on(until)
+                Submitter(connection, answers, Random(1000 * seed + number), cwd).go_on(
+                    lambda: is_over(answers)
+                )
                 for number, connection in enumerate(connections)
             )
         )
