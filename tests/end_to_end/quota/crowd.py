@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -136,6 +137,7 @@ async def crowd(
     """`count` submitters at once, spread over these servers, until it `is_over`."""
     answers = Answers()
     connections = [await Connection.to(sockets[number % len(sockets)]) for number in range(count)]
+    over = partial(is_over, answers)
     try:
         await asyncio.gather(
             *(
