@@ -141,9 +141,7 @@ async def crowd(
     try:
         await asyncio.gather(
             *(
-                Submitter(connection, answers, Random(1000 * seed + number), cwd).go_on(
-                    lambda: is_over(answers)
-                )
+                Submitter(connection, answers, Random(1000 * seed + number), cwd).go_on(over)
                 for number, connection in enumerate(connections)
             )
         )
