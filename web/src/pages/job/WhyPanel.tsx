@@ -12,7 +12,7 @@ import { href } from '../../router';
 import { now } from '../../state/clock';
 import { useResource } from '../../state/resource';
 import { shortReason } from '../jobs/why';
-import type { Advice, Holder, Job, WhyAnswer } from './types';
+import type { Advice, Holder, Job, WhyAnswer } from '../../api/jobs';
 
 export function WhyPanel({ job, onAdvice }: { job: Job; onAdvice: (advice: Advice) => void }) {
   const why = useResource((signal) => api.get<WhyAnswer>(`/jobs/${job.job_id}/why`, { signal }), [job.job_id, job.status, job.held_by], {

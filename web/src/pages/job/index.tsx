@@ -25,7 +25,7 @@ import { LogView } from './LogView';
 import { RequestPanel, SpecPanel } from './SpecPanel';
 import { Tasks } from './Tasks';
 import { Attempts, Events } from './Timeline';
-import { commandLine, isOver, isPending, type Advice, type Job } from './types';
+import { commandLine, isOver, isPending, type Advice, type Job } from '../../api/jobs';
 import { UsagePanel } from './UsagePanel';
 import { WhyPanel } from './WhyPanel';
 

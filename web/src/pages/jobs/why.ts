@@ -2,7 +2,7 @@
 
 import { signal, type Signal } from '@preact/signals';
 import { api } from '../../api/client';
-import type { JobRow, Why } from './types';
+import type { JobRow, Why } from '../../api/jobs';
 
 const KEPT_MS = 30_000;
 const AT_ONCE = 2;
