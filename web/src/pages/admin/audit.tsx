@@ -72,7 +72,7 @@ export function Audit() {
   ];
   return (
     <div class="stack">
-      <div class="admin-filters">
+      <div class="form-grid">
         <Typed label="User" name="user" value={user} placeholder="any" />
         <Typed label="Action" name="action" value={action} placeholder="any, such as tenant or token.create" />
         <Typed label="Target" name="target" value={target} placeholder="any" />

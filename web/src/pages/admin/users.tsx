@@ -74,12 +74,12 @@ export function Users() {
     if (done) reload();
   };
   const columns: Column<Member>[] = [
-    { id: 'user', label: 'User', width: 'minmax(120px, 1fr)', cell: (row) => <><User name={row.user_id} />{!row.has_account && <> <Badge tone="amber" title="This server has no account of that name: the role is of no use">no account</Badge></>}</> },
-    { id: 'tenant', label: 'Tenant', width: 'minmax(120px, 1.5fr)', cell: (row) => (row.tenant_id === EVERYWHERE ? <b>Whole cluster</b> : row.tenant_id), title: (row) => row.tenant_id },
+    { id: 'user', label: 'User', width: 'minmax(80px, 1fr)', cell: (row) => <><User name={row.user_id} />{!row.has_account && <> <Badge tone="amber" title="This server has no account of that name: the role is of no use">no account</Badge></>}</> },
+    { id: 'tenant', label: 'Tenant', width: 'minmax(70px, 1.5fr)', cell: (row) => (row.tenant_id === EVERYWHERE ? <b>Whole cluster</b> : row.tenant_id), title: (row) => row.tenant_id },
     {
       id: 'role',
       label: 'Role',
-      width: '130px',
+      width: '116px',
       cell: (row) => {
         const top = rank(highest.get(row.tenant_id));
         if (!mayChange(row)) return row.role;

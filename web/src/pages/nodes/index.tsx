@@ -257,6 +257,11 @@ function Meter({ share, used, text, label }: { share: number; used: number | nul
   );
 }
 
+/** Labels that users gave. Every node also has its names as labels, which say nothing new here. */
+function ownLabels(row: NodeRow): [string, string][] {
+  return Object.entries(row.labels).filter(([key]) => key !== 'tgpu/host' && key !== 'tgpu/node');
+}
+
 function labelText(row: NodeRow): string {
   return [...row.taints, ...Object.entries(row.labels).map(([key, value]) => `${key}=${value}`)].join('\n');
 }
@@ -265,7 +270,7 @@ function Labels({ row }: { row: NodeRow }) {
   return (
     <span class="labels">
       {row.taints.map((taint) => <Badge key={taint} tone="amber" title="Taint">{taint}</Badge>)}
-      {Object.entries(row.labels).map(([key, value]) => (
+      {ownLabels(row).map(([key, value]) => (
         <span key={key} class="label-text">{key}={value}</span>
       ))}
     </span>

@@ -6,7 +6,7 @@ import { ButtonLink } from '../../components/Button';
 import { Panel } from '../../components/Page';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Duration, Time } from '../../components/Time';
-import { amount } from '../../format';
+import { count } from '../../format';
 import { href } from '../../router';
 import { may, user } from '../../state/session';
 import { useResource } from '../../state/resource';
@@ -99,7 +99,7 @@ function JobLine({ job }: { job: JobRow }) {
         {job.name && ` · ${job.name}`}
       </a>
       <span class="muted your-job-time">
-        {job.gpu_request > 0 && `${amount(job.gpu_request)} GPU · `}
+        {job.gpu_request > 0 && `${count(job.gpu_request, 'GPU')} · `}
         {job.started_at ? (
           <>
             {job.assigned_node_id} · <Duration from={job.started_at} />
