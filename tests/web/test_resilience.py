@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.end_to_end.whole_tgpu import Installation, an_installation
 from tests.web.dashboard import WITHIN_MS, Dashboard, sign_in_link
@@ -68,7 +68,9 @@ def test_page_left_open_across_a_server_restart_says_so_and_continues_after_sign
     expect(page.get_by_role("heading", level=1)).to_contain_text("before-restart")  # what is known stays
     restarted.up()
     expect(page.get_by_text("The server was restarted, which ends sessions.")).to_be_visible()
-    page.goto(sign_in_link(restarted))
+    link = sign_in_link(restarted)
+    dashboard.base = re.sub(r"/ui/.*", "", link)  # the new process has another host name
+    page.goto(link)
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
@@ -99,8 +101,8 @@ def test_page_of_an_older_version_loads_the_new_one_when_its_files_are_gone(
     )
     page.evaluate("window.notReloaded = true")
     page.get_by_role("navigation").first.get_by_role("link", name="Queues").click()
-    page.wait_for_function("!window.notReloaded")
     expect(page.get_by_role("heading", name="Queues", level=1)).to_be_visible()
+    assert not page.evaluate("window.notReloaded")
 
 
 def test_file_that_stays_away_is_reported_and_not_reloaded_forever(
@@ -118,13 +120,10 @@ def test_file_that_stays_away_is_reported_and_not_reloaded_forever(
 
 def test_new_version_of_the_server_is_announced(cluster: Installation, open_dashboard: Open) -> None:
     dashboard = open_dashboard(cluster)
+    dashboard.expected.append("503")
     page = dashboard.page
-
-    def newer(route: Route) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, headers={**answer.headers, "x-tgpu-version": "999.0"})
-
-    page.route("**/shares*", newer)
+    answer = {"status": 503, "headers": {"x-tgpu-version": "999.0"}, "body": ""}
+    page.route("**/shares*", lambda route: route.fulfill(**answer), times=1)
     page.get_by_role("navigation").first.get_by_role("link", name="Queues").click()
     expect(page.get_by_text("999.0")).to_be_visible()
     expect(page.get_by_role("button", name="Reload")).to_be_visible()
@@ -184,7 +183,7 @@ def test_tabs_share_a_session_when_one_of_them_signs_in_again(
     second.goto(sign_in_link(cluster))
     expect(second.get_by_role("heading", name="Overview")).to_be_visible()
     first.get_by_role("navigation").first.get_by_role("link", name="Reports").click()
-    expect(first.get_by_role("grid", name=re.compile("Report")).or_(first.get_by_role("grid"))).to_be_visible()
+    expect(first.locator(".page-aside")).to_contain_text("All users")
     second.reload()
     expect(second.get_by_role("heading", name="Overview")).to_be_visible()
 
@@ -202,7 +201,7 @@ def test_tabs_sign_out_together(cluster: Installation, open_dashboard: Open) -> 
 
 
 def test_times_are_right_on_a_machine_whose_clock_is_hours_ahead(
-    cluster: Installation, browser: Browser, open_dashboard: Open
+    cluster: Installation, open_dashboard: Open
 ) -> None:
     job_id = cluster.submit("--name", "timed", "--", "sleep", "600")
     cluster.wait_status(job_id, "running")

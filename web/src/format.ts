@@ -155,3 +155,8 @@ export function shortTime(at: number, now: number, timeZone?: string): string {
 export function amount(value: Maybe): string {
   return number(value, 3);
 }
+
+/** A sentence of the server begins with a small letter if it is part of a longer one. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,6 +1,7 @@
 /** HTTP client of the server: JSON in and out, problem details as ApiError, one place for 401 and outages. */
 
 import { signal } from '@preact/signals';
+import { capital } from '../format';
 import { learnServerTime } from '../state/clock';
 import { adoptPageKey, keepPageKey, pageKey, session, signedIn, signedOut, user, watchPageKey } from '../state/session';
 import type { Health, Problem, Whoami } from './types';
@@ -193,8 +194,7 @@ export function errorText(error: unknown): string {
 }
 
 function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+  return /[.!?]$/.test(text) ? capital(text) : `${capital(text)}.`;
 }
 
 function noteVersion(version: string | null): void {

@@ -66,7 +66,10 @@ class TaskStatuses(msgspec.Struct, kw_only=True):
 async def list_statuses(call: Call) -> Response[Any]:
     found = await call.services.store.task_statuses(call.job.job_id)
     # Rows may have come since the job was read.
-    found += _unborn_runs(call.job, sum(run.tasks for run in found))
+    more = _unborn_runs(call.job, sum(run.tasks for run in found))
+    if found and more and found[-1].status is more[0].status:
+        more[0] = StatusRun(more[0].status, found.pop().tasks + more[0].tasks)
+    found += more
     places = {status: place for place, status in enumerate(dict.fromkeys(run.status for run in found))}
     runs = [(places[run.status], run.tasks) for run in found]
     return json_reply(TaskStatuses(statuses=list(places), runs=runs))

@@ -6,6 +6,7 @@ import { FormDialog } from '../../components/Dialog';
 import { Input, Select } from '../../components/Field';
 import { toast } from '../../components/Toast';
 import type { Advice, Job } from '../../api/jobs';
+import { capital } from '../../format';
 
 interface FieldSpec {
   name: keyof Job & string;
@@ -62,7 +63,7 @@ export function EditDialog({ job, advice, onClose, onDone }: { job: Job; advice:
     >
       {(errorOf) => (
         <>
-          {advice && <p>{advice.text.charAt(0).toUpperCase() + advice.text.slice(1)}.</p>}
+          {advice && <p>{capital(advice.text)}.</p>}
           <div class="form-grid">
             {fields.map(({ name, label, hint, kind }) => {
               const shared = { label, hint, value: values[name] ?? '', error: errorOf(name) };

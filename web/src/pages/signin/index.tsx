@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, errorText, signIn } from '../../api/client';
 import { Button, ButtonLink } from '../../components/Button';
-import { Code } from '../../components/Code';
+import { Code, Prose } from '../../components/Code';
 import { Input } from '../../components/Field';
 import { Skeleton } from '../../components/States';
 import { toast } from '../../components/Toast';
@@ -121,7 +121,9 @@ export default function SignIn() {
               {mine}: jobs, secrets and files of a terminal would belong to {other.user}.
             </p>
           ) : (
-            <p role="alert">{problem}</p>
+            <p role="alert">
+              <Prose text={problem} />
+            </p>
           )}
           <div class="signin-choices">
             <ButtonLink kind="primary" href={href('/')}>

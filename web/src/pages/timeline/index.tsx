@@ -12,7 +12,7 @@ import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Table, type Column } from '../../components/Table';
 import { Time } from '../../components/Time';
 import { User } from '../../components/User';
-import { count, duration, fullTime, number } from '../../format';
+import { capital, count, duration, fullTime, number } from '../../format';
 import { href, navigate, setQuery, useQueryParam } from '../../router';
 import { now as clock } from '../../state/clock';
 import { theme } from '../../state/theme';
@@ -399,7 +399,7 @@ export function outcome(block: Block): string {
   if (block.failed) return 'Failed';
   if (block.cause === 'exited') return 'Completed';
   if (block.cause === null) return 'Ended';
-  return block.cause.charAt(0).toUpperCase() + block.cause.slice(1).replaceAll('-', ' ');
+  return capital(block.cause).replaceAll('-', ' ');
 }
 
 function Tooltip({ block, x, y, top, width, height }: { block: Block; x: number; y: number; top: number; width: number; height: number }) {
