@@ -111,10 +111,13 @@ function draw(element: HTMLCanvasElement, grid: Grid, statuses: Uint8Array | nul
       let top = y;
       stacked(countsOf(statuses, ...tasksOf(grid, cell)), grid.cell).forEach((height, status) => {
         if (height === 0) return;
+        // Tasks that did not start yet are paler, as single ones are only an outline.
+        context.globalAlpha = STATUSES[status] === 'pending' || STATUSES[status] === 'preempted' ? 0.4 : 1;
         context.fillStyle = colours[status] ?? ground;
         context.fillRect(x, top, grid.cell, height);
         top += height;
       });
+      context.globalAlpha = 1;
     }
   }
   performance.measure('task-grid', { start: began, detail: { tasks: grid.count } });
