@@ -1,4 +1,4 @@
-"""Pages that are left open: server restarts, upgrades, ended sessions, other tabs, links of other users, wrong clocks."""
+"""Pages that are left open: restarts, upgrades, ended sessions, other tabs, links of others, wrong clocks."""
 
 import re
 import socket

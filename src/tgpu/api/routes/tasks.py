@@ -56,8 +56,8 @@ async def list_tasks(call: Call) -> Response[Any]:
 
 
 class TaskStatuses(msgspec.Struct, kw_only=True):
-    """The status of every task, in their order. Neighbours with the same status are one run: the place of the status in
-    `statuses`, and how many tasks."""
+    """The status of every task, in their order. Neighbours with the same status are one run: the place of the
+    status in `statuses`, and how many tasks."""
 
     statuses: list[str]
     runs: list[tuple[int, int]]
@@ -160,7 +160,13 @@ ENDPOINTS = (
         "jobs",
         "List the statuses of a job's tasks",
         "All of them in one short answer, for arrays of many tasks.",
-        {200: Answer("The statuses.", TaskStatuses, {"statuses": ["completed", "running"], "runs": [[0, 3], [1, 1]]})},
+        {
+            200: Answer(
+                "The statuses.",
+                TaskStatuses,
+                {"statuses": ["completed", "running"], "runs": [[0, 3], [1, 1]]},
+            )
+        },
         errors=(404,),
         params=(JOB_ID,),
     ),
