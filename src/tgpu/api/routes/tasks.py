@@ -60,7 +60,7 @@ class TaskStatuses(msgspec.Struct, kw_only=True):
     status in `statuses`, and how many tasks."""
 
     statuses: list[str]
-    runs: list[tuple[int, int]]
+    runs: list[list[int]]
 
 
 async def list_statuses(call: Call) -> Response[Any]:
@@ -71,7 +71,7 @@ async def list_statuses(call: Call) -> Response[Any]:
         more[0] = StatusRun(more[0].status, found.pop().tasks + more[0].tasks)
     found += more
     places = {status: place for place, status in enumerate(dict.fromkeys(run.status for run in found))}
-    runs = [(places[run.status], run.tasks) for run in found]
+    runs = [[places[run.status], run.tasks] for run in found]
     return json_reply(TaskStatuses(statuses=list(places), runs=runs))
 
 
