@@ -84,7 +84,7 @@ test: $(VENV)/.installed-dev $(VENV)/.kernel $(DASHBOARD)/index.html web/node_mo
 test-web: $(VENV)/.installed-dev $(DASHBOARD)/index.html web/node_modules/.installed-dev ## Every page of the dashboard in Chromium; screenshots in tests/web/screenshots
 	@./scripts/install-debian chromium
 	$(NPM) test
-	$(BIN)/python -m pytest -q -n 0 --durations 10 --all-web tests/web $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 10 --all-web tests/web $(ARGS)
 
 # Ctrl-C stops it, and the same command resumes it. Results stay in .test-repeat.
 test-repeat: $(VENV)/.installed-dev $(VENV)/.kernel $(DASHBOARD)/index.html web/node_modules/.installed-dev ## The suite N times (5) beside LOAD (2) busy processes; ONLY=processes

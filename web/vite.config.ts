@@ -39,7 +39,16 @@ export default defineConfig({
     target: 'es2022',
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
-    cssCodeSplit: true,
+    // One file of styles is smaller than one for each page, and pages look the same in whatever order they are visited.
+    cssCodeSplit: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          // What almost every page uses is one file: apart, these would be a dozen of some hundred bytes.
+          groups: [{ name: 'shared', test: /web\/src\/(components\/(?!Bar|Chart|Table|Utilization)|[^/]+$|api|layout|state)|node_modules\/(@preact|preact)\// }],
+        },
+      },
+    },
     sourcemap: false,
     reportCompressedSize: false,
     chunkSizeWarningLimit: 400,

@@ -78,6 +78,7 @@ TABLE = {
     "GET /jobs/{job_id}/terminal": Row("in admin", ENTER, "/jobs/{j}/terminal"),
     "GET /jobs/{job_id}/why": Row("any viewer", READ, "/jobs/{j}/why"),
     "GET /jobs/{job_id}/tasks": Row("any viewer", READ, "/jobs/{j}/tasks"),
+    "GET /jobs/{job_id}/task-statuses": Row("any viewer", READ, "/jobs/{j}/task-statuses"),
     "GET /members": Row("any viewer", READ),
     "PUT /members/{user_id}": Row("all admin", MANAGE, "/members/somebody", {"role": "emperor"}),
     "DELETE /members/{user_id}": Row("all admin", MANAGE, "/members/somebody"),

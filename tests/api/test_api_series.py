@@ -159,6 +159,18 @@ def test_who_is_cancelled_without_a_row_is_shown_so_and_can_be_tried_again(clien
     assert client.post(f"/jobs/{job_id}/retry", json={"indices": "6"}).json()["indices"] == "6"
 
 
+def test_statuses_of_a_million_tasks_are_a_few_runs(client: httpx.Client) -> None:
+    job_id = asked(client, array="0-999999%1")["job_id"]
+    found = client.get(f"/jobs/{job_id}/task-statuses").json()
+    assert found == {"statuses": ["pending"], "runs": [[0, 1_000_000]]}
+    assert client.post(f"/jobs/{job_id}/cancel", json={"indices": "7,500000-500004"}).status_code == 202
+    assert client.get(f"/jobs/{job_id}/task-statuses").json() == {
+        "statuses": ["pending", "cancelled"],
+        "runs": [[0, 7], [1, 1], [0, 499_992], [1, 5], [0, 499_995]],
+    }
+    assert client.get("/jobs/999/task-statuses").status_code == 404
+
+
 def test_who_gets_a_row_while_it_is_looked_for_is_found_once(
     client: httpx.Client, server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

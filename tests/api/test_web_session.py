@@ -95,6 +95,21 @@ def test_link_signs_in_once_as_the_user_that_made_it(server: ServerUnderTest, me
     assert "`tgpu web`" in again.json()["detail"]
 
 
+def test_link_of_another_user_is_refused_and_stays_valid_if_one_user_is_asked_for(
+    server: ServerUnderTest, me: str
+) -> None:
+    with server.unix() as client:
+        code = code_of(client.post("/session/links"))
+    browser = Browser(server)
+    refused = browser.sign_in(code=code, only_user_id="someone-else")
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:tgpu:problem:another-user")
+    assert refused.json()["user_id"] == me
+    assert "set-cookie" not in refused.headers
+    assert browser.sign_in(code="no-such-code", only_user_id=me).status_code == 401
+    assert browser.sign_in(code=code, only_user_id=me).status_code == 201
+    assert Browser(server).sign_in(code=code, only_user_id="someone-else").status_code == 401
+
+
 def test_cookie_is_kept_from_scripts_and_other_sites(server: ServerUnderTest) -> None:
     with server.unix() as client:
         said = Browser(server).sign_in(code=code_of(client.post("/session/links"))).headers["set-cookie"]

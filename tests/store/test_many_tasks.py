@@ -291,6 +291,15 @@ async def test_tasks_come_in_pages_and_by_status(store: Store) -> None:
     assert await store.tasks(9, TaskPaging()) == []
 
 
+async def test_statuses_of_all_tasks_are_runs_in_their_order(store: Store) -> None:
+    epoch = await a_running_gang(store, a_gang(3))
+    assert await store.task_statuses(1) == [(Status.RUNNING, 3)]
+    await store.commit(epoch, Batch(80, ended=[ended(1)]))
+    (second,) = await store.tasks(1, TaskPaging(limit=1, after=0))
+    assert await store.task_statuses(1) == [(Status.RUNNING, 1), (second.status, 1), (Status.RUNNING, 1)]
+    assert await store.task_statuses(9) == []
+
+
 async def test_a_tenant_that_moves_takes_all_tasks_along(store: Store) -> None:
     await a_tenant(store, "lab")
     await a_tenant(store, "lab/one")

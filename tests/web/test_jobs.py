@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.end_to_end.whole_tgpu import Installation, an_installation
 from tests.web.dashboard import WITHIN_MS, Dashboard
 
-NASTY = "<script>document.title='hacked'</script>"
+NASTY = "<script>alert(1)</script>"
 NASTY_OUTPUT = (
     r"printf '\033[31mred\033[0m \033]0;title\007<img src=x onerror=alert(1)> \033[2Jend\n'; "
     r"head -c 1000000 /dev/zero | tr '\0' x; echo; echo last line; sleep 600"
@@ -108,6 +108,12 @@ def test_names_and_output_with_markup_and_escapes_are_shown_as_text(
 ) -> None:
     job_id = busy.submit("--name", NASTY, "--", "sh", "-c", NASTY_OUTPUT)
     dashboard = open_dashboard(busy)
+    opened: list[str] = []
+    dashboard.page.on("dialog", lambda dialog: (opened.append(dialog.message), dialog.dismiss()))
+    page = dashboard.open("/")
+    expect(page.locator("main").get_by_text(NASTY).first).to_be_visible(timeout=WITHIN_MS)
+    page = dashboard.open("/timeline?view=table")
+    expect(page.get_by_role("row").filter(has_text=NASTY)).to_be_visible(timeout=WITHIN_MS)
     page = dashboard.open("/jobs")
     expect(page.get_by_role("row").filter(has_text=NASTY)).to_be_visible(timeout=WITHIN_MS)
     page = dashboard.open(f"/jobs/{job_id}?tab=log")
@@ -126,7 +132,8 @@ def test_names_and_output_with_markup_and_escapes_are_shown_as_text(
     expect(log).to_contain_text("red <img src=x onerror=alert(1)> end")
     assert log.locator("img").count() == 0
     assert log.locator(".ansi-fg-1").first.inner_text() == "red"
-    assert page.title() != "hacked"
+    assert NASTY in page.title()
+    assert opened == []
     busy.tgpu("cancel", "--now", str(job_id))
 
 
@@ -182,6 +189,34 @@ def test_array_and_dependencies_are_drawn(
     page.get_by_role("tab", name="Dependencies").click()
     page.get_by_role("link", name=f"Job {after} behind").click()
     page.wait_for_url(f"**/jobs/{after}?tab=dependencies")
+
+
+def test_array_of_100_000_tasks_is_drawn_whole_and_listed_to_its_end(
+    busy: Installation, open_dashboard: Callable[..., Dashboard]
+) -> None:
+    array = busy.submit("--array", "0-99999", "--hold", "--", "true")
+    busy.tgpu("cancel", f"{array}.[70000-70999]")
+    dashboard = open_dashboard(busy)
+    page = dashboard.open(f"/jobs/{array}?tab=tasks")
+    drawn = page.get_by_role("img", name="100,000 tasks: 99,000 pending, 1,000 cancelled")
+    expect(drawn).to_be_visible(timeout=WITHIN_MS)
+    table = page.get_by_role("grid", name="Tasks")
+    expect(table.get_by_role("row").filter(has_text="pending").first).to_be_visible(timeout=WITHIN_MS)
+    table.focus()
+    page.keyboard.press("End")
+    expect(table.get_by_role("gridcell", name="99999", exact=True)).to_be_visible(timeout=WITHIN_MS)
+    dashboard.screenshots("job-array-100000")
+    page.get_by_role("button", name="cancelled").click()
+    expect(table.get_by_role("gridcell", name="70000", exact=True)).to_be_visible(timeout=WITHIN_MS)
+    expect(table).to_have_attribute("aria-rowcount", "1001")
+    page.get_by_role("button", name="cancelled").click()
+    drawn.click(position={"x": 2, "y": 2})
+    page.wait_for_url("**tasks=0-*")
+    expect(page.get_by_text("Tasks 0 to ").last).to_be_visible()
+    expect(table.get_by_role("gridcell", name="0", exact=True).first).to_be_visible(timeout=WITHIN_MS)
+    page.get_by_role("button", name="All tasks").click()
+    expect(table).to_have_attribute("aria-rowcount", "100001")
+    busy.tgpu("cancel", str(array))
 
 
 def test_pages_of_jobs_have_no_serious_accessibility_fault(

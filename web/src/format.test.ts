@@ -54,11 +54,3 @@ describe('times', () => {
     expect(format.fullTime(now, 'UTC')).toBe('Nov 18, 2026, 09:41:07 UTC');
   });
 });
-
-describe('user colours', () => {
-  it('stay the same and differ between similar names', () => {
-    expect(format.hueOf('alice')).toBe(format.hueOf('alice'));
-    const hues = Array.from({ length: 40 }, (_, index) => format.hueOf(`user${index}`));
-    expect(new Set(hues.map((hue) => Math.floor(hue / 30))).size).toBeGreaterThanOrEqual(10);
-  });
-});

@@ -156,25 +156,7 @@ export function amount(value: Maybe): string {
   return number(value, 3);
 }
 
-/** Stable hue of a name (FNV-1a), so that a user has the same colour on every page, in both themes. */
-export function hueOf(name: string): number {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < name.length; at++) {
-    hash ^= name.charCodeAt(at);
-    hash = Math.imul(hash, 0x01000193);
-  }
-  hash ^= hash >>> 15;
-  hash = Math.imul(hash, 0x2c1b3c6d);
-  hash ^= hash >>> 13;
-  return (hash >>> 0) % 360;
-}
-
-/** The colour of a user as CSS; saturation and lightness are those of the theme, the hue is the user's. */
-export function userColour(name: string): string {
-  return `hsl(${hueOf(name)} var(--user-saturation) var(--user-lightness))`;
-}
-
-/** The same for a canvas, which knows no custom properties. */
-export function userCanvasColour(name: string, theme: 'light' | 'dark'): string {
-  return theme === 'dark' ? `hsl(${hueOf(name)} 58% 56%)` : `hsl(${hueOf(name)} 62% 46%)`;
+/** A sentence of the server begins with a small letter if it is part of a longer one. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

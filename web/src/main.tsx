@@ -7,7 +7,7 @@ import './styles/layout.css';
 import './state/theme';
 
 import { render } from 'preact';
-import { checkHealth } from './api/client';
+import { checkHealth, followOtherTabs } from './api/client';
 import { expectOverview, followSession } from './api/events';
 import { Layout } from './layout/Layout';
 import { path, startRouter } from './router';
@@ -17,6 +17,7 @@ startClock();
 startRouter();
 if (path.value === '/' || path.value === '/nodes') expectOverview();
 followSession();
+followOtherTabs();
 void checkHealth();
 
 const place = document.getElementById('app');

@@ -102,6 +102,7 @@ class AsyncClient:
     jobs_by_id = _awaited(Client.jobs_by_id)
     task = _awaited(Client.task)
     tasks = _each(Client.tasks)
+    task_statuses = _awaited(Client.task_statuses)
     wait = _awaited(Client.wait)
     logs = _each(Client.logs)
     use = _awaited(Client.use)

@@ -117,6 +117,10 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
             if cursor is None:
                 return
 
+    def task_statuses(self, job_id: int) -> dict[str, Any]:
+        """The status of every task, in their order, as runs of neighbours with the same one."""
+        return self._dict("GET", f"/jobs/{job_id}/task-statuses")
+
     def task(self, job_id: int, task_index: int) -> dict[str, Any]:
         """One task. Raises TgpuError 404 if the job has none of that number."""
         for found in self.tasks(job_id, index=task_index, limit=1):

@@ -39,7 +39,7 @@ from tgpu.store.port import (
     TrialSubmission,
     World,
 )
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging
 
 T = TypeVar("T")
 
@@ -127,6 +127,9 @@ class MemoryStore(
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
         return await self._once(lambda: self._state.page_of_tasks(job_id, paging))
+
+    async def task_statuses(self, job_id: int) -> list[StatusRun]:
+        return await self._once(lambda: self._state.runs_of_tasks(job_id))
 
     async def attempt(self, attempt_id: AttemptId) -> Attempt | None:
         return await self._once(lambda: self._state.attempt(attempt_id))

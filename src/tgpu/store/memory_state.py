@@ -36,7 +36,7 @@ from tgpu.store.port import (
     TrialSubmission,
 )
 from tgpu.store.series_port import RestartAsked
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging, runs_of
 from tgpu.store.tenancy import without_use
 
 # As SQLite's lower(): letters beyond ASCII are left as they are.
@@ -220,6 +220,9 @@ class State:
             if task_id.task_index > paging.after and (not paging.statuses or task.status in paging.statuses)
         ]
         return wanted[: paging.limit]
+
+    def runs_of_tasks(self, job_id: int) -> list[StatusRun]:
+        return runs_of(task.status for _, task in self.tasks_of(job_id)) if job_id in self.jobs else []
 
     def ledger(self) -> MemoryBook:
         return MemoryBook(self.tenants, self.tokens)

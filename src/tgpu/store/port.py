@@ -25,7 +25,7 @@ from tgpu.store.needs_port import NeedRow, NeedsStore
 from tgpu.store.quota_port import QuotaStore
 from tgpu.store.refusals import StoreError, StoreFailedError
 from tgpu.store.series_port import Dropped, Grown, GrownTo, RestartAsked, SeriesStore, TasksCancelled
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging
 from tgpu.store.timeline_port import TimelineStore
 from tgpu.store.unreadable import Unreadable
 from tgpu.store.usage_port import UsageStore
@@ -409,6 +409,10 @@ class Store(
         ...
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]: ...
+
+    async def task_statuses(self, job_id: int) -> list[StatusRun]:
+        """Of all tasks that have rows, in their order."""
+        ...
 
     async def attempts(self, job_id: int, task: int | None = None, most: int = MANY) -> list[Attempt]:
         """Of a job, or of one of its tasks; the first ones."""

@@ -39,7 +39,7 @@ from tgpu.store.sql_needs import SqlNeeds
 from tgpu.store.sql_quota import SqlQuota
 from tgpu.store.sql_series import SqlSeries
 from tgpu.store.sql_usage import SqlUsage
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging
 
 T = TypeVar("T")
 
@@ -117,6 +117,9 @@ class SqlStore(SqlCluster, SqlAccess, SqlQuota, SqlUsage, SqlNeeds, SqlSeries, S
 
     async def tasks(self, job_id: int, paging: TaskPaging) -> list[TaskView]:
         return await self._read(lambda session: job_tasks.page(session, job_id, paging))
+
+    async def task_statuses(self, job_id: int) -> list[StatusRun]:
+        return await self._read(lambda session: job_tasks.statuses(session, job_id))
 
     async def attempts(self, job_id: int, task: int | None = None, most: int = MANY) -> list[Attempt]:
         return await self._read(lambda session: jobs.attempts_of(session, job_id, task, most))

@@ -1,6 +1,9 @@
-"""Which tasks of a job are wanted."""
+"""Reads of the tasks of a job: a page of them, or the statuses of all."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 from tgpu.domain.lifecycle import Status
 
@@ -12,3 +15,14 @@ class TaskPaging:
     limit: int = 1000
     after: int = -1
     statuses: frozenset[Status] = frozenset()
+
+
+class StatusRun(NamedTuple):
+    """Neighbouring tasks with the same status."""
+
+    status: Status
+    tasks: int
+
+
+def runs_of(statuses: Iterable[str]) -> list[StatusRun]:
+    return [StatusRun(Status(status), sum(1 for _ in alike)) for status, alike in groupby(statuses)]

@@ -1,8 +1,9 @@
 /** HTTP client of the server: JSON in and out, problem details as ApiError, one place for 401 and outages. */
 
 import { signal } from '@preact/signals';
+import { capital } from '../format';
 import { learnServerTime } from '../state/clock';
-import { keepPageKey, pageKey, session, signedIn, signedOut } from '../state/session';
+import { adoptPageKey, keepPageKey, pageKey, session, signedIn, signedOut, user, watchPageKey } from '../state/session';
 import type { Health, Problem, Whoami } from './types';
 
 /** A refusal of the server. `detail` is a sentence for the user; `field` names the field to blame, if any. */
@@ -106,21 +107,27 @@ export async function send(
   return response;
 }
 
-/** The ApiError of an answer that is none of 2xx. Ends the session in this page if the server does not know it. */
-export async function refusal(response: Response): Promise<ApiError> {
+async function problemOf(response: Response): Promise<ApiError> {
   let problem: Problem = {};
   try {
     problem = (await response.json()) as Problem;
   } catch {
     // A proxy in between answers with a page of its own.
   }
+  return new ApiError(response.status, problem);
+}
+
+/** The ApiError of an answer that is none of 2xx. Ends the session in this page if the server does not know it. */
+export async function refusal(response: Response): Promise<ApiError> {
+  const error = await problemOf(response);
   // 421: on a loopback port the host name belongs to one server process, and this process has another one.
-  if (response.status === 401 || response.status === 421) {
+  if (response.status === 401 && adoptPageKey()) void followOtherTab();
+  else if (response.status === 401 || response.status === 421) {
     const had = session.value.state === 'signed-in' || pageKey.value !== null;
     const restarted = response.status === 421 || (wasUnreachable && session.value.state === 'signed-in');
     signedOut(restarted ? 'restarted' : had ? 'ended' : 'none');
   }
-  return new ApiError(response.status, problem);
+  return error;
 }
 
 const TRANSIENT = new Set([502, 503, 504]);
@@ -187,8 +194,7 @@ export function errorText(error: unknown): string {
 }
 
 function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+  return /[.!?]$/.test(text) ? capital(text) : `${capital(text)}.`;
 }
 
 function noteVersion(version: string | null): void {
@@ -226,18 +232,28 @@ export async function loadSession(): Promise<void> {
   }
 }
 
-/** Signs in by a one-time code or by a token. */
-export async function signIn(credential: { code: string } | { token: string }): Promise<void> {
-  keepPageKey(null);
+/** Signs in by a one-time code or by a token. A refusal leaves the session of this browser as it is. */
+export async function signIn(credential: { code: string; only_user_id?: string } | { token: string }): Promise<void> {
   const response = await send('POST', '/session', credential);
-  if (!response.ok) {
-    const error = await refusal(response);
-    throw error;
-  }
+  if (!response.ok) throw await problemOf(response);
   const { page_key } = (await response.json()) as { page_key: string };
   keepPageKey(page_key);
   wasUnreachable = false;
   await loadSession();
+}
+
+/** Another tab signed in: this one continues with its session. A page of another user begins again, so that it shows nothing of the former one. */
+async function followOtherTab(): Promise<void> {
+  const before = user.value?.user_id;
+  await loadSession();
+  if (before !== undefined && user.value?.user_id !== before) location.reload();
+}
+
+export function followOtherTabs(): void {
+  watchPageKey((isSignedIn) => {
+    if (!isSignedIn) signedOut('left');
+    else if (adoptPageKey()) void followOtherTab();
+  });
 }
 
 export async function signOut(): Promise<void> {

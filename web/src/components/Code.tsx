@@ -24,3 +24,8 @@ export function Code({ text, wrap = true, label = 'Copy' }: { text: string; wrap
     </div>
   );
 }
+
+/** A sentence in which commands stand between backticks. */
+export function Prose({ text }: { text: string }) {
+  return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
+}

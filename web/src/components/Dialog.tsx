@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { errorText } from '../api/client';
+import { ApiError, errorText } from '../api/client';
 import { Button, IconButton } from './Button';
 
 export interface DialogProps {
@@ -51,14 +51,88 @@ export function Dialog({ title, onClose, actions, wide, children }: DialogProps)
   );
 }
 
+export interface FormDialogProps<Result> {
+  title: string;
+  /** The verb: "Make token". */
+  action: string;
+  danger?: boolean;
+  wide?: boolean;
+  disabled?: boolean;
+  /** Done while the dialog shows that it is under way; an error is shown in the dialog. */
+  run: () => Promise<Result>;
+  onDone: (result: Result) => void;
+  onClose: () => void;
+  /** `errorOf(field)` is what the server has against the field of that name. Other errors are shown below the fields. */
+  children: ComponentChildren | ((errorOf: (field: string) => string | null) => ComponentChildren);
+}
+
+/** A dialog with one action: fields to fill in, or a question. */
+export function FormDialog<Result>({ title, action, danger, wide, disabled, run, onDone, onClose, children }: FormDialogProps<Result>) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<unknown>(null);
+  const id = useId();
+  const act = async (event: Event) => {
+    event.preventDefault();
+    if (busy || disabled) return;
+    setBusy(true);
+    setProblem(null);
+    try {
+      onDone(await run());
+    } catch (error) {
+      setProblem(error);
+    }
+    setBusy(false);
+  };
+  const blamed = problem instanceof ApiError || problem instanceof FieldError ? problem.field : null;
+  let isShown = problem === null;
+  const errorOf = (field: string) => {
+    if (problem === null || field !== blamed) return null;
+    isShown = true;
+    return errorText(problem);
+  };
+  const content = typeof children === 'function' ? children(errorOf) : children;
+  return (
+    <Dialog
+      title={title}
+      wide={wide}
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind={danger ? 'danger' : 'primary'} type="submit" form={id} busy={busy} disabled={disabled}>
+            {action}
+          </Button>
+        </>
+      }
+    >
+      <form id={id} class="dialog-form" noValidate onSubmit={(event) => void act(event)}>
+        {content}
+        {!isShown && (
+          <p class="field-error" role="alert">
+            {errorText(problem)}
+          </p>
+        )}
+      </form>
+    </Dialog>
+  );
+}
+
+/** What the page itself has against a field, before anything is sent. */
+export class FieldError extends Error {
+  constructor(
+    readonly field: string,
+    text: string,
+  ) {
+    super(text);
+  }
+}
+
 export interface Question {
   title: string;
   /** What the action does and what cannot be undone. */
   text: ComponentChildren;
-  /** The verb: "Cancel 3 jobs". */
   action: string;
   danger?: boolean;
-  /** Done while the dialog shows that it is under way; an error is shown in the dialog. */
   run?: () => Promise<unknown>;
 }
 
@@ -85,43 +159,11 @@ export function confirm(question: Question): Promise<boolean> {
 /** Where `confirm` shows its dialog; once in the layout. */
 export function ConfirmHost() {
   const question = asked.value;
-  return question && <ConfirmDialog key={question.title} {...question} />;
-}
-
-function ConfirmDialog({ title, text, action, danger, run, answer }: Asked) {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState('');
-  const act = async () => {
-    if (!run) return answer(true);
-    setBusy(true);
-    setProblem('');
-    try {
-      await run();
-      answer(true);
-    } catch (error) {
-      setProblem(errorText(error));
-      setBusy(false);
-    }
-  };
+  if (!question) return null;
+  const { text, answer, run, ...rest } = question;
   return (
-    <Dialog
-      title={title}
-      onClose={() => answer(false)}
-      actions={
-        <>
-          <Button onClick={() => answer(false)}>Back</Button>
-          <Button kind={danger ? 'danger' : 'primary'} busy={busy} onClick={() => void act()}>
-            {action}
-          </Button>
-        </>
-      }
-    >
+    <FormDialog key={rest.title} {...rest} run={run ?? (async () => {})} onDone={() => answer(true)} onClose={() => answer(false)}>
       {text}
-      {problem && (
-        <p class="field-error" role="alert">
-          {problem}
-        </p>
-      )}
-    </Dialog>
+    </FormDialog>
   );
 }

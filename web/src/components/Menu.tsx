@@ -1,7 +1,8 @@
 /** A button that opens a menu. Arrow keys move, Enter chooses, Escape closes. */
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId } from 'preact/hooks';
+import { useDropdown } from './dropdown';
 import { Icon, type IconName } from './Icon';
 
 export interface MenuItem {
@@ -31,29 +32,8 @@ export interface MenuProps {
 }
 
 export function Menu({ label, name, items, header, align = 'left', kind = 'plain', disabled }: MenuProps) {
-  const [open, setOpen] = useState(false);
-  const root = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
+  const { root, isOpen: open, setOpen, close } = useDropdown((list) => choices(list)[0]?.focus());
   const id = useId();
-
-  useEffect(() => {
-    if (!open) return;
-    choices(root.current)[0]?.focus();
-    const outside = (event: Event) => {
-      if (event.target instanceof Node && !root.current?.contains(event.target)) setOpen(false);
-    };
-    document.addEventListener('pointerdown', outside);
-    document.addEventListener('focusin', outside);
-    return () => {
-      document.removeEventListener('pointerdown', outside);
-      document.removeEventListener('focusin', outside);
-    };
-  }, [open]);
-
-  const close = () => {
-    setOpen(false);
-    button.current?.focus();
-  };
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (!open) {
@@ -82,7 +62,6 @@ export function Menu({ label, name, items, header, align = 'left', kind = 'plain
   return (
     <div class="menu" ref={root} onKeyDown={onKeyDown}>
       <button
-        ref={button}
         type="button"
         class={`button button-${kind}`}
         aria-haspopup="menu"

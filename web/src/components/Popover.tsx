@@ -1,7 +1,8 @@
 /** A button that opens a panel below it. Escape and a click elsewhere close it. */
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId } from 'preact/hooks';
+import { useDropdown } from './dropdown';
 
 export interface PopoverProps {
   /** Content of the button. */
@@ -16,26 +17,8 @@ export interface PopoverProps {
 }
 
 export function Popover({ label, name, align = 'left', kind = 'plain', active, children }: PopoverProps) {
-  const [open, setOpen] = useState(false);
-  const root = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
+  const { root, isOpen: open, setOpen, close } = useDropdown();
   const id = useId();
-  useEffect(() => {
-    if (!open) return;
-    const outside = (event: Event) => {
-      if (event.target instanceof Node && !root.current?.contains(event.target)) setOpen(false);
-    };
-    document.addEventListener('pointerdown', outside);
-    document.addEventListener('focusin', outside);
-    return () => {
-      document.removeEventListener('pointerdown', outside);
-      document.removeEventListener('focusin', outside);
-    };
-  }, [open]);
-  const close = () => {
-    setOpen(false);
-    button.current?.focus();
-  };
   return (
     <div
       class="menu"
@@ -47,7 +30,6 @@ export function Popover({ label, name, align = 'left', kind = 'plain', active, c
       }}
     >
       <button
-        ref={button}
         type="button"
         class={`button button-${kind} ${active ? 'button-active' : ''}`}
         aria-expanded={open}

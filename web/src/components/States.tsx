@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { ApiError, OfflineError, errorText } from '../api/client';
 import { Button } from './Button';
+import { Prose } from './Code';
 import { Icon, type IconName } from './Icon';
 
 /** Nothing there: what would be here, and how to get it. */
@@ -24,7 +25,9 @@ export function ErrorBox({ error, onRetry, title }: { error: unknown; onRetry?: 
       <Icon name="error" />
       <div>
         <p class="error-title">{heading}</p>
-        <p>{errorText(error)}</p>
+        <p>
+          <Prose text={errorText(error)} />
+        </p>
       </div>
       {onRetry && (
         <Button size="small" icon="refresh" onClick={onRetry}>

@@ -115,7 +115,7 @@ export function Table<Row>(props: TableProps<Row>) {
 
   const grid = [
     onSelect ? '36px' : '',
-    ...columns.map((column) => column.width ?? 'minmax(80px, 1fr)'),
+    ...columns.map(({ width = 'minmax(80px, 1fr)' }) => (isNarrow ? width.replace(/minmax\(\d+px/, 'minmax(0') : width)),
   ]
     .filter(Boolean)
     .join(' ');

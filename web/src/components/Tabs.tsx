@@ -1,7 +1,7 @@
 /** Tabs. Arrow keys move between them; the panel is named by its tab. */
 
 import type { ComponentChildren } from 'preact';
-import { useId, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 
 export interface Tab {
   id: string;
@@ -21,6 +21,10 @@ export interface TabsProps {
 export function Tabs({ tabs, current, onChange, label, children }: TabsProps) {
   const base = useId();
   const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // A narrow screen shows only some of the tabs.
+    list.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [current]);
   const onKeyDown = (event: KeyboardEvent) => {
     const at = tabs.findIndex((tab) => tab.id === current);
     const go = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];

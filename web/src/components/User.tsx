@@ -1,11 +1,15 @@
 /** A user's name with the colour that it has on every page. */
 
-import { userColour } from '../format';
+import { sharesColour, userColour } from '../state/userColours';
+
+export function UserDot({ name }: { name: string }) {
+  return <span class={`user-dot ${sharesColour(name) ? 'user-ring' : ''}`} style={{ '--user': userColour(name) }} aria-hidden="true" />;
+}
 
 export function User({ name }: { name: string }) {
   return (
     <span class="user">
-      <span class="user-dot" style={{ background: userColour(name) }} aria-hidden="true" />
+      <UserDot name={name} />
       {name}
     </span>
   );

@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { health, loadSession, newVersion, reachable, signOut } from '../api/client';
+import { checkHealth, health, loadSession, newVersion, reachable, signOut } from '../api/client';
 import { streamState } from '../api/events';
 import { Button } from '../components/Button';
 import { ConfirmHost, Dialog } from '../components/Dialog';
@@ -12,6 +12,7 @@ import { ErrorBox, Skeleton } from '../components/States';
 import { ToastHost, toastError } from '../components/Toast';
 import { href, match, navigate, path, type PageProps, type Route } from '../router';
 import { highestRole, session, user } from '../state/session';
+import { read, write } from '../state/storage';
 import { chooseTheme, themeChoice, type ThemeChoice } from '../state/theme';
 import SignIn from '../pages/signin';
 import { isCurrent, visibleItems } from './navigation';
@@ -63,6 +64,17 @@ function Content() {
 type PageComponent = Awaited<ReturnType<Route['load']>>['default'];
 const loaded = new Map<Route, PageComponent>();
 
+const RELOADED = 'reloaded';
+
+/** After an upgrade the files of the old version are gone: a reload gets the new ones. If it does not help, the user is asked. */
+async function reloadOnce(): Promise<boolean> {
+  await checkHealth();
+  if (!reachable.value || read(RELOADED)) return false;
+  write(RELOADED, 'yes');
+  location.reload();
+  return true;
+}
+
 function LazyPage({ route, params }: { route: Route; params: PageProps['params'] }) {
   const [page, setPage] = useState<{ component: PageComponent } | null>(() => {
     const component = loaded.get(route);
@@ -76,13 +88,15 @@ function LazyPage({ route, params }: { route: Route; params: PageProps['params']
       .then((module) => {
         loaded.set(route, module.default);
         setPage({ component: module.default });
+        write(RELOADED, null);
       })
-      .catch(setError);
+      .catch(async (problem: unknown) => {
+        if (!(await reloadOnce())) setError(problem);
+      });
   };
   useEffect(() => {
     if (!page) load();
   }, []);
-  // After an upgrade the files of the old version are gone: a reload gets the new ones.
   if (error) {
     return (
       <Frame>

@@ -2,7 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import type { Permission, Role, Whoami } from '../api/types';
-import { read, write } from './storage';
+import { read, storageKey, write } from './storage';
 
 const KEY = 'page-key';
 
@@ -27,9 +27,29 @@ export const user = computed(() => (session.value.state === 'signed-in' ? sessio
 
 export const pageKey = signal<string | null>(read(KEY));
 
-export function keepPageKey(key: string | null): void {
+export function keepPageKey(key: string): void {
   pageKey.value = key;
   write(KEY, key);
+}
+
+/** Takes over the key of another tab that signed in since; false if there is none. */
+export function adoptPageKey(): boolean {
+  const stored = read(KEY);
+  if (stored === null || stored === pageKey.value) return false;
+  pageKey.value = stored;
+  return true;
+}
+
+/** Calls back when another tab signs in or out. */
+export function watchPageKey(changed: (isSignedIn: boolean) => void): void {
+  window.addEventListener('storage', (event) => {
+    if (event.key === storageKey(KEY)) changed(event.newValue !== null);
+  });
+}
+
+function forgetPageKey(): void {
+  if (read(KEY) === pageKey.value) write(KEY, null);
+  pageKey.value = null;
 }
 
 export function signedIn(who: Whoami): void {
@@ -40,7 +60,7 @@ export function signedIn(who: Whoami): void {
 export function signedOut(reason: SignedOutReason): void {
   const current = session.value;
   if (current.state === 'signed-out' && current.reason !== 'none') return;
-  keepPageKey(null);
+  forgetPageKey();
   session.value = { state: 'signed-out', reason };
 }
 

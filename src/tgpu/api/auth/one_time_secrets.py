@@ -40,6 +40,11 @@ class OneTimeSecrets(Generic[T]):
         self._issued[_digest(secret)] = _Issued(owner, value, self._clock() + self.lifetime_s)
         return secret
 
+    def look(self, secret: str) -> T | None:
+        """The value of a valid secret, which stays valid."""
+        found = self._issued.get(_digest(secret))
+        return None if found is None or found.expires <= self._clock() else found.value
+
     def redeem(self, secret: str) -> T | None:
         """None if it is unknown, used or expired."""
         found = self._issued.pop(_digest(secret), None)

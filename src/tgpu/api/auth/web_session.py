@@ -171,8 +171,16 @@ class WebSessions:
     def new_code(self, principal: Principal) -> str:
         return self._links.issue(principal.user, principal)
 
-    async def open_by_code(self, scope: HttpScope, code: str) -> Opened:
-        """Raises ProblemError."""
+    async def open_by_code(self, scope: HttpScope, code: str, only_user: str | None = None) -> Opened:
+        """`only_user`: a link of another user is refused and stays valid. Raises ProblemError."""
+        offered = self._links.look(code)
+        if offered is not None and only_user not in {None, offered.user}:
+            raise ProblemError(
+                409,
+                "another-user",
+                f"this sign-in link is for {offered.user}, not for {only_user}",
+                extras={"user_id": offered.user},
+            )
         principal = self._links.redeem(code)
         if principal is None:
             raise self._refusal(

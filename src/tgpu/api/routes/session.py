@@ -33,6 +33,10 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     code: Annotated[str | None, Meta(description="From a one-time sign-in link.")] = None
     token: Annotated[str | None, Meta(description="An API token.")] = None
+    only_user_id: Annotated[
+        str | None,
+        Meta(description="With a code: sign in only as this user. A link of another user stays valid."),
+    ] = None
 
 
 class SignedIn(msgspec.Struct, kw_only=True):
@@ -65,7 +69,7 @@ async def sign_in(call: Call) -> Response:
     sessions.check_place(scope)
     asked = await _body(call)
     if asked.code is not None and asked.token is None:
-        opened = await sessions.open_by_code(scope, asked.code)
+        opened = await sessions.open_by_code(scope, asked.code, asked.only_user_id)
     elif asked.token is not None and asked.code is None:
         opened = await sessions.open_by_token(scope, asked.token.strip())
     else:

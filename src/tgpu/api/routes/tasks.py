@@ -1,4 +1,4 @@
-"""GET /jobs/{job_id}/tasks: every task of a job, a page at a time."""
+"""Tasks of a job: GET /jobs/{job_id}/tasks, a page at a time, and the statuses of all in one answer."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -19,7 +19,7 @@ from tgpu.domain.index_set import MAX_INDEX, MAX_INDICES
 from tgpu.domain.job import Job, TaskView
 from tgpu.domain.lifecycle import Status
 from tgpu.store.growth import Skipped, who_passed_over
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging
 
 _MAX_PAGE = 1000
 
@@ -52,6 +52,42 @@ async def list_tasks(call: Call) -> Response:
     shown = [task_out(job, task, sight) for task in page]
     more = more and index is None
     return json_reply(TaskPage(tasks=shown, next_cursor=page[-1].task_id.task_index if more else None))
+
+
+class TaskStatuses(msgspec.Struct, kw_only=True):
+    """The status of every task, in their order. Neighbours with the same status are one run: the place of the
+    status in `statuses`, and how many tasks."""
+
+    statuses: list[str]
+    runs: list[list[int]]
+
+
+async def list_statuses(call: Call) -> Response[Any]:
+    found = await call.services.store.task_statuses(call.job.job_id)
+    # Rows may have come since the job was read.
+    more = _unborn_runs(call.job, sum(run.tasks for run in found))
+    if found and more and found[-1].status is more[0].status:
+        more[0] = StatusRun(more[0].status, found.pop().tasks + more[0].tasks)
+    found += more
+    places = {status: place for place, status in enumerate(dict.fromkeys(run.status for run in found))}
+    runs = [[places[run.status], run.tasks] for run in found]
+    return json_reply(TaskStatuses(statuses=list(places), runs=runs))
+
+
+def _unborn_runs(job: Job, known: int) -> list[StatusRun]:
+    """Tasks of an array without rows, from the position `known` on."""
+    total = job.spec.task_count
+    if job.born is None or known >= total:
+        return []
+    if job.dropped:
+        return [StatusRun(Status.CANCELLED, total - known)]
+    marks, found = Skipped(job.skipped).marks(total), list[StatusRun]()
+    while known < total:
+        end = marks.find(1 - marks[known], known)
+        end = total if end < 0 else end
+        found.append(StatusRun(Status.CANCELLED if marks[known] else Status.PENDING, end - known))
+        known = end
+    return found
 
 
 def _unborn(job: Job, statuses: frozenset[Status], after: int, most: int) -> list[TaskView]:
@@ -114,5 +150,23 @@ ENDPOINTS = (
             Param("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE}, 100),
             Param("cursor", "The `next_cursor` of the page before.", {"type": "integer", "minimum": 0}, 42),
         ),
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/{job_id}/task-statuses",
+        list_statuses,
+        LOOK_AT_JOB,
+        "jobs",
+        "List the statuses of a job's tasks",
+        "All of them in one short answer, for arrays of many tasks.",
+        {
+            200: Answer(
+                "The statuses.",
+                TaskStatuses,
+                {"statuses": ["completed", "running"], "runs": [[0, 3], [1, 1]]},
+            )
+        },
+        errors=(404,),
+        params=(JOB_ID,),
     ),
 )

@@ -10,7 +10,7 @@ from tgpu.store.sql import codec, jobs
 from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import attempts, tasks
 from tgpu.store.tables import jobs as job_rows
-from tgpu.store.task_paging import TaskPaging
+from tgpu.store.task_paging import StatusRun, TaskPaging, runs_of
 
 _FIELDS = (
     tasks.c.task_index,
@@ -36,6 +36,10 @@ def _page(*narrowing: ColumnElement[bool]) -> Select[Row]:
 SPEC = Query("What a job is asked to do.", select(job_rows.c.spec).where(job_rows.c.job_id == value("job")))
 TASKS = Query("Tasks of a job in their order, after one of them.", _page())
 TASKS_OF_STATUS = Query("Those of one status.", _page(tasks.c.status == value("wanted_status")))
+STATUSES = Query(
+    "The status of each task of a job, in their order.",
+    select(tasks.c.status).where(tasks.c.job_id == value("job")).order_by(tasks.c.task_index),
+)
 ATTEMPTS = Query(
     "The attempts of a stretch of a job's tasks.",
     select(*jobs.ATTEMPT_FIELDS)
@@ -85,6 +89,10 @@ def page(session: Session, job_id: int, paging: TaskPaging) -> list[TaskView]:
         )
         for index, group, status, number, cause, detail, checkpoint_ms in found
     ]
+
+
+def statuses(session: Session, job_id: int) -> list[StatusRun]:
+    return runs_of(row[0] for row in session.rows(STATUSES, job=job_id))
 
 
 def _attempts(session: Session, job_id: int, found: list[Row], paging: TaskPaging) -> list[Row]:

@@ -63,7 +63,7 @@ export function Audit() {
   const { entries, error, more, isComplete, reload } = useEntries({ user, action, target, since });
   const [open, setOpen] = useState<AuditEntry | null>(null);
   const columns: Column<AuditEntry>[] = [
-    { id: 'at', label: 'Time', width: '130px', cell: (row) => <Time at={row.at} kind="short" /> },
+    { id: 'at', label: 'Time', width: 'minmax(96px, 1fr)', cell: (row) => <Time at={row.at} kind="short" /> },
     { id: 'user', label: 'User', cell: (row) => <User name={row.user_id} /> },
     { id: 'action', label: 'Action', cell: (row) => <button type="button" class="admin-link" onClick={() => setOpen(row)}>{row.action}</button> },
     { id: 'target', label: 'Target', cell: (row) => row.target || '–', title: (row) => row.target },
@@ -72,7 +72,7 @@ export function Audit() {
   ];
   return (
     <div class="stack">
-      <div class="admin-filters">
+      <div class="form-grid">
         <Typed label="User" name="user" value={user} placeholder="any" />
         <Typed label="Action" name="action" value={action} placeholder="any, such as tenant or token.create" />
         <Typed label="Target" name="target" value={target} placeholder="any" />

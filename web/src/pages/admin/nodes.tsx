@@ -1,11 +1,11 @@
 /** Nodes that wait for approval, and the join tokens by which nodes join. */
 
 import { useState } from 'preact/hooks';
-import { ApiError, api, errorText } from '../../api/client';
+import { api } from '../../api/client';
 import { Badge } from '../../components/Badge';
 import { Button } from '../../components/Button';
 import { Code } from '../../components/Code';
-import { Dialog, confirm } from '../../components/Dialog';
+import { FormDialog, confirm } from '../../components/Dialog';
 import { Checkbox, Input, Select } from '../../components/Field';
 import { Panel } from '../../components/Page';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
@@ -15,7 +15,8 @@ import { toast } from '../../components/Toast';
 import { useQueryParam } from '../../router';
 import { now } from '../../state/clock';
 import { useResource } from '../../state/resource';
-import { isOver, type JoinToken, type WaitingNode } from './types';
+import { ShownOnce } from './ShownOnce';
+import { isOver, type JoinToken, type NewJoinToken, type WaitingNode } from './types';
 
 const HOUR = 3600;
 const EXPIRIES = [
@@ -137,80 +138,50 @@ export function NodeAdmission() {
           }
         />
       </Panel>
-      {making && <NewJoinToken onClose={() => setMaking(false)} onChanged={reload} />}
+      {making && <NewJoinTokenDialog onClose={() => setMaking(false)} onChanged={reload} />}
     </div>
   );
 }
 
-function NewJoinToken({ onClose, onChanged }: { onClose: () => void; onChanged: () => void }) {
+function NewJoinTokenDialog({ onClose, onChanged }: { onClose: () => void; onChanged: () => void }) {
   const [note, setNote] = useState('');
   const [expires, setExpires] = useState(String(HOUR));
   const [uses, setUses] = useState('1');
   const [pool, setPool] = useState('');
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<{ field: string | null; text: string } | null>(null);
-  const [made, setMade] = useState<(JoinToken & { token: string }) | null>(null);
+  const [made, setMade] = useState<NewJoinToken | null>(null);
   if (made) {
     return (
-      <Dialog
-        title="Copy the join token now"
-        onClose={onClose}
-        actions={
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        }
-      >
-        <p>It is not shown again. Keep it in a file that only you can read, on the new machine.</p>
-        <Code text={made.token} label="Copy join token" />
+      <ShownOnce name="join token" text="Keep it in a file that only you can read, on the new machine." secret={made.token} onClose={onClose}>
         <p class="muted">Then run there:</p>
         <Code text={`tgpu agent --server ${location.origin} --join @FILE`} />
-      </Dialog>
+      </ShownOnce>
     );
   }
-  const save = async () => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      const body = {
-        note: note.trim(),
-        expires_in_s: Number(expires),
-        uses: uses.trim() === '' ? null : Number(uses),
-        ...(pool.trim() ? { pool: pool.trim() } : {}),
-      };
-      setMade(await api.post('/join-tokens', body));
-      onChanged();
-    } catch (error) {
-      setProblem({ field: error instanceof ApiError ? error.field : null, text: errorText(error) });
-    } finally {
-      setBusy(false);
-    }
+  const run = () => {
+    const body = {
+      note: note.trim(),
+      expires_in_s: Number(expires),
+      uses: uses.trim() === '' ? null : Number(uses),
+      ...(pool.trim() ? { pool: pool.trim() } : {}),
+    };
+    return api.post<NewJoinToken>('/join-tokens', body);
   };
-  const of = (field: string) => (problem?.field === field ? problem.text : null);
+  const done = (token: NewJoinToken) => {
+    setMade(token);
+    onChanged();
+  };
   return (
-    <Dialog
-      title="New join token"
-      onClose={onClose}
-      actions={
+    <FormDialog title="New join token" action="Make join token" run={run} onDone={done} onClose={onClose}>
+      {(errorOf) => (
         <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} onClick={() => void save()}>
-            Make join token
-          </Button>
+          <Input label="Note" value={note} onInput={setNote} placeholder="rack 7" error={errorOf('note')} />
+          <div class="form-grid">
+            <Select label="Expires after" value={expires} options={EXPIRIES} onChange={setExpires} />
+            <Input label="For how many nodes" type="number" min={1} value={uses} onInput={setUses} placeholder="any number" error={errorOf('uses')} />
+            <Input label="Pool" value={pool} onInput={setPool} placeholder="as the node says" error={errorOf('pool')} />
+          </div>
         </>
-      }
-    >
-      <Input label="Note" value={note} onInput={setNote} placeholder="rack 7" error={of('note')} />
-      <div class="form-grid">
-        <Select label="Expires after" value={expires} options={EXPIRIES} onChange={setExpires} />
-        <Input label="For how many nodes" type="number" min={1} value={uses} onInput={setUses} placeholder="any number" error={of('uses')} />
-        <Input label="Pool" value={pool} onInput={setPool} placeholder="as the node says" error={of('pool')} />
-      </div>
-      {problem && problem.field === null && (
-        <p class="field-error" role="alert">
-          {problem.text}
-        </p>
       )}
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -1,9 +1,9 @@
 /** Secrets of the user: names only. A value can be set and removed, never read. */
 
 import { useState } from 'preact/hooks';
-import { api, errorText } from '../../api/client';
+import { api } from '../../api/client';
 import { Button } from '../../components/Button';
-import { Dialog, confirm } from '../../components/Dialog';
+import { FormDialog, confirm } from '../../components/Dialog';
 import { Input } from '../../components/Field';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Table, type Column } from '../../components/Table';
@@ -75,38 +75,24 @@ export function Secrets() {
 }
 
 function SetSecret({ name: given, onClose, onChanged }: { name: string; onClose: () => void; onChanged: () => void }) {
-  const [name, setName] = useState(given);
+  const [typed, setName] = useState(given);
   const [value, setValue] = useState('');
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState('');
-  const save = async () => {
-    setBusy(true);
-    setProblem('');
-    try {
-      await api.put(`/secrets/${encodeURIComponent(name.trim())}`, new Blob([value], { type: 'application/octet-stream' }));
-      toast(`Secret ${name.trim()} is set.`);
-      onChanged();
-      onClose();
-    } catch (error) {
-      setProblem(errorText(error));
-      setBusy(false);
-    }
-  };
+  const name = typed.trim();
   return (
-    <Dialog
+    <FormDialog
       title={given ? `Replace ${given}` : 'Set a secret'}
+      action="Set secret"
+      disabled={!name || !value}
+      run={() => api.put(`/secrets/${encodeURIComponent(name)}`, new Blob([value], { type: 'application/octet-stream' }))}
+      onDone={() => {
+        toast(`Secret ${name} is set.`);
+        onChanged();
+        onClose();
+      }}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} disabled={!name.trim() || !value} onClick={() => void save()}>
-            Set secret
-          </Button>
-        </>
-      }
     >
-      <Input label="Name" value={name} onInput={setName} placeholder="hf-token" disabled={given !== ''} hint="Letters, digits, dots, dashes and underscores." />
-      <Input label="Value" type="password" value={value} onInput={setValue} hint="No user is ever shown it, not even you." error={problem || null} />
-    </Dialog>
+      <Input label="Name" value={typed} onInput={setName} placeholder="hf-token" disabled={given !== ''} hint="Letters, digits, dots, dashes and underscores." />
+      <Input label="Value" type="password" value={value} onInput={setValue} hint="No user is ever shown it, not even you." />
+    </FormDialog>
   );
 }

@@ -1,12 +1,11 @@
 /** Tokens for the API and the command line: made with a scope and an expiry, shown once, revoked. */
 
 import { useState } from 'preact/hooks';
-import { ApiError, api, errorText } from '../../api/client';
+import { api } from '../../api/client';
 import type { Role } from '../../api/types';
 import { Badge } from '../../components/Badge';
 import { Button } from '../../components/Button';
-import { Code } from '../../components/Code';
-import { Dialog, confirm } from '../../components/Dialog';
+import { FormDialog, confirm } from '../../components/Dialog';
 import { Checkbox, Input, Select } from '../../components/Field';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Table, type Column } from '../../components/Table';
@@ -16,6 +15,7 @@ import { now, serverNow } from '../../state/clock';
 import { useResource } from '../../state/resource';
 import { highestRole, may, user } from '../../state/session';
 import { useQueryParam } from '../../router';
+import { ShownOnce } from './ShownOnce';
 import { ROLES, isOver, type NewToken, type Token } from './types';
 
 const DAY = 86_400;
@@ -122,88 +122,57 @@ function NewTokenDialog({ onClose, onChanged }: { onClose: () => void; onChanged
   const [tenant, setTenant] = useState('');
   const [owner, setOwner] = useState('');
   const [actions, setActions] = useState<readonly string[]>([]);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<{ field: string | null; text: string } | null>(null);
   const [made, setMade] = useState<NewToken | null>(null);
   if (made) {
     return (
-      <Dialog
-        title="Copy the token now"
-        onClose={onClose}
-        actions={
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        }
-      >
-        <p>It is not shown again. Keep it like a password.</p>
-        <Code text={made.token} label="Copy token" />
+      <ShownOnce name="token" text="Keep it like a password." secret={made.token} onClose={onClose}>
         <p class="muted">
           {made.ends_with_parent && 'It ends with the token of this session. '}
           Expires <Time at={made.expires_at} kind="full" />.
         </p>
-      </Dialog>
+      </ShownOnce>
     );
   }
-  const save = async () => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      const body = {
-        note: note.trim(),
-        role: role as Role,
-        expires_in_s: Number(expires),
-        ...(tenant.trim() ? { tenant_id: tenant.trim() } : {}),
-        ...(owner.trim() ? { user_id: owner.trim() } : {}),
-        ...(actions.length > 0 ? { actions } : {}),
-      };
-      setMade(await api.post<NewToken>('/tokens', body));
-      onChanged();
-    } catch (error) {
-      setProblem({ field: error instanceof ApiError ? error.field : null, text: errorText(error) });
-    } finally {
-      setBusy(false);
-    }
+  const run = () => {
+    const body = {
+      note: note.trim(),
+      role: role as Role,
+      expires_in_s: Number(expires),
+      ...(tenant.trim() ? { tenant_id: tenant.trim() } : {}),
+      ...(owner.trim() ? { user_id: owner.trim() } : {}),
+      ...(actions.length > 0 ? { actions } : {}),
+    };
+    return api.post<NewToken>('/tokens', body);
   };
-  const of = (field: string) => (problem?.field === field ? problem.text : null);
-  const other = problem && !['note', 'role', 'tenant_id', 'user_id'].includes(problem.field ?? '') ? problem.text : '';
+  const done = (token: NewToken) => {
+    setMade(token);
+    onChanged();
+  };
   return (
-    <Dialog
-      title="New token"
-      onClose={onClose}
-      actions={
+    <FormDialog title="New token" action="Make token" run={run} onDone={done} onClose={onClose}>
+      {(errorOf) => (
         <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} onClick={() => void save()}>
-            Make token
-          </Button>
+          <Input label="Note" value={note} onInput={setNote} placeholder="CI of project x" maxLength={200} error={errorOf('note')} hint="What it is for." />
+          <div class="form-grid">
+            <Select label="Expires after" value={expires} options={EXPIRIES} onChange={setExpires} hint={`On ${new Date(serverNow() + Number(expires) * 1000).toLocaleDateString()}`} />
+            <Select label="Role" value={role} options={roles} onChange={setRole} error={errorOf('role')} />
+            <Input label="Only in tenant" value={tenant} onInput={setTenant} placeholder="any" error={errorOf('tenant_id')} />
+            {may('administer') && <Input label="For user" value={owner} onInput={setOwner} placeholder={who?.user_id ?? ''} error={errorOf('user_id')} />}
+          </div>
+          <fieldset class="admin-actions">
+            <legend>Only for these actions</legend>
+            {ACTIONS.map(([action, text]) => (
+              <Checkbox
+                key={action}
+                label={text}
+                checked={actions.includes(action)}
+                onChange={(checked) => setActions(checked ? [...actions, action] : actions.filter((one) => one !== action))}
+              />
+            ))}
+            <p class="field-hint">None chosen: all that the role allows.</p>
+          </fieldset>
         </>
-      }
-    >
-      <Input label="Note" value={note} onInput={setNote} placeholder="CI of project x" maxLength={200} error={of('note')} hint="What it is for." />
-      <div class="form-grid">
-        <Select label="Expires after" value={expires} options={EXPIRIES} onChange={setExpires} hint={`On ${new Date(serverNow() + Number(expires) * 1000).toLocaleDateString()}`} />
-        <Select label="Role" value={role} options={roles} onChange={setRole} error={of('role')} />
-        <Input label="Only in tenant" value={tenant} onInput={setTenant} placeholder="any" error={of('tenant_id')} />
-        {may('administer') && <Input label="For user" value={owner} onInput={setOwner} placeholder={who?.user_id ?? ''} error={of('user_id')} />}
-      </div>
-      <fieldset class="admin-actions">
-        <legend>Only for these actions</legend>
-        {ACTIONS.map(([action, text]) => (
-          <Checkbox
-            key={action}
-            label={text}
-            checked={actions.includes(action)}
-            onChange={(checked) => setActions(checked ? [...actions, action] : actions.filter((one) => one !== action))}
-          />
-        ))}
-        <p class="field-hint">None chosen: all that the role allows.</p>
-      </fieldset>
-      {other && (
-        <p class="field-error" role="alert">
-          {other}
-        </p>
       )}
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -87,6 +87,10 @@ export interface JoinToken {
   node_name: string | null;
 }
 
+export interface NewJoinToken extends JoinToken {
+  token: string;
+}
+
 export interface WaitingNode {
   node_id: string;
   approval: { since: string; token_id: number; address: string | null } | null;

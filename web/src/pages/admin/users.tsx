@@ -1,11 +1,11 @@
 /** Users and roles: members of tenants and of the whole cluster. */
 
 import { useState } from 'preact/hooks';
-import { api, errorText } from '../../api/client';
+import { api } from '../../api/client';
 import type { Role } from '../../api/types';
 import { Badge } from '../../components/Badge';
 import { Button, IconButton } from '../../components/Button';
-import { Dialog, confirm } from '../../components/Dialog';
+import { FormDialog, confirm } from '../../components/Dialog';
 import { Input, Select } from '../../components/Field';
 import { Search } from '../../components/Search';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
@@ -21,6 +21,8 @@ import { EVERYWHERE, ROLES, type Member } from './types';
 
 const rank = (role: Role | null | undefined) => (role ? ROLES.indexOf(role) : -1);
 const shown = (tenant_id: string) => (tenant_id === EVERYWHERE ? 'Whole cluster' : tenant_id);
+const roleGiven = (user_id: string, role: Role, tenant_id: string) =>
+  `${user_id} has the role ${role} in ${tenant_id === EVERYWHERE ? 'the whole cluster' : tenant_id} now.`;
 const pathOf = (user_id: string, tenant_id: string) =>
   tenant_id === EVERYWHERE
     ? `/members/${encodeURIComponent(user_id)}`
@@ -50,7 +52,7 @@ export function Users() {
   const change = async (member: Member, role: Role) => {
     try {
       await api.put(pathOf(member.user_id, member.tenant_id), { role });
-      toast(`${member.user_id} has the role ${role} in ${shown(member.tenant_id).toLowerCase()} now.`);
+      toast(roleGiven(member.user_id, role, member.tenant_id));
     } catch (failure) {
       toastError(failure);
     }
@@ -72,12 +74,12 @@ export function Users() {
     if (done) reload();
   };
   const columns: Column<Member>[] = [
-    { id: 'user', label: 'User', width: 'minmax(120px, 1fr)', cell: (row) => <><User name={row.user_id} />{!row.has_account && <> <Badge tone="amber" title="This server has no account of that name: the role is of no use">no account</Badge></>}</> },
-    { id: 'tenant', label: 'Tenant', width: 'minmax(120px, 1.5fr)', cell: (row) => (row.tenant_id === EVERYWHERE ? <b>Whole cluster</b> : row.tenant_id), title: (row) => row.tenant_id },
+    { id: 'user', label: 'User', width: 'minmax(80px, 1fr)', cell: (row) => <><User name={row.user_id} />{!row.has_account && <> <Badge tone="amber" title="This server has no account of that name: the role is of no use">no account</Badge></>}</> },
+    { id: 'tenant', label: 'Tenant', width: 'minmax(70px, 1.5fr)', cell: (row) => (row.tenant_id === EVERYWHERE ? <b>Whole cluster</b> : row.tenant_id), title: (row) => row.tenant_id },
     {
       id: 'role',
       label: 'Role',
-      width: '130px',
+      width: '116px',
       cell: (row) => {
         const top = rank(highest.get(row.tenant_id));
         if (!mayChange(row)) return row.role;
@@ -137,47 +139,34 @@ export function Users() {
 
 function GiveRole({ highest, onClose, onChanged }: { highest: ReadonlyMap<string, Role>; onClose: () => void; onChanged: () => void }) {
   const places = [...highest.keys()].sort();
-  const [user, setUser] = useState('');
+  const [typed, setUser] = useState('');
   const [place, setPlace] = useState(places[0] ?? '');
-  const [role, setRole] = useState<Role>('user');
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState('');
+  const [chosen, setRole] = useState<Role>('user');
   const allowed = ROLES.filter((one) => rank(one) <= rank(highest.get(place)));
-  const save = async () => {
-    setBusy(true);
-    setProblem('');
-    try {
-      await api.put(pathOf(user.trim(), place), { role });
-      toast(`${user.trim()} has the role ${role} in ${shown(place).toLowerCase()} now.`);
-      onChanged();
-      onClose();
-    } catch (error) {
-      setProblem(errorText(error));
-      setBusy(false);
-    }
-  };
+  const role = allowed.includes(chosen) ? chosen : 'user';
+  const user = typed.trim();
   return (
-    <Dialog
+    <FormDialog
       title="Give a role"
+      action="Give role"
+      disabled={!user}
+      run={() => api.put(pathOf(user, place), { role })}
+      onDone={() => {
+        toast(roleGiven(user, role, place));
+        onChanged();
+        onClose();
+      }}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} disabled={!user.trim()} onClick={() => void save()}>
-            Give role
-          </Button>
-        </>
-      }
     >
-      <Input label="User" value={user} onInput={setUser} placeholder="alice" hint="The name of an account on the server." error={problem || null} />
+      <Input label="User" value={typed} onInput={setUser} placeholder="alice" hint="The name of an account on the server." />
       <Select label="Tenant" value={place} options={places.map((value) => ({ value, label: shown(value) }))} onChange={setPlace} />
-      <Select label="Role" value={allowed.includes(role) ? role : 'user'} options={allowed} onChange={(value) => setRole(value as Role)} />
+      <Select label="Role" value={role} options={allowed} onChange={(value) => setRole(value as Role)} />
       <ul class="admin-hints muted">
         <li><b>viewer</b> sees jobs and logs of the tenant</li>
         <li><b>user</b> also submits jobs</li>
         <li><b>operator</b> also manages jobs and tenants below</li>
         <li><b>admin</b> may do everything there</li>
       </ul>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -9,7 +9,7 @@ import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { href } from '../../router';
 import { useResource } from '../../state/resource';
 import { NODE_HEIGHT, NODE_WIDTH, layout } from './graphLayout';
-import type { Job } from './types';
+import type { Job } from '../../api/jobs';
 
 interface GraphJob {
   job_id: number;

@@ -1,12 +1,12 @@
 /** Dialog to change a pending job. Only what was changed is sent. */
 
 import { useState } from 'preact/hooks';
-import { ApiError, api, errorText } from '../../api/client';
-import { Button } from '../../components/Button';
-import { Dialog } from '../../components/Dialog';
+import { api } from '../../api/client';
+import { FormDialog } from '../../components/Dialog';
 import { Input, Select } from '../../components/Field';
 import { toast } from '../../components/Toast';
-import type { Advice, Job } from './types';
+import type { Advice, Job } from '../../api/jobs';
+import { capital } from '../../format';
 
 interface FieldSpec {
   name: keyof Job & string;
@@ -42,73 +42,38 @@ export function EditDialog({ job, advice, onClose, onDone }: { job: Job; advice:
   const [values, setValues] = useState<Record<string, string>>(() =>
     Object.fromEntries(fields.map(({ name }) => [name, written(known && advice.field === name ? advice.instead : job[name])])),
   );
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<unknown>(null);
   const changes: Record<string, unknown> = advice !== null && !known ? { [advice.field]: advice.instead } : {};
   for (const { name, kind, optional } of fields) {
     const value = (values[name] ?? '').trim();
     if (value === written(job[name])) continue;
     changes[name] = value === '' && optional ? null : kind === 'number' ? Number(value) : value;
   }
-  const save = async () => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await api.patch(`/jobs/${job.job_id}`, changes);
-      toast(`Job ${job.job_id} changed.`);
-      onDone();
-    } catch (error) {
-      setProblem(error);
-      setBusy(false);
-    }
-  };
-  const blamed = problem instanceof ApiError ? problem.field : null;
-  const errorOf = (name: string) => (blamed === name ? errorText(problem) : null);
   return (
-    <Dialog
+    <FormDialog
       title={`Change job ${job.job_id}`}
-      onClose={onClose}
+      action="Save"
       wide
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} disabled={Object.keys(changes).length === 0} onClick={() => void save()}>
-            Save
-          </Button>
-        </>
-      }
+      disabled={Object.keys(changes).length === 0}
+      run={() => api.patch(`/jobs/${job.job_id}`, changes)}
+      onDone={() => {
+        toast(`Job ${job.job_id} changed.`);
+        onDone();
+      }}
+      onClose={onClose}
     >
-      <form
-        class="edit-fields"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (Object.keys(changes).length > 0) void save();
-        }}
-      >
-        {advice && <p class="edit-advice">{advice.text.charAt(0).toUpperCase() + advice.text.slice(1)}.</p>}
-        {fields.map(({ name, label, hint, kind }) =>
-          kind === 'class' ? (
-            <Select key={name} label={label} value={values[name] ?? ''} options={CLASSES} error={errorOf(name)} onChange={(value) => setValues({ ...values, [name]: value })} />
-          ) : (
-            <Input
-              key={name}
-              label={label}
-              hint={hint}
-              type={kind === 'number' ? 'number' : 'text'}
-              step="any"
-              value={values[name] ?? ''}
-              error={errorOf(name)}
-              onInput={(value) => setValues({ ...values, [name]: value })}
-            />
-          ),
-        )}
-        {problem !== null && !fields.some(({ name }) => name === blamed) && (
-          <p class="field-error edit-advice" role="alert">
-            {errorText(problem)}
-          </p>
-        )}
-        <button type="submit" hidden />
-      </form>
-    </Dialog>
+      {(errorOf) => (
+        <>
+          {advice && <p>{capital(advice.text)}.</p>}
+          <div class="form-grid">
+            {fields.map(({ name, label, hint, kind }) => {
+              const shared = { label, hint, value: values[name] ?? '', error: errorOf(name) };
+              const set = (value: string) => setValues({ ...values, [name]: value });
+              if (kind === 'class') return <Select key={name} {...shared} options={CLASSES} onChange={set} />;
+              return <Input key={name} {...shared} type={kind === 'number' ? 'number' : 'text'} step="any" onInput={set} />;
+            })}
+          </div>
+        </>
+      )}
+    </FormDialog>
   );
 }

@@ -8,7 +8,7 @@ import { Panel } from '../../components/Page';
 import { Empty } from '../../components/States';
 import { Time } from '../../components/Time';
 import { amount, duration, mebibytes, number } from '../../format';
-import { commandLine, type Job } from './types';
+import { commandLine, type Job } from '../../api/jobs';
 
 const MASK = '***';
 

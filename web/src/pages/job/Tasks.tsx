@@ -1,41 +1,41 @@
-/** Tasks of a job: a grid of cells by status, and a table of those in one status. */
+/** Tasks of a job: a grid of all by status, and a table of those in one status or in one cell of the grid. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, isAbort } from '../../api/client';
 import { subscribe } from '../../api/events';
-import type { JobEvent, JobStatus } from '../../api/types';
+import type { Job, Task } from '../../api/jobs';
+import type { JobEvent } from '../../api/types';
 import { StatusBadge } from '../../components/Badge';
+import { Button } from '../../components/Button';
 import { Panel } from '../../components/Page';
-import { Empty, ErrorBox } from '../../components/States';
+import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Table, type Column } from '../../components/Table';
 import { Duration, Time } from '../../components/Time';
 import { number } from '../../format';
-import { href, navigate, useQueryParam } from '../../router';
-import { theme, token } from '../../state/theme';
-import { cellOf, gridOf, taskAt } from './arrayGrid';
-import { FINAL, type Job, type Task } from './types';
+import { href, navigate, setQuery, useQueryParam } from '../../router';
+import { ListWindow, isPlaceholder, type Slot } from '../jobs/window';
+import { STATUSES, decoded, indexer, type StatusRuns } from './arrayGrid';
+import { TaskGrid } from './TaskGrid';
 
-const PAGE = 1000;
-const MOST = 20_000;
 const REFRESH_MS = 2000;
-const STATUSES: readonly JobStatus[] = ['running', 'scheduled', 'pending', 'preempted', 'failed', 'cancelled', 'completed'];
-const COLOURS: Record<JobStatus, string> = {
-  pending: '--amber',
-  scheduled: '--blue',
-  running: '--green',
-  preempted: '--purple',
-  completed: '--line-strong',
-  failed: '--red',
-  cancelled: '--surface-3',
-};
+/** A page spends at most this part of the time on waiting for the server. */
+const REFRESH_SHARE = 10;
+/** Browsers draw no element that is much higher than this many rows. */
+const MOST_ROWS = 400_000;
 
 export function Tasks({ job }: { job: Job }) {
-  const { tasks, error, cut } = useTasks(job);
   const [status, setStatus] = useQueryParam('task_status', '');
-  const rows = status ? tasks.filter((task) => task.status === status) : tasks;
+  const [range, setRange] = useQueryParam('tasks', '');
+  const { statuses, error } = useStatuses(job);
+  const labelOf = useMemo(() => indexer(job.array), [job.array]);
+  const positions = useMemo(() => positionsOf(statuses, status, range), [statuses, status, range]);
+  const list = useTaskList(job, positions, status, range);
+  const logOf = (index: number) => href(`/jobs/${job.job_id}`, { tab: 'log', task: index });
+  const columns = useMemo(() => COLUMNS.map(withPlaceholders), []);
+  const [first, last] = boundsOf(range);
   return (
     <div class="stack">
-      <Panel title={`Tasks (${number(job.tasks)})`} actions={cut && <span class="muted">The first {number(MOST)} are shown.</span>}>
+      <Panel title={`Tasks (${number(job.tasks)})`}>
         <div class="stack">
           <div class="row" role="group" aria-label="Filter by status">
             {STATUSES.filter((one) => job.task_counts[one]).map((one) => (
@@ -45,18 +45,40 @@ export function Tasks({ job }: { job: Job }) {
             ))}
           </div>
           {error !== null && <ErrorBox error={error} />}
-          <Cells tasks={tasks} count={Math.min(job.tasks, MOST)} jobId={job.job_id} />
+          <TaskGrid
+            count={job.tasks}
+            statuses={statuses}
+            labelOf={labelOf}
+            onChoose={(from, to) => (from === to ? navigate(logOf(labelOf(from))) : setQuery({ tasks: `${from}-${to}`, task_status: null }))}
+          />
         </div>
       </Panel>
-      <Table<Task>
-        label="Tasks"
-        rows={rows}
-        columns={COLUMNS}
-        rowKey={(task) => task.task_index}
-        rowHref={(task) => href(`/jobs/${job.job_id}`, { tab: 'log', task: task.array_index ?? task.task_index })}
-        height="min(50vh, 460px)"
-        empty={<Empty title={status ? `No task is ${status}` : 'Loading…'} />}
-      />
+      {range && (
+        <div class="row">
+          <span>
+            Tasks {number(labelOf(first))} to {number(labelOf(last))}
+          </span>
+          <Button size="small" icon="close" onClick={() => setRange('')}>
+            All tasks
+          </Button>
+        </div>
+      )}
+      {list.error !== null && <ErrorBox error={list.error} onRetry={() => void list.refresh()} />}
+      {statuses === null ? (
+        error === null && <Skeleton lines={6} height="22px" />
+      ) : (
+        <Table<Slot<Task>>
+          label="Tasks"
+          rows={list.slots}
+          columns={columns}
+          rowKey={(task) => (isPlaceholder(task) ? -1 - task.index : task.task_index)}
+          rowHref={(task) => (isPlaceholder(task) ? href(`/jobs/${job.job_id}`, { tab: 'tasks' }) : logOf(task.array_index ?? task.task_index))}
+          onRange={(from, to) => list.show(from, to)}
+          height="min(50vh, 460px)"
+          empty={positions.length === 0 && <Empty title={`No task is ${status}`} />}
+        />
+      )}
+      {positions.length === MOST_ROWS && <p class="muted">The table has the first {number(MOST_ROWS)} tasks. Filter by status to see others.</p>}
     </div>
   );
 }
@@ -72,44 +94,57 @@ const COLUMNS: readonly Column<Task>[] = [
   { id: 'reason', label: 'Outcome', width: 'minmax(120px, 2fr)', wide: true, cell: (task) => task.reason ?? '', title: (task) => task.reason ?? '' },
 ];
 
-/** All tasks, page after page; pages with tasks that are not over are loaded again after events. */
-function useTasks(job: Job): { tasks: readonly Task[]; error: unknown; cut: boolean } {
-  const [tasks, setTasks] = useState<readonly Task[]>([]);
+function withPlaceholders(column: Column<Task>): Column<Slot<Task>> {
+  return {
+    ...column,
+    cell: (row) => (isPlaceholder(row) ? <span class="muted">…</span> : column.cell(row)),
+    title: (row) => (isPlaceholder(row) ? '' : (column.title?.(row) ?? '')),
+  };
+}
+
+function boundsOf(range: string): [first: number, last: number] {
+  const [, first, last] = /^(\d+)-(\d+)$/.exec(range) ?? [];
+  return first === undefined ? [0, Infinity] : [Number(first), Number(last)];
+}
+
+/** The tasks that the table has, by their place in the job. */
+function positionsOf(statuses: Uint8Array | null, status: string, range: string): number[] {
+  const wanted = STATUSES.findIndex((one) => one === status);
+  const [first, last] = boundsOf(range);
+  const found: number[] = [];
+  for (let at = first; statuses && at <= Math.min(last, statuses.length - 1) && found.length < MOST_ROWS; at++) {
+    if (wanted < 0 || statuses[at] === wanted) found.push(at);
+  }
+  return found;
+}
+
+/** The status of every task, loaded again after events of the job. */
+function useStatuses(job: Job): { statuses: Uint8Array | null; error: unknown } {
+  const [statuses, setStatuses] = useState<Uint8Array | null>(null);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
     const stop = new AbortController();
-    const pages: Task[][] = [];
-    const load = async (index: number) => {
-      const page = await api.get<{ tasks: Task[]; next_cursor: number | null }>(`/jobs/${job.job_id}/tasks`, {
-        query: { limit: PAGE, cursor: index === 0 ? null : index * PAGE - 1 },
-        signal: stop.signal,
-      });
-      pages[index] = page.tasks;
-      setTasks(pages.flat());
-      return page.next_cursor !== null;
-    };
-    const all = async (again: boolean) => {
+    let tookMs = 0;
+    const load = async () => {
+      const asked = performance.now();
       try {
-        for (let index = 0; index * PAGE < Math.min(job.tasks, MOST); index++) {
-          const known = pages[index];
-          if (again && known && known.every((task) => FINAL.includes(task.status))) continue;
-          if (!(await load(index))) break;
-        }
+        setStatuses(decoded(await api.get<StatusRuns>(`/jobs/${job.job_id}/task-statuses`, { signal: stop.signal })));
         setError(null);
       } catch (problem) {
         if (!isAbort(problem)) setError(problem);
       }
+      tookMs = performance.now() - asked;
     };
-    let busy = all(false);
+    let busy = load();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const end = subscribe(null, (event) => {
       if (event.kind !== 'resync' && (event.data as JobEvent | null)?.job_id !== job.job_id) return;
       timer ??= setTimeout(() => {
         busy = busy.then(() => {
           timer = undefined;
-          return stop.signal.aborted ? undefined : all(true);
+          return stop.signal.aborted ? undefined : load();
         });
-      }, REFRESH_MS);
+      }, Math.max(REFRESH_MS, REFRESH_SHARE * tookMs));
     });
     return () => {
       end();
@@ -117,92 +152,30 @@ function useTasks(job: Job): { tasks: readonly Task[]; error: unknown; cut: bool
       stop.abort();
     };
   }, [job.job_id]);
-  return { tasks, error, cut: job.tasks > MOST };
+  return { statuses, error };
 }
 
-function Cells({ tasks, count, jobId }: { tasks: readonly Task[]; count: number; jobId: number }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
-  const [over, setOver] = useState<number | null>(null);
-  const shownTheme = theme.value;
-  const grid = gridOf(count, Math.max(80, width), 260);
-  useEffect(() => {
-    const box = canvas.current?.parentElement;
-    if (!box) return;
-    const resize = new ResizeObserver(() => setWidth(box.clientWidth));
-    resize.observe(box);
-    return () => resize.disconnect();
-  }, []);
-  useEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext('2d');
-    if (!element || !context || width === 0) return;
-    const scale = devicePixelRatio || 1;
-    element.width = Math.round(grid.width * scale);
-    element.height = Math.round(grid.height * scale);
-    context.scale(scale, scale);
-    const colours = Object.fromEntries(STATUSES.map((status) => [status, token(COLOURS[status])]));
-    const empty = token('--surface-3');
-    for (let index = 0; index < count; index++) {
-      const status = tasks[index]?.status;
-      const { x, y } = cellOf(grid, index);
-      context.fillStyle = status ? (colours[status] ?? empty) : empty;
-      if ((status === 'pending' || status === 'preempted') && grid.cell >= 6) {
-        // An outline: it differs from running tasks also without colour.
-        context.strokeStyle = context.fillStyle;
-        context.strokeRect(x + 0.75, y + 0.75, grid.cell - 1.5, grid.cell - 1.5);
-        continue;
-      }
-      context.fillRect(x, y, grid.cell, grid.cell);
-      if (status === 'failed' && grid.cell >= 8) {
-        context.strokeStyle = token('--surface');
-        context.beginPath();
-        context.moveTo(x + 3, y + 3);
-        context.lineTo(x + grid.cell - 3, y + grid.cell - 3);
-        context.moveTo(x + grid.cell - 3, y + 3);
-        context.lineTo(x + 3, y + grid.cell - 3);
-        context.stroke();
-      }
-    }
-    if (over !== null) {
-      const { x, y } = cellOf(grid, over);
-      context.strokeStyle = token('--text');
-      context.lineWidth = 2;
-      context.strokeRect(x - 1, y - 1, grid.cell + 2, grid.cell + 2);
-    }
-  }, [tasks, width, count, over, shownTheme]);
-  const at = (event: MouseEvent) => {
-    const box = canvas.current?.getBoundingClientRect();
-    return box ? taskAt(grid, count, event.clientX - box.left, event.clientY - box.top) : null;
-  };
-  const task = over === null ? undefined : tasks[over];
-  const counts = STATUSES.map((status) => [status, tasks.filter((one) => one.status === status).length] as const).filter(([, many]) => many > 0);
-  return (
-    <div class="cells">
-      <canvas
-        ref={canvas}
-        role="img"
-        aria-label={`${count} tasks: ${counts.map(([status, many]) => `${many} ${status}`).join(', ')}. The table below lists them.`}
-        style={{ width: `${grid.width}px`, height: `${grid.height}px`, cursor: over === null ? 'default' : 'pointer' }}
-        onPointerMove={(event) => setOver(at(event))}
-        onPointerLeave={() => setOver(null)}
-        onClick={(event) => {
-          const index = at(event);
-          const chosen = index === null ? undefined : tasks[index];
-          if (chosen) navigate(href(`/jobs/${jobId}`, { tab: 'log', task: chosen.array_index ?? chosen.task_index }));
-        }}
-      />
-      <p class="cells-label">
-        {task ? (
-          <>
-            Task {task.array_index ?? task.task_index}: {task.status}
-            {task.node_id && ` on ${task.node_id}`}
-            {task.reason && ` – ${task.reason}`}
-          </>
-        ) : (
-          <span class="muted">Point at a cell to see its task; click it for its log.</span>
-        )}
-      </p>
-    </div>
+/** Rows of the table, loaded as they come into view and again when statuses have changed. */
+function useTaskList(job: Job, positions: number[], status: string, range: string): ListWindow<Task> {
+  const [, redraw] = useState({});
+  const latest = useRef(positions);
+  latest.current = positions;
+  const list = useMemo(
+    () =>
+      new ListWindow<Task>(
+        async (skip, limit, signal) => {
+          const { length } = latest.current;
+          const from = latest.current[skip];
+          if (from === undefined) return { rows: [], total: length, exact: true };
+          const query = { limit: Math.min(limit, length - skip), cursor: from === 0 ? null : from - 1, status };
+          const { tasks } = await api.get<{ tasks: Task[] }>(`/jobs/${job.job_id}/tasks`, { query, signal });
+          return { rows: tasks, total: length, exact: true };
+        },
+        () => redraw({}),
+      ),
+    [job.job_id, status, range],
   );
+  useEffect(() => () => list.stop(), [list]);
+  useEffect(() => void list.refresh(), [list, positions]);
+  return list;
 }

@@ -8,7 +8,7 @@ import { Duration, Time } from '../../components/Time';
 import { duration, mebibytes, shortTime } from '../../format';
 import { href } from '../../router';
 import { now } from '../../state/clock';
-import type { Attempt, Job } from './types';
+import type { Attempt, Job } from '../../api/jobs';
 
 const MOST_ATTEMPTS = 100;
 const MOST_EVENTS = 200;

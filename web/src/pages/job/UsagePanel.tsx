@@ -9,7 +9,7 @@ import { amount, duration, mebibytes, percent } from '../../format';
 import { useQueryParam } from '../../router';
 import { useResource } from '../../state/resource';
 import { useEffect } from 'preact/hooks';
-import { isOver, type Job, type Usage } from './types';
+import { isOver, type Job, type Usage } from '../../api/jobs';
 
 const REFRESH_MS = 5000;
 

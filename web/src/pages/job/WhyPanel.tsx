@@ -1,18 +1,19 @@
 /** Why a job is pending: the reasons, the holders of what it needs, the expected start, and the smallest change that helps. */
 
 import { api } from '../../api/client';
+import { Prose } from '../../components/Code';
 import { Button } from '../../components/Button';
 import { Icon } from '../../components/Icon';
 import { Panel } from '../../components/Page';
 import { ErrorBox, Skeleton } from '../../components/States';
 import { Duration, Time } from '../../components/Time';
 import { User } from '../../components/User';
-import { amount, mebibytes, shortTime } from '../../format';
+import { amount, capital, mebibytes, shortTime } from '../../format';
 import { href } from '../../router';
 import { now } from '../../state/clock';
 import { useResource } from '../../state/resource';
 import { shortReason } from '../jobs/why';
-import type { Advice, Holder, Job, WhyAnswer } from './types';
+import type { Advice, Holder, Job, WhyAnswer } from '../../api/jobs';
 
 export function WhyPanel({ job, onAdvice }: { job: Job; onAdvice: (advice: Advice) => void }) {
   const why = useResource((signal) => api.get<WhyAnswer>(`/jobs/${job.job_id}/why`, { signal }), [job.job_id, job.status, job.held_by], {
@@ -26,11 +27,11 @@ export function WhyPanel({ job, onAdvice }: { job: Job; onAdvice: (advice: Advic
       {!answer && why.error === null && <Skeleton lines={3} />}
       {answer && (
         <div class="stack">
-          <p class="why-summary">{shortReason(answer.summary)}</p>
+          <p class="why-summary"><Prose text={shortReason(answer.summary)} /></p>
           {answer.reasons.length > 1 && (
             <ul class="why-reasons">
               {answer.reasons.map((reason) => (
-                <li key={reason.text}>{reason.text}</li>
+                <li key={reason.text}><Prose text={reason.text} /></li>
               ))}
             </ul>
           )}
@@ -120,8 +121,4 @@ function held(holder: Holder): string {
     holder.mem_mb && mebibytes(holder.mem_mb),
   ].filter(Boolean);
   return parts.join(', ');
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -4,7 +4,7 @@ import { api } from '../../api/client';
 import { confirm } from '../../components/Dialog';
 import { toast, toastError } from '../../components/Toast';
 import { href, navigate } from '../../router';
-import { isPending, type Job } from './types';
+import { isPending, type Job } from '../../api/jobs';
 
 async function act(done: string, work: () => Promise<unknown>, reload: () => void): Promise<void> {
   try {

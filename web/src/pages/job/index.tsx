@@ -25,7 +25,8 @@ import { LogView } from './LogView';
 import { RequestPanel, SpecPanel } from './SpecPanel';
 import { Tasks } from './Tasks';
 import { Attempts, Events } from './Timeline';
-import { commandLine, isOver, isPending, type Advice, type Job } from './types';
+import { commandLine, isOver, isPending, type Advice, type Job } from '../../api/jobs';
+import { capital } from '../../format';
 import { UsagePanel } from './UsagePanel';
 import { WhyPanel } from './WhyPanel';
 
@@ -208,7 +209,7 @@ function Outcome({ job }: { job: Job }) {
   return (
     <Panel title={job.status === 'completed' ? 'Completed' : job.status === 'cancelled' ? 'Cancelled' : 'Why it failed'}>
       <div class="stack">
-        {job.status !== 'completed' && <p class="why-summary">{job.reason ? job.reason.charAt(0).toUpperCase() + job.reason.slice(1) : 'The reason is not visible to you.'}</p>}
+        {job.status !== 'completed' && <p class="why-summary">{job.reason ? capital(job.reason) : 'The reason is not visible to you.'}</p>}
         {(job.advice ?? []).map((line) => (
           <div key={line} class="why-advice">
             <Icon name="info" />

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cellOf, gridOf, taskAt } from './arrayGrid';
+import { STATUSES, cellAt, cellOf, countsOf, decoded, gridOf, indexer, stacked, tasksOf } from './arrayGrid';
 import { layout } from './graphLayout';
 
 const edge = (from: number, to: number) => ({ from, to, kind: 'afterok' });
@@ -41,28 +41,57 @@ describe('layout', () => {
 describe('gridOf', () => {
   it('fits the tasks into the area with the largest cells that do', () => {
     const small = gridOf(20, 800, 300);
-    expect(small.cell).toBe(16);
-    const large = gridOf(10_000, 800, 300);
+    expect([small.cell, small.perCell]).toEqual([16, 1]);
+    const large = gridOf(5_000, 800, 300);
     expect(large.cell).toBeLessThan(8);
+    expect(large.perCell).toBe(1);
     expect(large.columns * (large.cell + large.gap) - large.gap).toBeLessThanOrEqual(800);
     expect(large.height).toBeLessThanOrEqual(300);
   });
 
-  it('becomes higher when the smallest cells do not fit', () => {
-    const grid = gridOf(200_000, 400, 100);
-    expect(grid.cell).toBe(3);
-    expect(grid.rows * grid.columns).toBeGreaterThanOrEqual(200_000);
+  it.each([20_001, 100_000, 1_000_000])('fits %i tasks by sharing cells', (count) => {
+    const grid = gridOf(count, 900, 260);
+    expect(grid.height).toBeLessThanOrEqual(260);
+    expect(grid.cell).toBeGreaterThanOrEqual(8);
+    expect(grid.cells * grid.perCell).toBeGreaterThanOrEqual(count);
+    expect(tasksOf(grid, 0)[0]).toBe(0);
+    expect(tasksOf(grid, grid.cells - 1)[1]).toBe(count - 1);
   });
 
-  it('finds the task under the pointer', () => {
+  it('finds the cell under the pointer', () => {
     const grid = gridOf(1000, 500, 200);
     for (const index of [0, 1, 499, 999]) {
       const { x, y } = cellOf(grid, index);
-      expect(taskAt(grid, 1000, x, y)).toBe(index);
-      expect(taskAt(grid, 1000, x + grid.cell - 0.5, y + grid.cell - 0.5)).toBe(index);
-      expect(taskAt(grid, 1000, x + grid.cell + 0.5, y)).toBe(null);
+      expect(cellAt(grid, x, y)).toBe(index);
+      expect(cellAt(grid, x + grid.cell - 0.5, y + grid.cell - 0.5)).toBe(index);
+      expect(cellAt(grid, x + grid.cell + 0.5, y)).toBe(null);
     }
-    expect(taskAt(grid, 1000, -1, 0)).toBe(null);
-    expect(taskAt(grid, 1000, 0, 10_000)).toBe(null);
+    expect(cellAt(grid, -1, 0)).toBe(null);
+    expect(cellAt(grid, 0, 10_000)).toBe(null);
+  });
+});
+
+describe('statuses of an array', () => {
+  const statuses = decoded({ statuses: ['completed', 'failed', 'pending'], runs: [[0, 4], [1, 1], [0, 2], [2, 3]] });
+  const named = (counts: readonly number[]) => Object.fromEntries(STATUSES.map((status, at) => [status, counts[at]]).filter(([, many]) => many));
+
+  it('are decoded from runs and counted', () => {
+    expect([...statuses].map((status) => STATUSES[status]).join(' ')).toBe(
+      'completed completed completed completed failed completed completed pending pending pending',
+    );
+    expect(named(countsOf(statuses, 3, 7))).toEqual({ completed: 3, failed: 1, pending: 1 });
+    expect(named(countsOf(statuses, 8, 1000))).toEqual({ pending: 2 });
+  });
+
+  it('show one failed task of thousands', () => {
+    const heights = named(stacked(STATUSES.map((status) => (status === 'completed' ? 5000 : status === 'failed' ? 1 : 0)), 10));
+    expect(heights).toEqual({ completed: 7, failed: 3 });
+    expect(named(stacked(STATUSES.map((status) => (status === 'failed' ? 9 : 0)), 10))).toEqual({ failed: 10 });
+  });
+
+  it('belong to the indices of the array', () => {
+    const index = indexer('1,3,5-9:2,100-199');
+    expect([0, 1, 2, 3, 4, 5, 104].map(index)).toEqual([1, 3, 5, 7, 9, 100, 199]);
+    expect(indexer(null)(7)).toBe(7);
   });
 });

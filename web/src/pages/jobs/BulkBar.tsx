@@ -1,14 +1,13 @@
 /** Actions on the selected jobs: asked about with their consequences, and reported on job by job. */
 
 import { useState } from 'preact/hooks';
-import { errorText } from '../../api/client';
 import { Button } from '../../components/Button';
-import { Dialog } from '../../components/Dialog';
+import { Dialog, FormDialog } from '../../components/Dialog';
 import { toast, toastError } from '../../components/Toast';
 import { count, number } from '../../format';
 import { href } from '../../router';
 import { runBulk, type BulkVerb, type Outcome } from './bulk';
-import type { JobRow } from './types';
+import type { JobRow } from '../../api/jobs';
 import { isPlaceholder, type Slot } from './window';
 
 const VERBS: { verb: BulkVerb; label: string; done: string; danger?: boolean; icon: 'stop' | 'pause' | 'play' | 'refresh' }[] = [
@@ -116,44 +115,23 @@ function AskDialog({
   onClose: () => void;
   onDone: (outcome: Outcome) => void;
 }) {
-  const [busy, setBusy] = useState(false);
   const [done, setDone] = useState(0);
-  const [problem, setProblem] = useState('');
-  const act = async () => {
-    setBusy(true);
-    setProblem('');
-    try {
-      onDone(await runBulk(verb, ids, setDone));
-    } catch (error) {
-      setProblem(errorText(error));
-      setBusy(false);
-    }
-  };
   const jobs = count(ids.length, 'job');
   return (
-    <Dialog
+    <FormDialog
       title={`${label} ${jobs}?`}
+      action={done > 0 ? `${number(done)} of ${number(ids.length)}` : `${label} ${jobs}`}
+      danger={danger}
+      run={() => runBulk(verb, ids, setDone)}
+      onDone={onDone}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind={danger ? 'danger' : 'primary'} busy={busy} onClick={() => void act()}>
-            {busy && ids.length > 1000 ? `${number(done)} of ${number(ids.length)}` : `${label} ${jobs}`}
-          </Button>
-        </>
-      }
     >
       <ul class="bulk-facts">
         {consequences(verb, known, possible, ids.length).map((line) => (
           <li key={line}>{line}</li>
         ))}
       </ul>
-      {problem && (
-        <p class="field-error" role="alert">
-          {problem}
-        </p>
-      )}
-    </Dialog>
+    </FormDialog>
   );
 }
 

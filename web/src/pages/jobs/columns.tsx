@@ -7,7 +7,7 @@ import { Duration, Time } from '../../components/Time';
 import { User } from '../../components/User';
 import { NONE, amount, fullTime, mebibytes, number } from '../../format';
 import { href } from '../../router';
-import type { JobRow } from './types';
+import type { JobRow } from '../../api/jobs';
 import { knownReason, shortReason, whyOf } from './why';
 import { isPlaceholder, type Slot } from './window';
 

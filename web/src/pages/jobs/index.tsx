@@ -17,7 +17,7 @@ import { COLUMNS, DEFAULT_COLUMNS, tableColumns } from './columns';
 import { ColumnChooser, FilterBar, filterNames, filters } from './Filters';
 import '../../components/plain-table.css';
 import './jobs.css';
-import type { JobPage, JobRow } from './types';
+import type { JobPage, JobRow } from '../../api/jobs';
 import { wantReasons } from './why';
 import { ListWindow, isPlaceholder, type Slot } from './window';
 

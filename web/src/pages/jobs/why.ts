@@ -2,7 +2,8 @@
 
 import { signal, type Signal } from '@preact/signals';
 import { api } from '../../api/client';
-import type { JobRow, Why } from './types';
+import type { JobRow, Why } from '../../api/jobs';
+import { capital } from '../../format';
 
 const KEPT_MS = 30_000;
 const AT_ONCE = 2;
@@ -62,10 +63,10 @@ function isPending(row: JobRow): boolean {
 
 /** What the row itself tells: no question is needed. */
 export function knownReason(row: JobRow): string | null {
-  if (row.ended_at) return row.reason;
+  if (row.ended_at) return row.reason && capital(row.reason);
   if (row.cancel_requested_by) return `Being cancelled by ${row.cancel_requested_by}`;
   if (row.giving_way) return 'Being preempted';
-  if (!isPending(row)) return row.reason;
+  if (!isPending(row)) return row.reason && capital(row.reason);
   if (row.held_by) return `Held by ${row.held_by}`;
   if (row.suspended_by) return `Suspended by ${row.suspended_by}`;
   return null;
@@ -73,6 +74,5 @@ export function knownReason(row: JobRow): string | null {
 
 /** "waits: needs 2 GPUs" → "Needs 2 GPUs". */
 export function shortReason(summary: string): string {
-  const text = summary.replace(/^(it )?waits: /i, '');
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return capital(summary.replace(/^(it )?waits: /i, ''));
 }

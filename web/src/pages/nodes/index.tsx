@@ -10,11 +10,12 @@ import { Search } from '../../components/Search';
 import { Empty, Skeleton } from '../../components/States';
 import { Table, type Column, type Sort } from '../../components/Table';
 import { Time } from '../../components/Time';
-import { amount, count, mebibytes, number, percent, userColour } from '../../format';
+import { amount, count, mebibytes, number, percent } from '../../format';
 import { href, setQuery, useQueryList, useQueryParam } from '../../router';
 import { EXTERNAL, FREE, HIDDEN, RESERVED, UNHEALTHY, useOverview, type Cluster } from '../../state/overview';
 import { useResource } from '../../state/resource';
 import { may } from '../../state/session';
+import { userColour } from '../../state/userColours';
 import { factsOf } from '../overview/facts';
 import { DrainDialog, ReserveDialog, undrain } from './actions';
 import { filtered, rowsOf, sorted, type NodeRow, type NodeTerms } from './rows';
@@ -256,6 +257,11 @@ function Meter({ share, used, text, label }: { share: number; used: number | nul
   );
 }
 
+/** Labels that users gave. Every node also has its names as labels, which say nothing new here. */
+function ownLabels(row: NodeRow): [string, string][] {
+  return Object.entries(row.labels).filter(([key]) => key !== 'tgpu/host' && key !== 'tgpu/node');
+}
+
 function labelText(row: NodeRow): string {
   return [...row.taints, ...Object.entries(row.labels).map(([key, value]) => `${key}=${value}`)].join('\n');
 }
@@ -264,7 +270,7 @@ function Labels({ row }: { row: NodeRow }) {
   return (
     <span class="labels">
       {row.taints.map((taint) => <Badge key={taint} tone="amber" title="Taint">{taint}</Badge>)}
-      {Object.entries(row.labels).map(([key, value]) => (
+      {ownLabels(row).map(([key, value]) => (
         <span key={key} class="label-text">{key}={value}</span>
       ))}
     </span>

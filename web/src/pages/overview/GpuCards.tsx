@@ -2,9 +2,10 @@
 
 import { Badge, StatusBadge } from '../../components/Badge';
 import { User } from '../../components/User';
-import { amount, percent, userColour } from '../../format';
+import { amount, percent } from '../../format';
 import { href } from '../../router';
 import { EXTERNAL, FREE, HIDDEN, RESERVED, UNHEALTHY, type Cluster } from '../../state/overview';
+import { userColour } from '../../state/userColours';
 import { nodeHref } from './facts';
 
 export function GpuCards({ cluster, user }: { cluster: Cluster; user: string | null }) {

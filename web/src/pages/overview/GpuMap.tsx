@@ -5,6 +5,7 @@ import { IconButton } from '../../components/Button';
 import { navigate } from '../../router';
 import type { Cluster } from '../../state/overview';
 import { theme } from '../../state/theme';
+import { numbers } from '../../state/userColours';
 import { draw } from './draw';
 import { factsOf, type DeviceFacts } from './facts';
 import { GpuCards } from './GpuCards';
@@ -44,6 +45,7 @@ function DenseMap({ cluster, user }: { cluster: Cluster; user: string | null }) 
   }
   const { layout } = layoutOf.current;
   const shownTheme = theme.value;
+  const colours = numbers.value;
 
   useEffect(() => {
     if (!canvas.current || width === 0) return;
@@ -54,7 +56,7 @@ function DenseMap({ cluster, user }: { cluster: Cluster; user: string | null }) 
       performance.measure('gpu-map', { start: began, detail: { devices: cluster.deviceCount } });
     });
     return () => cancelAnimationFrame(id);
-  }, [cluster, layout, view, shownTheme, user, active]);
+  }, [cluster, layout, view, shownTheme, colours, user, active]);
 
   const zoom = (factor: number, x = layout.width / 2, y = layout.height / 2) =>
     setView((before) => zoomed(before, factor, x, y, layout));

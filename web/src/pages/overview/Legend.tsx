@@ -1,7 +1,8 @@
 /** Legend of the GPU map: users by the GPUs that they hold. A click shows only one of them. */
 
 import { useState } from 'preact/hooks';
-import { amount, userColour } from '../../format';
+import { UserDot } from '../../components/User';
+import { amount } from '../../format';
 import type { Shares } from '../../state/overview';
 
 const FEW = 12;
@@ -21,7 +22,7 @@ export function Legend({ shares, user, onUser }: { shares: Shares; user: string 
             title={user === name ? 'Show all users' : `Show only the GPUs of ${name}`}
             onClick={() => onUser(user === name ? null : name)}
           >
-            <span class="user-dot" style={{ background: userColour(name) }} aria-hidden="true" />
+            <UserDot name={name} />
             {name} <b>{amount(gpus)}</b>
           </button>
         </li>

@@ -1,12 +1,13 @@
 /** The viewer's own jobs: what runs, and why the others are pending and when they start. */
 
 import { api } from '../../api/client';
+import { Prose } from '../../components/Code';
 import { StatusBadge } from '../../components/Badge';
 import { ButtonLink } from '../../components/Button';
 import { Panel } from '../../components/Page';
 import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Duration, Time } from '../../components/Time';
-import { amount } from '../../format';
+import { capital, count } from '../../format';
 import { href } from '../../router';
 import { may, user } from '../../state/session';
 import { useResource } from '../../state/resource';
@@ -99,7 +100,7 @@ function JobLine({ job }: { job: JobRow }) {
         {job.name && ` · ${job.name}`}
       </a>
       <span class="muted your-job-time">
-        {job.gpu_request > 0 && `${amount(job.gpu_request)} GPU · `}
+        {job.gpu_request > 0 && `${count(job.gpu_request, 'GPU')} · `}
         {job.started_at ? (
           <>
             {job.assigned_node_id} · <Duration from={job.started_at} />
@@ -131,7 +132,7 @@ function Reason({ why }: { why: Why }) {
           Between <Time at={interval.earliest} kind="short" /> and <Time at={interval.latest} kind="short" />
         </span>
       )}
-      <span>{summary.charAt(0).toUpperCase() + summary.slice(1)}</span>
+      <span><Prose text={capital(summary)} /></span>
       {why.advice && <span class="muted">Advice: {why.advice.text}</span>}
     </div>
   );

@@ -1,7 +1,7 @@
 /** Drawing of the dense GPU map. Small cells are written as pixels: 80,000 of them take a few milliseconds, also without
  * a graphics card. Large ones, of which few are visible, show allocation, utilization and state in detail. */
 
-import { userCanvasColour } from '../../format';
+import { userCanvasColour } from '../../state/userColours';
 import { EXTERNAL, FREE, RESERVED, UNHEALTHY, type Cluster } from '../../state/overview';
 import { token, type Theme } from '../../state/theme';
 import { cellAt, tileAt, type MapLayout, type View } from './layout';

@@ -1,6 +1,6 @@
 /** Overview: is the cluster healthy, who uses it, and when do the viewer's jobs start? */
 
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { Badge } from '../../components/Badge';
 import { Segments } from '../../components/Field';
 import { Icon } from '../../components/Icon';
@@ -12,6 +12,7 @@ import { amount, count, mebibytes, number, percent } from '../../format';
 import { href, useQueryParam } from '../../router';
 import { may } from '../../state/session';
 import { shares, useOverview, type AlertRow, type Cluster, type QueueRow, type ResourceSum } from '../../state/overview';
+import { keepApart } from '../../state/userColours';
 import { GpuMap, MOST_CARDS } from './GpuMap';
 import { LatestEvents } from './LatestEvents';
 import { Legend } from './Legend';
@@ -125,6 +126,8 @@ function Figure({ label, sum, format, used }: { label: string; sum: ResourceSum;
 function MapPanel({ cluster }: { cluster: Cluster }) {
   const [user, setUser] = useQueryParam('user');
   const chosen = user || null;
+  const held = useMemo(() => shares(cluster), [cluster]);
+  useLayoutEffect(() => keepApart(held.users.map(({ name }) => name)), [held]);
   return (
     <Panel
       title="GPUs"
@@ -143,7 +146,7 @@ function MapPanel({ cluster }: { cluster: Cluster }) {
         <Empty title="No node has a GPU" icon="nodes">Jobs run on CPUs; the Nodes page shows them.</Empty>
       ) : (
         <>
-          <Legend shares={shares(cluster)} user={chosen} onUser={(name) => setUser(name ?? '')} />
+          <Legend shares={held} user={chosen} onUser={(name) => setUser(name ?? '')} />
           <GpuMap cluster={cluster} user={chosen} />
         </>
       )}

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, api, errorText } from '../../api/client';
 import { Button, IconButton } from '../../components/Button';
-import { Dialog } from '../../components/Dialog';
+import { Dialog, FormDialog } from '../../components/Dialog';
 import { Input, Select } from '../../components/Field';
 import { toast } from '../../components/Toast';
 import type { Period, Quota, Share, Tenant } from './types';
@@ -354,56 +354,37 @@ export function AddTenantDialog({
   const [name, setName] = useState('');
   const [weight, setWeight] = useState('1');
   const [gpus, setGpus] = useState('');
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<{ field: string | null; text: string } | null>(null);
   const tenant_id = parent ? `${parent}/${name.trim()}` : name.trim();
-  const save = async () => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      const gpu_limit = gpus.trim() === '' ? {} : { gpu_limit: Number(gpus) };
-      await api.post('/tenants', { tenant_id, weight: Number(weight), ...gpu_limit });
-      toast(`Tenant ${tenant_id} added.`);
-      onChanged();
-      onClose();
-    } catch (error) {
-      setProblem({ field: error instanceof ApiError ? error.field : null, text: errorText(error) });
-      setBusy(false);
-    }
-  };
-  const of = (field: string) => (problem?.field === field ? problem.text : null);
-  const other = problem && !['tenant_id', 'weight', 'gpu_limit'].includes(problem.field ?? '') ? problem.text : '';
   return (
-    <Dialog
+    <FormDialog
       title="Add a tenant"
+      action="Add tenant"
+      disabled={!name.trim()}
+      run={() => api.post('/tenants', { tenant_id, weight: Number(weight), ...(gpus.trim() ? { gpu_limit: Number(gpus) } : {}) })}
+      onDone={() => {
+        toast(`Tenant ${tenant_id} added.`);
+        onChanged();
+        onClose();
+      }}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" busy={busy} disabled={!name.trim()} onClick={() => void save()}>
-            Add tenant
-          </Button>
-        </>
-      }
     >
-      <Select label="Parent" value={parent} options={options} onChange={setParent} />
-      <Input
-        label="Name"
-        value={name}
-        onInput={setName}
-        placeholder="vision"
-        error={of('tenant_id')}
-        hint={name.trim() ? `Jobs name it as ${tenant_id}` : 'Letters, digits, dots, dashes and underscores.'}
-      />
-      <div class="form-grid">
-        <Input label="Weight" value={weight} onInput={setWeight} type="number" min={1} error={of('weight')} hint="Its part beside its siblings." />
-        <Input label="Most GPUs" value={gpus} onInput={setGpus} placeholder="no limit" error={of('gpu_limit')} />
-      </div>
-      {other && (
-        <p class="field-error" role="alert">
-          {other}
-        </p>
+      {(errorOf) => (
+        <>
+          <Select label="Parent" value={parent} options={options} onChange={setParent} />
+          <Input
+            label="Name"
+            value={name}
+            onInput={setName}
+            placeholder="vision"
+            error={errorOf('tenant_id')}
+            hint={name.trim() ? `Jobs name it as ${tenant_id}` : 'Letters, digits, dots, dashes and underscores.'}
+          />
+          <div class="form-grid">
+            <Input label="Weight" value={weight} onInput={setWeight} type="number" min={1} error={errorOf('weight')} hint="Its part beside its siblings." />
+            <Input label="Most GPUs" value={gpus} onInput={setGpus} placeholder="no limit" error={errorOf('gpu_limit')} />
+          </div>
+        </>
       )}
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -119,7 +119,7 @@ export default function Queues() {
           </div>
         )}
         <p class="panel-note">
-          <b>Fair share</b> is the part due to a tenant by the weights, beside siblings that have jobs. <b>Use</b> is the largest part that it
+          <b>Fair share</b> is a tenant's part by weight among the siblings that have jobs. <b>Use</b> is the largest part that it
           holds of any resource. The tenant with the least use for its weight is served first.
         </p>
       </Panel>
@@ -187,7 +187,7 @@ function TenantItem({ row, isDetailed, onFold, onDetails, onChanged }: ItemProps
   );
 }
 
-/** Two bars, one above the other, on the same scale: what is due, and what is held. */
+/** Two bars, one above the other, on the same scale: fair share, and what is held. */
 function ShareBars({ row: { share } }: { row: TenantRow }) {
   const { fair_share: fair, dominant_share: use } = share;
   const of = RESOURCES[share.dominant_resource] ?? '';
@@ -200,7 +200,7 @@ function ShareBars({ row: { share } }: { row: TenantRow }) {
           <span class="share-track">
             <span class="share-fair" style={{ width: `${fair * 100}%` }} />
           </span>
-          <span class="share-text muted">{percent(fair)} due</span>
+          <span class="share-text muted">{percent(fair)} share</span>
         </div>
       )}
       <div class="share-line">

@@ -25,7 +25,9 @@ const PARTS = [
   { key: 'lost', label: 'Lost to preemption or node failure', colour: 'var(--purple)', striped: true },
 ] as const;
 
-const inHours = (seconds: number | null) => (seconds === null ? NONE : number(seconds / 3600, 1));
+/** Hours with one decimal; a little is not shown as none. */
+const inText = (value: number) => (value > 0 && value < 0.05 ? '< 0.1' : number(value, 1));
+const inHours = (seconds: number | null) => (seconds === null ? NONE : inText(seconds / 3600));
 
 export default function Reports() {
   const [by, setBy] = useQueryParam('by', 'user');
@@ -60,7 +62,7 @@ export default function Reports() {
   return (
     <Page
       title="Reports"
-      aside={data && <span class="muted">Covers {data.covers}</span>}
+      aside={data && <span class="muted">{data.covers === 'everybody' ? 'All users' : `Covers ${data.covers}`}</span>}
       actions={
         <Button icon="download" busy={busy} disabled={!data || data.rows.length === 0} onClick={() => void download()}>
           Download CSV
@@ -125,8 +127,8 @@ function Shown({ report, by, isOld }: { report: Report; by: string; isOld: boole
   return (
     <div class={`stack ${isOld ? 'report-old' : ''}`} aria-busy={isOld}>
       <div class="report-stats">
-        <Stat label="GPU-hours" value={number(total.gpu_hours, 1)} hint={`${count(total.jobs, 'job')}, ${count(total.attempts, 'attempt')}`} />
-        <Stat label="Wasted GPU-hours" value={number(wasted, 1)} hint={total.gpu_s > 0 ? `${percent((wasted * 3600) / total.gpu_s)} of all` : 'no GPU was used'} />
+        <Stat label="GPU-hours" value={inText(total.gpu_hours)} hint={`${count(total.jobs, 'job')}, ${count(total.attempts, 'attempt')}`} />
+        <Stat label="Wasted GPU-hours" value={inText(wasted)} hint={total.gpu_s > 0 ? `${percent((wasted * 3600) / total.gpu_s)} of all` : 'no GPU was used'} />
         <Stat label="GPU busy" value={total.gpu_measured_s > 0 ? percent((total.gpu_used_s ?? 0) / total.gpu_measured_s) : NONE} hint="of the time that was measured" />
         <Stat label="Median wait" value={duration(total.wait_p50_s)} hint={`90 % started within ${duration(total.wait_p90_s)}`} />
         <Stat label="CPU-hours" value={inHours(total.cpu_s)} hint={total.cpu_used_s === null ? undefined : `${inHours(total.cpu_used_s)} used`} />
@@ -165,10 +167,10 @@ function Bars({ report, by }: { report: Report; by: string }) {
                 label={nameOf(row, by)}
                 total={most}
                 unit="h"
-                format={(value) => number(value, 1)}
+                format={inText}
                 parts={PARTS.map((part) => ({ ...part, value: parts[part.key] }))}
               />
-              <span class="report-value">{number(row.figures.gpu_hours, 1)} h</span>
+              <span class="report-value">{inText(row.figures.gpu_hours)} h</span>
             </li>
           );
         })}
@@ -210,7 +212,7 @@ function FiguresTable({ report, by }: { report: Report; by: string }) {
   });
   const columns: Column<ReportRow>[] = [
     { id: 'name', label: GROUPS.find((group) => group.value === by)?.label ?? by, sortable: true, width: 'minmax(130px, 2fr)', cell: (row) => <Name row={row} by={by} />, title: (row) => nameOf(row, by) },
-    figure('gpu_s', 'GPU-hours', (figures) => number(figures.gpu_hours, 1)),
+    figure('gpu_s', 'GPU-hours', (figures) => inText(figures.gpu_hours)),
     figure('gpu_wasted_s', 'Idle', (figures) => inHours(figures.gpu_wasted_s), { wide: true }),
     figure('failed_gpu_s', 'Failed', (figures) => inHours(figures.failed_gpu_s), { wide: true }),
     figure('lost_gpu_s', 'Lost', (figures) => inHours(figures.lost_gpu_s), { wide: true }),

@@ -1,13 +1,14 @@
 /** Sign-in: by a one-time link, whose code is in the fragment, or by a token. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { errorText, signIn } from '../../api/client';
-import { Button } from '../../components/Button';
-import { Code } from '../../components/Code';
+import { ApiError, errorText, signIn } from '../../api/client';
+import { Button, ButtonLink } from '../../components/Button';
+import { Code, Prose } from '../../components/Code';
 import { Input } from '../../components/Field';
 import { Skeleton } from '../../components/States';
-import { match, navigate, usePageTitle } from '../../router';
-import { session, type SignedOutReason } from '../../state/session';
+import { toast } from '../../components/Toast';
+import { href, match, navigate, usePageTitle } from '../../router';
+import { session, user, type SignedOutReason } from '../../state/session';
 import './signin.css';
 
 const REASONS: Record<SignedOutReason, string> = {
@@ -24,6 +25,17 @@ function takeCode(): string | null {
   return code;
 }
 
+/** Resolves when it is known whether this browser has a session. */
+function sessionKnown(): Promise<void> {
+  return new Promise((resolve) => {
+    const end = session.subscribe(({ state }) => {
+      if (state === 'loading') return;
+      resolve();
+      queueMicrotask(() => end());
+    });
+  });
+}
+
 export default function SignIn() {
   usePageTitle('Sign in');
   const [token, setToken] = useState('');
@@ -31,39 +43,61 @@ export default function SignIn() {
   const [problem, setProblem] = useState('');
   const [following, setFollowing] = useState(false);
 
-  const enter = async (credential: { code: string } | { token: string }) => {
+  const [other, setOther] = useState<{ code: string; user: string } | null>(null);
+
+  const enter = async (credential: Parameters<typeof signIn>[0]) => {
     setBusy(true);
     setProblem('');
     try {
       await signIn(credential);
+      toast(`You are signed in as ${user.peek()?.user_id}.`);
       if (match.peek().route.path === '/signin') navigate('/', { replace: true });
     } catch (error) {
-      setProblem(errorText(error));
+      if (error instanceof ApiError && error.kind === 'another-user' && 'code' in credential) {
+        setOther({ code: credential.code, user: String(error.problem['user_id']) });
+      } else setProblem(errorText(error));
     } finally {
       setBusy(false);
       setFollowing(false);
     }
   };
 
+  /** The page begins again, so that it shows nothing of the former user. */
+  const change = async (code: string) => {
+    setBusy(true);
+    try {
+      await signIn({ code });
+      location.replace(href('/'));
+    } catch (error) {
+      setOther(null);
+      setProblem(errorText(error));
+      setBusy(false);
+    }
+  };
+
   useEffect(() => {
-    const follow = () => {
+    const follow = async () => {
       const code = takeCode();
       if (code === null) return;
       setFollowing(true);
-      void enter({ code });
+      await sessionKnown();
+      const only_user_id = user.peek()?.user_id;
+      void enter(only_user_id === undefined ? { code } : { code, only_user_id });
     };
-    follow();
+    const onHash = () => void follow();
+    onHash();
     // A link that is pasted into the address of an open page changes only its fragment.
-    window.addEventListener('hashchange', follow);
-    return () => window.removeEventListener('hashchange', follow);
+    window.addEventListener('hashchange', onHash);
+    return () => window.removeEventListener('hashchange', onHash);
   }, []);
 
   const current = session.value;
+  const isIdle = !following && other === null && !problem;
   useEffect(() => {
-    if (current.state === 'signed-in' && !following && match.peek().route.path === '/signin' && !location.hash) {
+    if (current.state === 'signed-in' && isIdle && match.peek().route.path === '/signin' && !location.hash) {
       navigate('/', { replace: true });
     }
-  }, [current.state, following]);
+  }, [current.state, isIdle]);
 
   if (following) {
     return (
@@ -75,7 +109,36 @@ export default function SignIn() {
       </div>
     );
   }
-
+  if (current.state === 'signed-in') {
+    const mine = current.user.user_id;
+    return (
+      <div class="signin">
+        <section class="signin-card">
+          <h1>{other ? 'Change the user?' : 'The link was not used'}</h1>
+          {other ? (
+            <p>
+              You are signed in as <b>{mine}</b>. This link signs you in as <b>{other.user}</b>. If you did not make it yourself, stay{' '}
+              {mine}: jobs, secrets and files of a terminal would belong to {other.user}.
+            </p>
+          ) : (
+            <p role="alert">
+              <Prose text={problem} />
+            </p>
+          )}
+          <div class="signin-choices">
+            <ButtonLink kind="primary" href={href('/')}>
+              Stay signed in as {mine}
+            </ButtonLink>
+            {other && (
+              <Button busy={busy} onClick={() => void change(other.code)}>
+                Sign in as {other.user}
+              </Button>
+            )}
+          </div>
+        </section>
+      </div>
+    );
+  }
   const reason = current.state === 'signed-out' ? REASONS[current.reason] : '';
   return (
     <div class="signin">

@@ -5,7 +5,7 @@ import { Bar } from '../../components/Bar';
 import { Button } from '../../components/Button';
 import { Icon, type IconName } from '../../components/Icon';
 import { Time } from '../../components/Time';
-import { amount, count, duration } from '../../format';
+import { amount, capital, count, duration } from '../../format';
 import { href } from '../../router';
 import type { Advice, Check, JobPreview, Preview, Quota } from './check';
 
@@ -68,7 +68,7 @@ export function verdict(check: Check, pending: boolean): Verdict {
   if (refusal) {
     const never = refusal.type.endsWith(':never-fits');
     const title = never ? 'Can never run here' : refusal.type.endsWith(':quota-exceeded') ? 'Over quota' : 'Would be refused';
-    return { tone: 'red', icon: 'error', title, text: sentence(refusal.detail.replace(/^.*?can never run here: /, '')) };
+    return { tone: 'red', icon: 'error', title, text: capital(refusal.detail.replace(/^.*?can never run here: /, '')) };
   }
   const jobs = check.preview?.jobs ?? [];
   const [first] = jobs;
@@ -81,10 +81,6 @@ export function verdict(check: Check, pending: boolean): Verdict {
   const now = jobs.filter((job) => job.starts === 'now').length;
   const all = check.preview?.job_count ?? jobs.length;
   return { ...LOOKS[now ? 'now' : first.starts], title: now ? `${now} of ${count(all, 'job')} start now` : headline(first) };
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 export interface PlanCardProps {
@@ -150,7 +146,7 @@ function One({ job, onAdvice }: { job: JobPreview; onAdvice?: (advice: Advice) =
       {job.reasons.length > 0 && (
         <ul class="plan-reasons">
           {job.reasons.slice(0, 5).map((reason) => (
-            <li key={reason.code + reason.text}>{sentence(reason.text)}</li>
+            <li key={reason.code + reason.text}>{capital(reason.text)}</li>
           ))}
         </ul>
       )}
@@ -169,7 +165,7 @@ function One({ job, onAdvice }: { job: JobPreview; onAdvice?: (advice: Advice) =
       {job.held && <p>It waits for the quota of {job.tenant_id}.</p>}
       {advice && (
         <div class="plan-advice">
-          <p>{sentence(advice.text)}.</p>
+          <p>{capital(advice.text)}.</p>
           {onAdvice && (
             <Button size="small" onClick={() => onAdvice(advice)}>
               Change it
@@ -226,7 +222,7 @@ function Warning({ text }: { text: string }) {
   return (
     <p class="plan-warning">
       <Icon name="warning" />
-      <span>{sentence(text)}</span>
+      <span>{capital(text)}</span>
     </p>
   );
 }

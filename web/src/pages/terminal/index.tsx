@@ -10,7 +10,7 @@ import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { href, useQueryParam, type PageProps } from '../../router';
 import { useResource } from '../../state/resource';
 import { theme, token } from '../../state/theme';
-import { isOver, type Job } from '../job/types';
+import { isOver, type Job } from '../../api/jobs';
 import { Channel, type Closed, type Socket } from './channel';
 import { allowStyleAttributes, strictDocument, withStrictStyles } from './strictDocument';
 import '../../components/ansi.css';

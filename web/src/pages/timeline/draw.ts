@@ -1,7 +1,7 @@
 /** Drawing of the timeline on canvas: axis, grid, blocks, windows and the line of now. */
 
-import { hueOf, userCanvasColour } from '../../format';
 import { token, type Theme } from '../../state/theme';
+import { userCanvasColour } from '../../state/userColours';
 import { placeIn, visibleRows, type Block, type NodeData, type Row } from './rows';
 import { position, ticks, type Range } from './scale';
 
@@ -239,7 +239,7 @@ function drawBlock(
     const from = Math.max(0, textFrom);
     context.font = `11px ${colours.font}`;
     context.textBaseline = 'middle';
-    context.fillStyle = isAhead ? colours.text : scene.theme === 'dark' || isBright(block.user) ? '#0e1116' : '#ffffff';
+    context.fillStyle = isAhead ? colours.text : isBright(colour) ? '#0e1116' : '#ffffff';
     const text = block.name ? `${block.job_id} ${block.name}` : String(block.job_id);
     context.fillText(cut(context, text, textFrom + room - from - 10), from + 5, top + height / 2 + 0.5);
   }
@@ -251,10 +251,10 @@ function drawBlock(
   }
 }
 
-/** Whether dark text is easier to read on the colour of a user: on yellow, green and cyan. */
-function isBright(user: string): boolean {
-  const hue = hueOf(user);
-  return hue > 38 && hue < 196;
+/** Whether dark text is easier to read on this colour (#rrggbb) than white text. */
+function isBright(colour: string): boolean {
+  const [red, green, blue] = [1, 3, 5].map((at) => (Number.parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.19;
 }
 
 /** Causes other than an end by itself, a cancellation or a preemption. */

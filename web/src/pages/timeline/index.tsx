@@ -12,7 +12,7 @@ import { Empty, ErrorBox, Skeleton } from '../../components/States';
 import { Table, type Column } from '../../components/Table';
 import { Time } from '../../components/Time';
 import { User } from '../../components/User';
-import { count, duration, fullTime, number } from '../../format';
+import { capital, count, duration, fullTime, number } from '../../format';
 import { href, navigate, setQuery, useQueryParam } from '../../router';
 import { now as clock } from '../../state/clock';
 import { theme } from '../../state/theme';
@@ -93,7 +93,7 @@ export default function TimelinePage() {
           <Time at={range.from} kind="short" /> to <Time at={range.until} kind="short" />
         </span>
         <span class="spacer" />
-        <Legend />
+        {view !== 'table' && <Legend />}
       </div>
       {error ? <ErrorBox error={error} onRetry={pages.reload} /> : null}
       {first && <Notes pages={pages} />}
@@ -399,7 +399,7 @@ export function outcome(block: Block): string {
   if (block.failed) return 'Failed';
   if (block.cause === 'exited') return 'Completed';
   if (block.cause === null) return 'Ended';
-  return block.cause.charAt(0).toUpperCase() + block.cause.slice(1).replaceAll('-', ' ');
+  return capital(block.cause).replaceAll('-', ' ');
 }
 
 function Tooltip({ block, x, y, top, width, height }: { block: Block; x: number; y: number; top: number; width: number; height: number }) {
@@ -447,7 +447,7 @@ function Tooltip({ block, x, y, top, width, height }: { block: Block; x: number;
 }
 
 const COLUMNS: readonly Column<Block>[] = [
-  { id: 'job', label: 'Job', width: '90px', cell: (row) => <a href={href(`/jobs/${row.job_id}`)}>{row.label}</a> },
+  { id: 'job', label: 'Attempt', width: '90px', cell: (row) => <a href={href(`/jobs/${row.job_id}`)}>{row.label}</a> },
   { id: 'name', label: 'Name', width: 'minmax(110px, 2fr)', cell: (row) => row.name || <span class="muted">–</span>, title: (row) => row.name },
   { id: 'user', label: 'User', cell: (row) => <User name={row.user} /> },
   { id: 'outcome', label: 'State', cell: outcome, title: outcome },
@@ -468,7 +468,7 @@ function AttemptTable({ nodes, range, onEnd }: { nodes: readonly NodeData[]; ran
   );
   return (
     <>
-      <p class="muted">{count(blocks.length, 'attempt')} and reservations on the {number(nodes.length)} nodes loaded, the latest first.</p>
+      <p class="muted">{number(blocks.length)} attempts and reservations on {count(nodes.length, 'node')}, the latest first.</p>
       <Table
         label="Attempts and reservations"
         rows={blocks}

@@ -1,7 +1,76 @@
-/** Answers of GET /jobs/{job_id} and of the endpoints below it. */
+/** Answers of GET /jobs, GET /jobs/{job_id} and the endpoints below them. */
 
-import type { JobEvent, JobStatus } from '../../api/types';
-import type { JobAction, StartInterval } from '../jobs/types';
+import type { JobEvent, JobStatus } from './types';
+
+export type JobAction =
+  | 'cancel'
+  | 'hold'
+  | 'release'
+  | 'retry'
+  | 'rerun'
+  | 'edit'
+  | 'suspend'
+  | 'resume'
+  | 'logs'
+  | 'terminal';
+
+/** What rows of the list and the whole job have in common. */
+interface JobOutline {
+  job_id: number;
+  name: string;
+  user_id: string;
+  tenant_id: string;
+  status: JobStatus;
+  cause: string | null;
+  reason: string | null;
+  exit_code: number | null;
+  cpu_request: number;
+  mem_request_mb: number;
+  priority_class: string;
+  priority: number;
+  time_limit_s: number | null;
+  tasks: number;
+  array: string | null;
+  needs_met: boolean;
+  begin_at: string | null;
+  held: boolean;
+  held_by: string | null;
+  suspended_by: string | null;
+  cancel_requested_by: string | null;
+  assigned_node_id: string | null;
+  devices: number[];
+  attempt_count: number;
+  submitted_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+  giving_way: boolean;
+  actions?: JobAction[];
+}
+
+export interface JobRow extends JobOutline {
+  gpus: number;
+  task_counts?: Partial<Record<JobStatus, number>>;
+  command: string | null;
+  /** Of a pending job. */
+  expected_start?: string | null;
+  start_interval?: StartInterval | null;
+  /** Why no start can be expected. */
+  no_expected_start?: string | null;
+}
+
+export interface StartInterval {
+  earliest: string;
+  expected: string;
+  latest: string;
+  basis?: string | null;
+}
+
+export interface JobPage {
+  jobs: JobRow[];
+  next_cursor: number | string | null;
+  total?: number;
+  total_is_exact?: boolean;
+}
 
 export interface Attempt {
   attempt_id: string;
@@ -49,15 +118,7 @@ export interface Group {
   gpu_type: string | null;
 }
 
-export interface Job {
-  job_id: number;
-  name: string;
-  user_id: string;
-  tenant_id: string;
-  status: JobStatus;
-  cause: string | null;
-  reason: string | null;
-  exit_code: number | null;
+export interface Job extends JobOutline {
   command: string[] | string | null;
   image: string | null;
   image_digest: string | null;
@@ -65,8 +126,6 @@ export interface Job {
   env: Record<string, string> | null;
   secret_env: Record<string, string> | null;
   cwd: string | null;
-  cpu_request: number;
-  mem_request_mb: number;
   cpu_limit: number | null;
   mem_limit_mb: number | null;
   disk_request_mb: number;
@@ -79,34 +138,16 @@ export interface Job {
   node_selector: Record<string, string>;
   node_rules: string[];
   tolerations: string[];
-  priority_class: string;
-  priority: number;
-  time_limit_s: number | null;
   max_wait_s: number | null;
   requeue: boolean;
   pty: boolean;
-  tasks: number;
   gang: boolean;
   nodes: number | null;
-  array: string | null;
   at_once: number | null;
   backoff_limit: number | null;
   after: string[];
-  needs_met: boolean;
-  begin_at: string | null;
   deadline_at: string | null;
-  held: boolean;
-  held_by: string | null;
-  suspended_by: string | null;
-  cancel_requested_by: string | null;
   task_counts: Partial<Record<JobStatus, number>>;
-  assigned_node_id: string | null;
-  devices: number[];
-  attempt_count: number;
-  submitted_at: string;
-  started_at: string | null;
-  ended_at: string | null;
-  giving_way: boolean;
   last_saved_at: string | null;
   starting_note: string | null;
   output: string | null;
@@ -119,7 +160,6 @@ export interface Job {
   attempts?: Attempt[];
   advice?: string[];
   events?: JobEvent[];
-  actions?: JobAction[];
 }
 
 export interface Holder {
@@ -143,12 +183,16 @@ export interface Advice {
   text: string;
 }
 
-export interface WhyAnswer {
+/** What a row shows of GET /jobs/{job_id}/why. */
+export interface Why {
   waiting: boolean;
   summary: string;
+  position: number | null;
+}
+
+export interface WhyAnswer extends Why {
   reasons: { code: string; text: string; data: Record<string, unknown> }[];
   holders: Holder[];
-  position: number | null;
   starts_at: string | null;
   estimate: string | null;
   advice: Advice | null;
