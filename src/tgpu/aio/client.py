@@ -104,6 +104,7 @@ class AsyncClient:
     tasks = _each(Client.tasks)
     wait = _awaited(Client.wait)
     logs = _each(Client.logs)
+    log_chunks = _each(Client.log_chunks)
     use = _awaited(Client.use)
     why = _awaited(Client.why)
     events = _each(Client.events)

@@ -49,3 +49,17 @@ def test_lines_that_are_alike_are_never_doubled(tmp_path: Path) -> None:
     take_copy(follower, b"y\n" * 90 + b"y\n" * 20)
     follower.close()
     assert kept(tmp_path) == b"y\n" * 110
+
+
+def test_times_go_on_behind_a_record_that_an_agent_did_not_finish(tmp_path: Path) -> None:
+    first = Follower(tmp_path, 1 << 20)
+    first.printed(STDOUT, b"one\n")
+    first.close()
+    with (tmp_path / "stdout-times.0").open("ab") as file:
+        file.write(b"\0\0\0")
+    second = Follower(tmp_path, 1 << 20)
+    second.printed(STDOUT, b"two\n")
+    second.close()
+    times = logs.read(tmp_path, "stdout", 0, 100).times
+    assert [offset for offset, _ in times] == [0, 4]
+    assert times[0][1] <= times[1][1]

@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 from tgpu.runner.output import Stream
+from tgpu.runner.time_index import LastWriter
 
 STDOUT, STDERR = 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
@@ -31,8 +32,8 @@ _LINE_END = b"\n"
 class Segments(Stream):
     """The segments of one stream, gone on with where they end."""
 
-    def __init__(self, folder: str, name: str, cap_bytes: int) -> None:
-        super().__init__(-1, folder, name, cap_bytes)
+    def __init__(self, folder: str, name: str, cap_bytes: int, writer: LastWriter) -> None:
+        super().__init__(-1, folder, name, cap_bytes, writer=writer)
         starts = sorted(
             int(path.suffix[1:]) for path in Path(folder).glob(f"{name}.*") if path.suffix[1:].isdigit()
         )
@@ -45,7 +46,8 @@ class Segments(Stream):
             self.written_s = about.st_mtime
             self._begin = starts[-1]
             self._end = starts[-1] + about.st_size
-            self._older = self._path(starts[-2]) if len(starts) > 1 else None
+            self._older = starts[-2] if len(starts) > 1 else None
+            self._times.resume(self._times_path(self._begin))
 
     @property
     def end(self) -> int:
@@ -64,9 +66,7 @@ class Segments(Stream):
             return file.read(size)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._close_files()
 
 
 class _Copied:
@@ -122,7 +122,10 @@ class Follower:
 
     def __init__(self, folder: Path, cap_bytes: int) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._streams = {number: Segments(str(folder), name, cap_bytes) for number, name in NAMES.items()}
+        writer = LastWriter()
+        self._streams = {
+            number: Segments(str(folder), name, cap_bytes, writer) for number, name in NAMES.items()
+        }
         self._copied = {number: _Copied(segments) for number, segments in self._streams.items()}
         self._buffer = bytearray()
 
