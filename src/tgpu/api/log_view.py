@@ -11,7 +11,7 @@ from tgpu.domain.job import Attempt
 
 
 class LogChunkOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Output that arrived at one time. It has `text`, or `base64` if its bytes are not UTF-8 by themselves."""
+    """Output that arrived at one time: as `text`, or as `base64` if its bytes by themselves are not UTF-8."""
 
     offset: int
     time: str | None

@@ -1,4 +1,4 @@
-"""Lines of a task's output with their times: cut into whole lines, merged by time, printed behind prefixes."""
+"""Lines of a task's output with their times: whole lines, merged by time, printed behind prefixes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Lines:
 
     def rest(self) -> Iterator[Block]:
         """The line without an end, if there is one."""
-        if self._rest:
-            yield self._time, bytes(self._rest)
-            self._rest.clear()
+        line, self._rest = bytes(self._rest), bytearray()
+        if line:
+            yield self._time, line
 
 
 def merged(streams: Mapping[str, Iterable[Block]]) -> Iterator[tuple[str, Block]]:

@@ -110,15 +110,15 @@ def as_json(client: Client, part: Part) -> None:
 
 
 def follow(part: Part, streams: Sequence[str]) -> None:
-    """Until the job has ended. What is there already is merged by time; then each stream is shown as it comes,
-    by one thread and one connection."""
+    """Until the job has ended. What is there already is merged by time; then each stream is shown as it
+    comes, by one thread and one connection."""
     if len(part.tasks) > MOST_FOLLOWED:
         note(f"follows the first {MOST_FOLLOWED} of {len(part.tasks)} tasks; name others, such as 42.100")
     followed = [_Followed(part, task, streams) for task in part.tasks[:MOST_FOLLOWED]]
     with Client() as client:
         for one in followed:
             one.catch_up(client)
-    _at_once([step for one in followed for step in one.steps()])
+    _at_once([(one.follow, stream) for one in followed for stream in streams])
 
 
 class _Followed:
@@ -143,11 +143,8 @@ class _Followed:
         if not part.by_line:
             self._show_rest()
 
-    def steps(self) -> list[Callable[[], None]]:
-        """For each stream, what follows it."""
-        return [lambda stream=stream: self._follow(stream) for stream in self._streams]
-
-    def _follow(self, stream: str) -> None:
+    def follow(self, stream: str) -> None:
+        """Until the task has ended."""
         output, part = self._outputs[stream], self._part
         with Client() as output.client:
             chunks = output.follow_chunks()
@@ -164,19 +161,19 @@ class _Followed:
                 write(stream, self._part.written(self._task, block))
 
 
-def _at_once(steps: Sequence[Callable[[], None]]) -> None:
+def _at_once(steps: Sequence[tuple[Callable[[str], None], str]]) -> None:
     """Each in a thread of its own, until all are done or one has failed."""
     from threading import Thread  # noqa: PLC0415  only who follows needs it
 
     errors: list[BaseException] = []
 
-    def run(step: Callable[[], None]) -> None:
+    def run(step: Callable[[str], None], stream: str) -> None:
         try:
-            step()
+            step(stream)
         except BaseException as error:  # noqa: BLE001  it is raised again below, in the main thread
             errors.append(error)
 
-    threads = [Thread(target=run, args=(step,), daemon=True) for step in steps]
+    threads = [Thread(target=run, args=step, daemon=True) for step in steps]
     for thread in threads:
         thread.start()
     while not errors and any(thread.is_alive() for thread in threads):

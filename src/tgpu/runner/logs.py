@@ -30,7 +30,8 @@ def read(folder: Path, stream: str, offset: int, max_bytes: int) -> LogPart:
         data = _part(path, at - start, room) if at >= start else b""
         parts.append(data)
         at += len(data)
-    return LogPart(begin, b"".join(parts), _times(folder, stream, [start for start, _ in segments], begin, at))
+    starts = [start for start, _ in segments]
+    return LogPart(begin, b"".join(parts), _times(folder, stream, starts, begin, at))
 
 
 def _times(folder: Path, stream: str, starts: list[int], begin: int, end: int) -> LogTimes:

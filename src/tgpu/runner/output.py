@@ -9,7 +9,8 @@ index.
 import os
 import time
 
-from tgpu.runner.time_index import TIMES, LastWriter, TimeIndex
+from tgpu.runner import time_index
+from tgpu.runner.time_index import LastWriter, TimeIndex
 
 TYPE_CHECKING = False  # `typing` is too heavy for a supervisor
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Stream:
     """One of a task's two outputs, from its pipe to its segments."""
 
     __slots__ = (
-        "_begin", "_end", "_file", "_files", "_folder", "_name", "_older", "_segment", "_times", "lost", "pipe",
+        "_begin", "_end", "_file", "_files", "_folder", "_name", "_older", "_segment", "_times",
+        "lost", "pipe",
     )  # fmt: skip
 
     reserve_bytes = 0
@@ -134,14 +136,8 @@ class Stream:
         if closing >= 0:
             os.close(closing)
         if older is not None:
-            self._drop(older)
-
-    def _drop(self, offset: int) -> None:
-        try:  # first, so that none is left without its segment
-            os.unlink(self._times_path(offset))
-        except FileNotFoundError:
-            pass
-        os.unlink(self._path(offset))
+            time_index.remove(self._times_path(older))  # first: none is left without its segment
+            os.unlink(self._path(older))
 
     def _make_folder(self) -> None:
         try:
@@ -156,4 +152,4 @@ class Stream:
         return f"{self._folder}/{self._name}.{offset}"
 
     def _times_path(self, offset: int) -> str:
-        return f"{self._folder}/{self._name}{TIMES}.{offset}"
+        return f"{self._folder}/{self._name}{time_index.TIMES}.{offset}"

@@ -91,9 +91,17 @@ class TimeIndex:
             raise OSError
 
 
+def remove(path: str) -> None:
+    """Harmless if there is none."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
 def read(path: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """(offset, microseconds since 1970) of what stands in a segment from `begin` to `end`: first what holds at
-    `begin`, then by rising offset. Empty: no times are known. What is no record is passed over."""
+    """(offset, microseconds since 1970) of what stands in a segment from `begin` to `end`: first what holds
+    at `begin`, then by rising offset. Empty: no times are known. What is no record is passed over."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

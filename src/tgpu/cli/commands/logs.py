@@ -1,4 +1,4 @@
-"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr, by time; of several tasks, or of one of them."""
+"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr, by time; of several tasks or of one."""
 
 from __future__ import annotations
 
