@@ -95,11 +95,13 @@ class Stream:
     def _keep(self, data: bytes) -> None:
         if self._files is not None:
             self._files.copy(data, is_error=self._name == "stderr")
+        self._store(data, time.time_ns() // 1000)
+
+    def _store(self, data: bytes, now_us: int) -> None:
         is_short = self._is_disk_short()
         if is_short and self._end >= ALWAYS_KEPT:
             self.lost += len(data)
             return
-        now_us = time.time_ns() // 1000
         rest = memoryview(data)
         while rest:
             try:

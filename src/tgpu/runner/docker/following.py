@@ -12,10 +12,12 @@ that may have been heard by who was attached: then the copy lacks it, and goes o
 """
 
 import os
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tgpu.runner.output import Stream
-from tgpu.runner.time_index import LastWriter
+from tgpu.runner.time_index import INTERVAL_US, LastWriter
 
 STDOUT, STDERR = 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
@@ -27,6 +29,8 @@ _IN_ITS_HANDS = 1 << 20
 _HEAD = 8
 _PIECE = 16 * 1024
 _LINE_END = b"\n"
+_LONGEST_STAMP = 40
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Segments(Stream):
@@ -53,8 +57,9 @@ class Segments(Stream):
     def end(self) -> int:
         return self._end
 
-    def keep(self, data: bytes) -> None:
-        self._keep(data)
+    def keep(self, data: bytes, us: int | None = None) -> None:
+        """`us`: when it was printed, in microseconds since 1970; by default now."""
+        self._store(data, time.time_ns() // 1000 if us is None else us)
 
     def tail(self, since: int) -> bytes:
         """Of what was written last, and from this offset on, as much as an engine may lack."""
@@ -80,6 +85,8 @@ class _Copied:
         self._skip = 0
         self._tail = b""
         self._pending = bytearray()
+        self._printed_us: int | None = None
+        """When the first of what is pending was printed, if the engine says so."""
         self._lacks_end = False
 
     def begin(self, *, whole: bool, forgets_ends: bool) -> None:
@@ -90,7 +97,10 @@ class _Copied:
         self._pending.clear()
         self._lacks_end = False
 
-    def message(self, data: memoryview) -> None:
+    def message(self, data: memoryview, us: int | None) -> None:
+        if us is None or self._printed_us is None or not 0 <= us - self._printed_us < INTERVAL_US:
+            self.flush()
+            self._printed_us = us
         if self._lacks_end:
             self._add(memoryview(_LINE_END))
         self._add(data)
@@ -99,7 +109,7 @@ class _Copied:
 
     def flush(self) -> None:
         if self._pending:
-            self._segments.keep(bytes(self._pending))
+            self._segments.keep(bytes(self._pending), self._printed_us)
             self._pending.clear()
 
     def _add(self, data: memoryview) -> None:
@@ -128,6 +138,8 @@ class Follower:
         }
         self._copied = {number: _Copied(segments) for number, segments in self._streams.items()}
         self._buffer = bytearray()
+        self._is_stamped = False
+        self._last: _Copied | None = None
 
     def printed(self, number: int, data: bytes) -> None:
         """As it comes from the container itself."""
@@ -138,11 +150,12 @@ class Follower:
         """How much of this stream was kept in all."""
         return self._streams[number].end
 
-    def begin_copy(self, *, forgets_ends: bool = False) -> str:
+    def begin_copy(self, *, forgets_ends: bool = False, stamped: bool = False) -> str:
         """From when on the engine's copy is to be read: from the beginning, unless that may be gone already;
         then from the last that was written, and what was printed in that very moment may come twice.
-        `forgets_ends`: whether this engine is one that does."""
+        `forgets_ends`: whether this engine is one that does. `stamped`: each frame begins with its time."""
         self._buffer.clear()
+        self._is_stamped = stamped
         whole = sum(segments.end for segments in self._streams.values()) < _SURELY_WHOLE
         for stream in self._copied.values():
             stream.begin(whole=whole, forgets_ends=forgets_ends)
@@ -169,6 +182,24 @@ class Follower:
                 break
             stream = self._copied.get(view[at])
             if stream is not None:
-                stream.message(view[at + _HEAD : end])
+                self._message(stream, view[at + _HEAD : end])
             at = end
         return at
+
+    def _message(self, stream: _Copied, data: memoryview) -> None:
+        if self._last is not None and self._last is not stream:
+            self._last.flush()  # so that the times of both are in their order
+        self._last = stream
+        us, skip = _stamp(bytes(data[:_LONGEST_STAMP])) if self._is_stamped else (None, 0)
+        stream.message(data[skip:], us)
+
+
+def _stamp(data: bytes) -> tuple[int | None, int]:
+    """When a message was printed, by the engine, and the length of `2026-11-18T16:40:50.250731000Z `."""
+    text, space, _ = data.partition(b" ")
+    try:
+        printed = datetime.fromisoformat(text.decode("ascii"))
+        us = (printed - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return None, 0
+    return (us, len(text) + 1) if space else (None, 0)

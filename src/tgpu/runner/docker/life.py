@@ -300,8 +300,9 @@ class Life:
                     follower.printed(message.stream, message.data)
                 return
             about = self._shared.keeper.about
-            since = follower.begin_copy(forgets_ends=about is not None and about.kind == "docker")
-            async for data in engine.copy(self.name, since):
+            forgets_ends = about is not None and about.kind == "docker"
+            since = follower.begin_copy(forgets_ends=forgets_ends, stamped=True)
+            async for data in engine.copy(self.name, since, stamped=True):
                 follower.copied(data)
         except NotThereError:
             raise
