@@ -119,7 +119,7 @@ class Stream:
 
     def _is_disk_short(self) -> bool:
         try:
-            found = os.statvfs(self._folder)
+            found = os.statvfs(self._folder.rpartition("/")[0])  # it is made with the first output
         except OSError:
             return False
         return found.f_bavail * found.f_frsize < self.reserve_bytes
