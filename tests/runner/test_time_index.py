@@ -82,7 +82,7 @@ def test_record_that_a_crash_cut_off_is_not_read_and_written_over(path: Path) ->
     index.note(0, NOW_US)
     index.close()
     with path.open("ab") as file:
-        file.write(b"\xff" * (RECORD - 1))
+        file.write((20).to_bytes(5, "little") + b"\1" * 3)
     assert time_index.read(str(path), 0, 1 << 30) == [(0, NOW_US)]
     after = TimeIndex(SEGMENT, LastWriter())
     after.resume(str(path))

@@ -85,6 +85,24 @@ def test_output_printed_while_no_agent_ran_has_the_times_of_the_engine(tmp_path:
     assert err.times == ((0, STAMPS_US[1]),)
 
 
+def test_streams_of_a_copy_that_alternate_within_milliseconds_keep_their_order(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, 1 << 20)
+    follower.begin_copy(stamped=True)
+    follower.copied(
+        b"".join(
+            frame(number, f"2026-11-18T16:40:50.00{turn}000000Z {turn}\n")
+            for turn, number in enumerate((1, 2, 1, 2))
+        )
+    )
+    follower.close()
+    times = {
+        us: (name, offset)
+        for name in ("stdout", "stderr")
+        for offset, us in logs.read(tmp_path, name, 0, 100).times
+    }
+    assert [times[us] for us in sorted(times)] == [("stdout", 0), ("stderr", 0), ("stdout", 2), ("stderr", 2)]
+
+
 def test_stamped_copy_is_passed_over_as_far_as_it_is_known(tmp_path: Path) -> None:
     follower = Follower(tmp_path, 1 << 20)
     follower.printed(STDOUT, b"one\ntw")
