@@ -111,6 +111,7 @@ class _Copied:
         if self._pending:
             self._segments.keep(bytes(self._pending), self._printed_us)
             self._pending.clear()
+        self._printed_us = None
 
     def _add(self, data: memoryview) -> None:
         if 0 < self._skip <= len(self._tail) and self._is_later_than_ours(bytes(data)):
