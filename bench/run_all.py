@@ -16,6 +16,7 @@ SCRIPTS = (
     "runner_containers",
     "submissions",
     "list_jobs",
+    "log_intake",
     "quota",
     "kinds",
     "accounting",

@@ -38,6 +38,7 @@ from tgpu.domain.container import ImageMeaning
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.lifecycle import NodeState
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.node import Capacity, Device, DeviceSigns, ForeignUse, Node
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
@@ -222,12 +223,13 @@ class FakeLogs:
     def __init__(self) -> None:
         self.data: dict[tuple[str, str], bytes] = {}
         self.dropped: dict[tuple[str, str], int] = {}
+        self.times: dict[tuple[str, str], LogTimes] = {}
         self.ended: set[str] = set()
         self.broken = ""
 
     async def read(
         self, _node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
-    ) -> tuple[int, bytes, bool]:
+    ) -> tuple[int, bytes, bool, LogTimes]:
         if self.broken:
             raise LogUnavailableError(self.broken)
         key = (attempt, stream)
@@ -239,7 +241,8 @@ class FakeLogs:
         begin = max(len(data) + offset if offset < 0 else offset, dropped)
         # A node answers with less than was asked for when that is more than it likes to send at once.
         part = data[begin : begin + min(max_bytes, 100_000)]
-        return begin, part, attempt in self.ended and begin + len(part) >= len(data)
+        times = tuple(time for time in self.times.get(key, ()) if begin <= time[0] < begin + len(part))
+        return begin, part, attempt in self.ended and begin + len(part) >= len(data), times
 
 
 class FakeShells:

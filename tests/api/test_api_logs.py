@@ -1,3 +1,4 @@
+import json
 import threading
 import time
 
@@ -137,3 +138,76 @@ def test_one_part_is_waited_for_until_there_is_output(server: ServerUnderTest, c
 )
 def test_wrong_question_for_one_part_is_refused(client: httpx.Client, query: str) -> None:
     assert client.get(f"/jobs/1/logs?{query}").status_code == 400
+
+
+T1, T2 = 1_800_000_000_000_123, 1_800_000_001_500_000
+TEXT1, TEXT2 = "2027-01-15T08:00:00.000123Z", "2027-01-15T08:00:01.500000Z"
+
+
+def test_part_in_json_has_chunks_with_times(ran: ServerUnderTest, client: httpx.Client) -> None:
+    ran.logs.data["1.0.1", "stdout"] = b"one\ntwo\nbytes \xff\n"
+    ran.logs.times["1.0.1", "stdout"] = ((0, T1), (4, None), (8, T2))
+    answer = client.get("/jobs/1/logs?format=json&length=100")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {
+        "attempt": 1,
+        "stream": "stdout",
+        "offset": 0,
+        "next_offset": 16,
+        "complete": True,
+        "timestamps": True,
+        "chunks": [
+            {"offset": 0, "time": TEXT1, "text": "one\n"},
+            {"offset": 4, "time": None, "text": "two\n"},
+            {"offset": 8, "time": TEXT2, "base64": "Ynl0ZXMg/wo="},
+        ],
+    }
+
+
+def test_part_in_json_without_times_says_so(ran: ServerUnderTest, client: httpx.Client) -> None:
+    part = client.get("/jobs/1/logs?format=json&last=4").json()
+    assert (part["timestamps"], part["complete"]) == (False, True)
+    assert part["chunks"] == [{"offset": len(LINES) - 4, "time": None, "text": "100\n"}]
+    ran.logs.data["1.0.1", "stdout"] = b""
+    assert client.get("/jobs/1/logs?format=json&length=9").json()["chunks"] == []
+
+
+def test_part_in_json_of_a_job_without_attempt_is_empty(
+    server: ServerUnderTest, client: httpx.Client
+) -> None:
+    submit(server)
+    part = client.get("/jobs/1/logs?format=json&length=9").json()
+    assert (part["attempt"], part["complete"], part["chunks"]) == (None, False, [])
+
+
+def test_whole_output_in_json_is_bounded_parts_on_lines(ran: ServerUnderTest, client: httpx.Client) -> None:
+    """A tail is one piece of memory on the server, however long."""
+    data = b"".join(b"%07d\n" % number for number in range(100_000))
+    ran.logs.data["1.0.1", "stdout"] = data
+    ran.logs.times["1.0.1", "stdout"] = tuple((at, T1 + at) for at in range(0, len(data), 5000))
+    for query in ("", "&tail=99990", "&follow=true"):
+        answer = client.get(f"/jobs/1/logs?format=json{query}")
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        parts = [json.loads(line) for line in answer.content.splitlines()]
+        assert all(part["next_offset"] - part["offset"] <= 256 * 1024 for part in parts)
+        begin = int(answer.headers["x-tgpu-offset"])
+        assert [part["offset"] for part in parts[1:]] == [part["next_offset"] for part in parts[:-1]]
+        chunks = [chunk for part in parts for chunk in part["chunks"]]
+        assert "".join(chunk["text"] for chunk in chunks).encode() == data[begin:]
+        starts = {chunk["offset"]: chunk["time"] for chunk in chunks}
+        assert starts[5000] == f"2027-01-15T08:00:00.{123 + 5000:06d}Z"
+        assert parts[-1]["complete"]
+
+
+def test_tail_in_json_keeps_the_time_that_holds_where_it_begins(
+    ran: ServerUnderTest, client: httpx.Client
+) -> None:
+    ran.logs.times["1.0.1", "stdout"] = ((0, T1), (len(LINES) - 9, T2))
+    part = client.get("/jobs/1/logs?format=json&tail=2").json()
+    assert [chunk["time"] for chunk in part["chunks"]] == [TEXT1, TEXT2]
+    assert part["chunks"][1]["text"] == "line 100\n"
+
+
+def test_unknown_format_is_refused(ran: ServerUnderTest, client: httpx.Client) -> None:
+    assert ran is not None
+    assert client.get("/jobs/1/logs?format=xml").status_code == 400

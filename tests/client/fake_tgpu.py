@@ -4,6 +4,7 @@ import json
 import re
 import socketserver
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -111,6 +112,8 @@ class FakeTgpu:
         self.jobs: dict[int, dict[str, Any]] = {}
         self.logs: dict[tuple[int, str], bytes] = {}
         self.task_logs: dict[tuple[int, int], bytes] = {}
+        self.log_times: dict[tuple[int, str], list[tuple[int, str]]] = {}
+        self.knows_formats = True  # older servers refuse `format` as an unknown parameter
         self.kept_from = 0  # rotation has dropped the bytes of each stream before this
         self.fixed: dict[str, Any] = {
             "/whoami": {"user_id": ME},
@@ -251,8 +254,33 @@ class FakeTgpu:
         said = self.task_logs.get((job_id, task)) if query["stream"] == "stdout" else None
         return self.logs.get((job_id, query["stream"]), b"") if said is None else said
 
-    def output(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
-        """The job's bytes, and with follow what comes until it has ended."""
+    def output(self, job_id: int, query: dict[str, str]) -> tuple[Iterator[bytes], str]:
+        """The job's bytes, and with follow what comes until it has ended; and in which form."""
+        pieces = self._pieces(job_id, query)
+        if "format" not in query:
+            return pieces, "text/plain"
+        if not self.knows_formats:
+            raise Refusal(400, "there is no parameter 'format'")
+        return self._parts(job_id, query, pieces), "application/x-ndjson"
+
+    def _parts(self, job_id: int, query: dict[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Each piece as one part; where times are set, in chunks."""
+        at = self.first_byte(query)
+        for piece in pieces:
+            end, times = at + len(piece), self.log_times.get((job_id, query["stream"]), [])
+            holds = [time for offset, time in times if offset <= at][-1:] or [None]
+            starts = [(at, holds[0]), *((offset, time) for offset, time in times if at < offset < end)]
+            ends = [offset for offset, _ in starts[1:]] + [end]
+            said = self._said(job_id, query)
+            chunks = [
+                {"offset": first, "time": time, "base64": b64encode(said[first:last]).decode()}
+                for (first, time), last in zip(starts, ends, strict=True)
+            ]
+            part = {"attempt": 1, "offset": at, "next_offset": end, "complete": False, "chunks": chunks}
+            yield json.dumps(part).encode() + b"\n"
+            at = end
+
+    def _pieces(self, job_id: int, query: dict[str, str]) -> Iterator[bytes]:
         at = self.first_byte(query)
         while self.running:
             ended = self.jobs[job_id]["status"] in FINAL
@@ -313,9 +341,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if logs:
                 self.fake._job(int(logs[1]))
-                self._stream(
-                    self.fake.output(int(logs[1]), query), "text/plain", str(self.fake.first_byte(query))
-                )
+                pieces, kind = self.fake.output(int(logs[1]), query)
+                self._stream(pieces, kind, str(self.fake.first_byte(query)))
             elif url.path == "/events":
                 self._stream(self.fake.events(query), "text/event-stream", "0")
             else:

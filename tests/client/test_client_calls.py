@@ -250,3 +250,14 @@ def test_a_number_that_json_does_not_have_is_told_before_anything_is_sent(server
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
         Client().submit(["true"], cpu_request=float("nan"))
     assert server.submitted() == []
+
+
+def test_chunks_of_output_have_their_times(server: FakeTgpu) -> None:
+    server.jobs = {1: a_job(1, status="completed", attempts=[an_attempt(status="ended")])}
+    server.logs = {(1, "stdout"): b"one\n\xfftwo\n"}
+    server.log_times = {(1, "stdout"): [(4, "2026-01-31T12:00:01.000000Z")]}
+    expected = [(None, b"one\n"), ("2026-01-31T12:00:01.000000Z", b"\xfftwo\n")]
+    assert list(Client().log_chunks(1)) == expected
+    assert list(Client().log_chunks(1, follow=True)) == expected
+    server.knows_formats = False
+    assert list(Client().log_chunks(1)) == [(None, b"one\n\xfftwo\n")]

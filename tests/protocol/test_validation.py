@@ -65,6 +65,7 @@ VALID: tuple[FromAgent, ...] = (
     Heartbeat(use=USE, sent=1.5, capacity=HAS, labels={"zone": "a"}),
     Report(seq=1, attempts=(ENDED,)),
     LogChunk(request=1, offset=0, data=b"x", at_end=True),
+    LogChunk(request=1, offset=5, data=b"x" * 9, at_end=True, times=((5, 0), (7, None), (13, 2**50))),
     ImageResolved(request=1, pinned="a@sha256:1", here="sha256:1"),
     WantSnapshot(request=1, user="ada", digest="d", offset=0),
     ShellOpened(shell=1),
@@ -213,3 +214,27 @@ def test_checkpoint_time_that_a_user_made_up_is_left_out_of_a_valid_report(at_ms
     assert first.checkpoint_ms is None
     assert second.exit is not None
     assert second.exit.checkpoint_ms is None
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ((4, 1),),
+        ((15, 1),),
+        ((7, 1), (6, 2)),
+        ((7, 1), (7, 2)),
+        ((7, -1),),
+        ((7, 2**62),),
+        ((-(2**63), 1),),
+        tuple((5, 1) for _ in range(100_000)),
+    ],
+)
+def test_times_of_output_that_was_not_sent_are_invalid(times: tuple[tuple[int, int], ...]) -> None:
+    with pytest.raises(InvalidMessageError):
+        checked(LogChunk(request=1, offset=5, data=b"x" * 10, at_end=True, times=times))
+
+
+def test_more_times_than_output_can_have_are_invalid() -> None:
+    times = tuple((at, 1) for at in range(65))
+    with pytest.raises(InvalidMessageError, match="times has 65 entries; at most 64"):
+        checked(LogChunk(request=1, offset=0, data=b"x" * 65, at_end=True, times=times))

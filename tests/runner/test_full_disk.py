@@ -10,7 +10,7 @@ from tests.runner.conftest import Machine
 from tests.small_disk import SmallDisk, mounted, needs_root
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner import journal, output
+from tgpu.runner import journal, logs, output
 from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker.ledger import Ledger, read_entries
 from tgpu.runner.output import ALWAYS_KEPT, Stream
@@ -135,8 +135,28 @@ def test_output_beyond_its_first_part_is_dropped_while_the_disk_is_short(
     assert stream.lost == len(data)
     os.close(write)
     stream.close()
-    kept = sum(path.stat().st_size for path in (disk.path / "1.0.1").iterdir())
+    kept = sum(path.stat().st_size for path in (disk.path / "1.0.1").glob("stdout.*"))
     assert kept == 5 * len(data) > ALWAYS_KEPT
+
+
+def test_first_part_of_output_is_kept_without_times_while_the_disk_is_short(
+    disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    stream = Stream(read, str(disk.path / "1.0.1"), "stdout", 1 << 20)
+    monkeypatch.setattr(Stream, "reserve_bytes", 1 << 40)
+    os.write(write, b"first")
+    stream.pump()
+    assert [path.name for path in (disk.path / "1.0.1").iterdir()] == ["stdout.0"]
+    monkeypatch.setattr(Stream, "reserve_bytes", 0)
+    os.write(write, b"second")
+    stream.pump()
+    os.close(write)
+    stream.close()
+    part = logs.read(disk.path / "1.0.1", "stdout", 0, 100)
+    assert part.data == b"firstsecond"
+    assert [(offset, us is None) for offset, us in part.times] == [(0, True), (5, False)]
 
 
 def test_ledger_of_containers_is_never_replaced_by_half_of_it(disk: SmallDisk) -> None:

@@ -1,5 +1,6 @@
 """Jobs, a job and its terminal in a real browser, against a real tgpu with real jobs."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -101,6 +102,24 @@ def test_log_is_followed_and_searched(busy: Installation, open_dashboard: Callab
     page.get_by_label("Search the log").fill("[a-")
     expect(page.get_by_role("alert")).to_contain_text("Not a regular expression")
     expect(page.get_by_text("The output is complete.")).to_be_visible(timeout=WITHIN_MS)
+
+
+def test_log_shows_time_stamps_that_this_browser_remembers(
+    busy: Installation, open_dashboard: Callable[..., Dashboard]
+) -> None:
+    job_id = busy.submit("--", "sh", "-c", "echo first; echo second")
+    dashboard = open_dashboard(busy)
+    page = dashboard.open(f"/jobs/{job_id}?tab=log")
+    log, toggle = page.get_by_role("log"), page.get_by_role("button", name="Time stamps")
+    expect(log).to_contain_text("second", timeout=WITHIN_MS)
+    expect(log.locator("time")).to_have_count(0)
+    toggle.click()
+    expect(log.locator("time")).to_have_text([re.compile(r"^\d\d:\d\d:\d\d\.\d{3}$")] * 2)
+    log.locator("time").first.hover()
+    expect(log.locator("time").first).to_have_attribute("title", re.compile(r"^\w+ \d+, 20\d\d, \d\d:\d\d"))
+    page.reload()
+    expect(toggle).to_have_attribute("aria-pressed", "true", timeout=WITHIN_MS)
+    expect(log.locator("time")).to_have_count(2, timeout=WITHIN_MS)
 
 
 def test_names_and_output_with_markup_and_escapes_are_shown_as_text(

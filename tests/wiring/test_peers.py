@@ -136,7 +136,7 @@ class Leader:
 
     async def read_log(self, *question: object) -> Span:
         assert question == ("n1", "7.0.1", "stdout", -10, 100, 0.5)
-        return Span(offset=5, data=b"\x00\xff", at_end=True)
+        return Span(offset=5, data=b"\x00\xff", at_end=True, times=((5, 1), (6, None)))
 
     async def resolve_image(self, image: str, local: bool) -> ImageMeaning:
         return ImageMeaning(digest=f"{image}@sha256:1", hosts=("n1",) if local else ())
@@ -263,6 +263,7 @@ def test_every_question_has_its_typed_answer() -> None:
         assert await asking.ask("take_snapshot", "a", "d") is True
         span = await asking.ask("read_log", "n1", "7.0.1", "stdout", -10, 100, 0.5)
         assert (span.offset, span.data, span.at_end) == (5, b"\x00\xff", True)
+        assert span.times == ((5, 1), (6, None))
 
     with_leader(story)
 

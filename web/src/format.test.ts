@@ -53,4 +53,9 @@ describe('times', () => {
     expect(format.shortTime(now - 400 * 86_400_000, now, 'UTC')).toBe('Oct 14, 2025');
     expect(format.fullTime(now, 'UTC')).toBe('Nov 18, 2026, 09:41:07 UTC');
   });
+
+  it('writes the time of day in the local zone to the millisecond', () => {
+    const local = new Date(2026, 10, 18, 9, 4, 7, 25);
+    expect(format.clockTime(local.getTime())).toBe('09:04:07.025');
+  });
 });

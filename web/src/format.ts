@@ -138,6 +138,11 @@ export function fullTime(at: number, timeZone?: string): string {
   return new Intl.DateTimeFormat('en-US', { ...FULL, timeZone }).format(at);
 }
 
+/** The time of day in the viewer's zone, to the millisecond: "09:41:07.250". Cheap enough for each line of a log. */
+export function clockTime(at: number): string {
+  return new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(11, 23);
+}
+
 /** The shortest date that is clear: "09:41" today, "Nov 17, 09:41" this year, else "Nov 17, 2025". */
 export function shortTime(at: number, now: number, timeZone?: string): string {
   const part = (options: Intl.DateTimeFormatOptions, when: number) =>

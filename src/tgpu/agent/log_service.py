@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tgpu.agent.use.uses import Uses
+from tgpu.domain.log_times import most_times, thinned
 from tgpu.protocol.messages import LogChunk, ReadLog
 from tgpu.protocol.use import STREAM
 from tgpu.runner.port import Runner
@@ -33,7 +34,10 @@ async def answer(question: ReadLog, runner: Runner, is_over: Callable[[str], boo
             )
         if part is not None and (part.data or over):
             at_end = over and len(part.data) < size
-            return LogChunk(request=question.request, offset=part.offset, data=part.data, at_end=at_end)
+            times = thinned(part.times, most_times(len(part.data)))
+            return LogChunk(
+                request=question.request, offset=part.offset, data=part.data, at_end=at_end, times=times
+            )
         if loop.time() >= deadline:
             offset = part.offset if part is not None else 0
             return LogChunk(request=question.request, offset=offset, data=b"", at_end=False)

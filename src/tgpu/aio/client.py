@@ -105,6 +105,7 @@ class AsyncClient:
     task_statuses = _awaited(Client.task_statuses)
     wait = _awaited(Client.wait)
     logs = _each(Client.logs)
+    log_chunks = _each(Client.log_chunks)
     use = _awaited(Client.use)
     why = _awaited(Client.why)
     events = _each(Client.events)

@@ -1,16 +1,19 @@
 """One reader's way through a task's output, across attempts if need be."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from tgpu.api.ports import LogUnavailableError
 from tgpu.api.services import Services
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Attempt
+from tgpu.domain.log_times import LogTimes
 from tgpu.store.task_paging import TaskPaging
 
-_CHUNK = 256 * 1024
+PART_BYTES = 256 * 1024
 _FIRST_TAIL = 64 * 1024
 _MAX_TAIL = 64 * 1024 * 1024
 _WAIT_S = 2.0
@@ -23,22 +26,44 @@ class Chunk:
     data: bytes
     at_end: bool
     """Nothing follows, and nothing will."""
+    times: LogTimes = ()
 
     @property
     def next_offset(self) -> int:
         return self.offset + len(self.data)
 
+    def parts(self, begin: int, size: int) -> Iterator["Chunk"]:
+        """What it has from this offset on, in parts of at most this size; one at least."""
+        while True:
+            end = min(begin + size, self.next_offset)
+            data = self.data[begin - self.offset : end - self.offset]
+            at_end = self.at_end and end == self.next_offset
+            yield Chunk(begin, data, at_end, self._times(begin, end))
+            if end == self.next_offset:
+                return
+            begin = end
+
+    def followed_by(self, more: "Chunk") -> "Chunk":
+        times = more.times or (((more.offset, None),) if self.times else ())
+        return Chunk(self.offset, self.data + more.data, more.at_end, self.times + times)
+
+    def _times(self, begin: int, end: int) -> LogTimes:
+        first = bisect_right(self.times, begin, key=itemgetter(0))
+        last = bisect_left(self.times, end, first, key=itemgetter(0))
+        holds = tuple((begin, us) for _, us in self.times[max(0, first - 1) : first])
+        return holds + self.times[first:last]
+
 
 class LogStream:
     def __init__(self, services: Services, task_id: TaskId, stream: str, *, follow: bool) -> None:
-        self._services, self._task_id, self._stream, self._follow = services, task_id, stream, follow
+        self._services, self._task_id, self.name, self._follow = services, task_id, stream, follow
 
     async def read(
-        self, attempt: Attempt, offset: int, max_bytes: int = _CHUNK, wait_s: float = 0.0
+        self, attempt: Attempt, offset: int, max_bytes: int = PART_BYTES, wait_s: float = 0.0
     ) -> Chunk:
         return Chunk(
             *await self._services.logs.read(
-                attempt.node_id, str(attempt.attempt_id), self._stream, offset, max_bytes, wait_s
+                attempt.node_id, str(attempt.attempt_id), self.name, offset, max_bytes, wait_s
             )
         )
 
@@ -49,8 +74,8 @@ class LogStream:
             chunk = await self._last(attempt, size)
             start = _start_of_last(chunk.data, lines)
             if start is not None or len(chunk.data) < size or size >= _MAX_TAIL:
-                start = start or 0
-                return Chunk(chunk.offset + start, chunk.data[start:], chunk.at_end)
+                start = chunk.offset + (start or 0)
+                return next(chunk.parts(start, max(1, chunk.next_offset - start)))
             size *= 8
 
     async def _last(self, attempt: Attempt, size: int) -> Chunk:
@@ -59,25 +84,27 @@ class LogStream:
             more = await self.read(attempt, chunk.next_offset, size - len(chunk.data))
             if not more.data:
                 break
-            chunk = Chunk(chunk.offset, chunk.data + more.data, more.at_end)
+            chunk = chunk.followed_by(more)
         return chunk
 
-    async def chunks(self, attempt: Attempt | None, first: Chunk, *, only: bool) -> AsyncIterator[bytes]:
+    async def chunks(
+        self, attempt: Attempt | None, first: Chunk, *, only: bool
+    ) -> AsyncIterator[tuple[Attempt, Chunk]]:
         """`only`: this attempt and no other."""
         if attempt is not None:
-            async for data in self._rest(attempt, first):
-                yield data
+            async for chunk in self._rest(attempt, first):
+                yield attempt, chunk
         while self._follow and not only:
             attempt = await self._next_attempt(attempt)
             if attempt is None:
                 return
-            async for data in self._rest(attempt, Chunk(0, b"", at_end=False)):
-                yield data
+            async for chunk in self._rest(attempt, Chunk(0, b"", at_end=False)):
+                yield attempt, chunk
 
-    async def _rest(self, attempt: Attempt, chunk: Chunk) -> AsyncIterator[bytes]:
+    async def _rest(self, attempt: Attempt, chunk: Chunk) -> AsyncIterator[Chunk]:
         while True:
             if chunk.data:
-                yield chunk.data
+                yield chunk
             if chunk.at_end or (not self._follow and not chunk.data) or self._services.feed.closed:
                 return
             try:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
@@ -113,9 +114,9 @@ class LogUnavailableError(Exception):
 class LogReader(Protocol):
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
-    ) -> tuple[int, bytes, bool]:
-        """(where the data begins, the data, whether nothing will follow). A negative offset counts from the
-        end. Raises LogUnavailableError."""
+    ) -> tuple[int, bytes, bool, LogTimes]:
+        """(where the data begins, the data, whether nothing will follow, when it arrived). A negative offset
+        counts from the end. Raises LogUnavailableError."""
         ...
 
 

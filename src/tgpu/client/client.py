@@ -200,6 +200,22 @@ class Client(TenancyCalls, AccountingCalls, ChangingCalls, SeriesCalls, ClusterC
         output = Output(self, job_id, stream, task=task, attempt=attempt, tail=tail)
         return output.follow() if follow else output.read()
 
+    def log_chunks(
+        self,
+        job_id: int | str,
+        *,
+        stream: str = "stdout",
+        follow: bool = False,
+        tail: int | None = None,
+        task: int | None = None,
+        attempt: int | None = None,
+    ) -> Iterator[tuple[str | None, bytes]]:
+        """As `logs`, each piece with the time at which it arrived on its node (RFC 3339, UTC); None where
+        none was recorded."""
+        job_id, task = which_task(self, job_id, task)
+        output = Output(self, job_id, stream, task=task, attempt=attempt, tail=tail, timed=True)
+        return output.follow_chunks() if follow else output.chunks()
+
     def use(self, job_id: int, *, task: int | None = None, attempt: int | None = None) -> dict[str, Any]:
         """How a task's use went, up to now or to its end: columns, with a value for each stretch of time.
         Raises TgpuError 404 if nothing was measured."""

@@ -163,7 +163,9 @@ class Settings(Parts):
     default_cpus: float = _setting(1.0, "CPUs of a job that does not say.")
     default_memory: str = _setting("0", "Memory of a job that does not say.")
     log_cap: str = _setting(
-        "64M", "The most that each of a task's stdout and stderr keeps on disk; the oldest part goes first."
+        "64M",
+        "The most that each of a task's stdout and stderr keeps on disk, without the index of its times (at "
+        "most a tenth of it); the oldest part goes first.",
     )
     log_keep_days: float = _setting(30.0, "How long the output of ended tasks is kept.")
     cgroups: str = _setting("auto", "`auto`: each task in a cgroup where that is possible. `off`: never.")

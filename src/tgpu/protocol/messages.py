@@ -13,6 +13,7 @@ from tgpu.domain.container import Container
 from tgpu.domain.dialect import Dialect
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.node import Capacity, DeviceSigns
 from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.priority import PriorityClass
@@ -152,6 +153,8 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True, tag="log-chunk"):
     at_end: bool
     """Nothing follows, and nothing will: the attempt has ended and this was the last of it."""
     error: str = ""
+    times: LogTimes = ()
+    """When `data` arrived; empty also from an older agent."""
 
 
 class ImageResolved(msgspec.Struct, frozen=True, kw_only=True, tag="image-resolved"):

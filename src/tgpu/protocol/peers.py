@@ -10,6 +10,7 @@ import msgspec
 
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
@@ -56,6 +57,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     data: bytes
     at_end: bool
+    times: LogTimes = ()
 
 
 class ShellAnswer(msgspec.Struct, frozen=True, kw_only=True):

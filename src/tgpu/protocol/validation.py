@@ -14,6 +14,7 @@ from msgspec import structs
 
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.job import Exit
+from tgpu.domain.log_times import most_times
 from tgpu.domain.node import NODE_NAME, Capacity, Device, DeviceSigns, ForeignUse
 from tgpu.domain.quantities import MAX_MIB, MAX_TIME_MS
 from tgpu.domain.use import Use
@@ -88,6 +89,7 @@ def _about_a_request(message: LogChunk | ImageResolved | WantSnapshot) -> FromAg
     match message:
         case LogChunk():
             _within("offset", message.offset, MAX_COUNT)
+            _log_times(message)
             return structs.replace(message, error=legible(message.error))
         case ImageResolved():
             _word("pinned", message.pinned, MAX_TEXT)
@@ -98,6 +100,17 @@ def _about_a_request(message: LogChunk | ImageResolved | WantSnapshot) -> FromAg
             _word("user", message.user, MAX_NAME)
             _word("digest", message.digest, MAX_NAME)
             return message
+
+
+def _log_times(chunk: LogChunk) -> None:
+    """Each is of a byte of the data, by rising offset."""
+    _at_most("times", chunk.times, most_times(len(chunk.data)))
+    last = chunk.offset - 1
+    for offset, us in chunk.times:
+        if not last < offset < chunk.offset + len(chunk.data):
+            raise InvalidMessageError(f"a time is of offset {offset}, behind {last}, of other output")
+        _perhaps("a time", us, MAX_TIME_MS * 1000)
+        last = offset
 
 
 def legible(text: str, longest: int = MAX_TEXT) -> str:

@@ -2,8 +2,11 @@
 
 import shutil
 from collections.abc import Container
+from itertools import pairwise
 from pathlib import Path
 
+from tgpu.domain.log_times import LogTimes
+from tgpu.runner import time_index
 from tgpu.runner.port import LogPart
 
 STREAMS = ("stdout", "stderr")
@@ -27,7 +30,22 @@ def read(folder: Path, stream: str, offset: int, max_bytes: int) -> LogPart:
         data = _part(path, at - start, room) if at >= start else b""
         parts.append(data)
         at += len(data)
-    return LogPart(begin, b"".join(parts))
+    starts = [start for start, _ in segments]
+    return LogPart(begin, b"".join(parts), _times(folder, stream, starts, begin, at))
+
+
+def _times(folder: Path, stream: str, starts: list[int], begin: int, end: int) -> LogTimes:
+    """Across segments; None where a segment has no times. Empty: none of them has."""
+    found: list[tuple[int, int | None]] = []
+    for start, next_start in pairwise([*starts, end]):
+        first, last = max(start, begin), min(next_start, end)
+        if first < last:
+            path = f"{folder}/{stream}{time_index.TIMES}.{start}"
+            records = time_index.read(path, first - start, last - start)
+            if not records or records[0][0] > first - start:
+                found.append((first, None))
+            found += [(start + at, us) for at, us in records]
+    return tuple(found) if any(us is not None for _, us in found) else ()
 
 
 def sweep(logs: Path, before_s: float, keep: Container[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Protocol
 from tgpu.domain.container import Container
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.output_files import OutputPaths
 from tgpu.domain.signals import TERM, Warn
 from tgpu.domain.snapshot import Snapshot
@@ -92,6 +93,8 @@ class LogPart:
 
     offset: int
     data: bytes
+    times: LogTimes = field(default=(), compare=False)
+    """When it arrived; not compared, since that differs from run to run."""
 
 
 def disk_full_exit() -> Exit:

@@ -23,6 +23,7 @@ from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
 from tgpu.runner.task_start import REASON_MAX, TaskStart
 from tgpu.runner.terminal import Terminal
+from tgpu.runner.time_index import LastWriter
 from tgpu.runner.user_files import UserFiles
 
 FIRST_MOMENTS_S = 0.01
@@ -170,10 +171,11 @@ class Supervisor:
             self.terminal = Terminal(folder, order.log_cap_bytes, self.files)
             self.streams.append(self.terminal)
             return self.terminal.slave, self.terminal.slave
+        writer = LastWriter()
         for name in ("stdout", "stderr"):
             pipe, end = os.pipe()
             os.set_blocking(pipe, False)
-            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes, self.files))
+            self.streams.append(Stream(pipe, folder, name, order.log_cap_bytes, self.files, writer))
             ends.append(end)
         return ends[0], ends[1]
 

@@ -11,6 +11,7 @@ from tgpu.control.hub import Hub, NodeAwayError
 from tgpu.control.shells import ShellRefusedError
 from tgpu.domain.container import ImageMeaning
 from tgpu.domain.job import Gang, Request
+from tgpu.domain.log_times import LogTimes
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
 from tgpu.domain.preview import HypotheticalJob, StartPreview
@@ -115,7 +116,7 @@ class OwnDesk:
         chunk = await _or_unanswered(self._hub.read(node_id, attempt, stream, offset, max_bytes, wait_s))
         if chunk.error:
             raise UnansweredError(chunk.error)
-        return Span(offset=chunk.offset, data=chunk.data, at_end=chunk.at_end)
+        return Span(offset=chunk.offset, data=chunk.data, at_end=chunk.at_end, times=chunk.times)
 
     async def open_shell(self, node_id: str, order: OpenShell) -> ShellAnswer:
         try:
@@ -285,7 +286,7 @@ class LiveAnswers:
 
     async def read(  # noqa: PLR0917  a question has these parts
         self, node_id: str, attempt: str, stream: str, offset: int, max_bytes: int, wait_s: float
-    ) -> tuple[int, bytes, bool]:
+    ) -> tuple[int, bytes, bool, LogTimes]:
         question = (node_id, attempt, stream, offset, max_bytes, wait_s)
         try:
             if self._leads():
@@ -294,7 +295,7 @@ class LiveAnswers:
                 span = await self._asking.ask("read_log", *question, patience_s=wait_s + 15)
         except UnansweredError as error:
             raise LogUnavailableError(str(error)) from error
-        return span.offset, span.data, span.at_end
+        return span.offset, span.data, span.at_end, span.times
 
     async def open_shell(self, node_id: str, order: OpenShell) -> int:
         answer: ShellAnswer = await self._answer("open_shell", node_id, order, patience_s=_SHELL_S)

@@ -1,6 +1,7 @@
 """What becomes of containers when the agent, or their engine, goes away and comes back."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,9 +57,13 @@ def test_one_that_ended_meanwhile_is_found_with_its_output(node: ContainerNode) 
     node.close()
     node.engine.ask("POST", f"/containers/{node.name_of(attempt)}/wait")
     node.events.clear()
+    returned_us = time.time_ns() // 1000
     node.open()
     assert node.end_of(attempt).exit_code == 4
     assert node.output(attempt) == b"begun\ndone\n"
+    begun, done = node.runner.read_log(attempt, "stdout", 0, 100).times
+    assert (begun[0], done[0]) == (0, 6)
+    assert begun[1] < done[1] < returned_us
 
 
 def test_an_end_is_told_again_until_it_is_forgotten(node: ContainerNode) -> None:

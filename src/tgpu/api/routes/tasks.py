@@ -62,7 +62,7 @@ class TaskStatuses(msgspec.Struct, kw_only=True):
     runs: list[list[int]]
 
 
-async def list_statuses(call: Call) -> Response[Any]:
+async def list_statuses(call: Call) -> Response:
     found = await call.services.store.task_statuses(call.job.job_id)
     # Rows may have come since the job was read.
     more = _unborn_runs(call.job, sum(run.tasks for run in found))

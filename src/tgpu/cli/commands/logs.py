@@ -1,4 +1,4 @@
-"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr; of several tasks, or of one of them."""
+"""`tgpu logs`: a job's stdout on stdout, its stderr on stderr, by time; of several tasks or of one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ _BOTH = ("stdout", "stderr")
 def parser() -> Parser:
     made = command_parser(
         "logs",
-        "A job's output: its stdout on stdout, its stderr on stderr. Of a job of several tasks every line "
-        "begins with its task's number, unless one is named.",
+        "A job's output: its stdout on stdout, its stderr on stderr, in the order in which lines arrived. Of "
+        "a job of several tasks every line begins with its task's number, unless one is named.",
     )
     add_jobs(made, default="last", tasks=True)
     made.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
     made.add_argument("--tail", type=count, metavar="N", help="only the last N lines")
+    made.add_argument(
+        "-t", "--timestamps", action="store_true", help="begin each line with the time when it arrived (UTC)"
+    )
     made.add_argument("--attempt", type=count, metavar="N", help="of this try (default: the latest)")
     which = made.add_mutually_exclusive_group()
     which.add_argument("--stdout", dest="streams", action="store_const", const=("stdout",), default=_BOTH)
@@ -37,7 +40,10 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(argv)
+    made = parser()
+    args = made.parse_args(argv)
+    if args.timestamps and args.json:
+        made.error("--timestamps and --json exclude each other: leave out one of them")
     with Client() as client:
         chosen = resolve_tasks(client, args.jobs)
         for job_id, task in chosen:
@@ -60,4 +66,6 @@ def main(argv: list[str]) -> int:
 
 def _part(job: dict[str, Any], task: int | None, args: Namespace) -> streaming.Part:
     tasks, several = streaming.tasks_of(job) if task is None else ([task], False)
-    return streaming.Part(job["job_id"], tasks, attempt=args.attempt, tail=args.tail, named=several)
+    return streaming.Part(
+        job["job_id"], tasks, attempt=args.attempt, tail=args.tail, named=several, stamped=args.timestamps
+    )

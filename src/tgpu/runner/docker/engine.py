@@ -185,10 +185,12 @@ class Engine:
         async with plainly():
             await self._client.containers.container(name).resize(h=rows, w=cols)
 
-    async def copy(self, name: str, since: str, *, follow: bool = True) -> AsyncIterator[bytes]:
+    async def copy(
+        self, name: str, since: str, *, follow: bool = True, stamped: bool = False
+    ) -> AsyncIterator[bytes]:
         """What it has printed since then and, if that is followed, will print until it ends: as frames; of
-        one that has a terminal, as it is."""
-        params = {"follow": follow, "stdout": True, "stderr": True, "since": since}
+        one that has a terminal, as it is. `stamped`: each message begins with its time."""
+        params = {"follow": follow, "stdout": True, "stderr": True, "since": since, "timestamps": stamped}
         async with plainly(), self._client.raw(f"containers/{name}/logs", params) as response:
             async for data in response.content.iter_chunked(_CHUNK):
                 yield data

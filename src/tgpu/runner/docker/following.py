@@ -12,9 +12,12 @@ that may have been heard by who was attached: then the copy lacks it, and goes o
 """
 
 import os
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tgpu.runner.output import Stream
+from tgpu.runner.time_index import INTERVAL_US, LastWriter
 
 STDOUT, STDERR = 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
@@ -26,13 +29,15 @@ _IN_ITS_HANDS = 1 << 20
 _HEAD = 8
 _PIECE = 16 * 1024
 _LINE_END = b"\n"
+_LONGEST_STAMP = 40
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Segments(Stream):
     """The segments of one stream, gone on with where they end."""
 
-    def __init__(self, folder: str, name: str, cap_bytes: int) -> None:
-        super().__init__(-1, folder, name, cap_bytes)
+    def __init__(self, folder: str, name: str, cap_bytes: int, writer: LastWriter) -> None:
+        super().__init__(-1, folder, name, cap_bytes, writer=writer)
         starts = sorted(
             int(path.suffix[1:]) for path in Path(folder).glob(f"{name}.*") if path.suffix[1:].isdigit()
         )
@@ -45,14 +50,16 @@ class Segments(Stream):
             self.written_s = about.st_mtime
             self._begin = starts[-1]
             self._end = starts[-1] + about.st_size
-            self._older = self._path(starts[-2]) if len(starts) > 1 else None
+            self._older = starts[-2] if len(starts) > 1 else None
+            self._times.resume(self._times_path(self._begin))
 
     @property
     def end(self) -> int:
         return self._end
 
-    def keep(self, data: bytes) -> None:
-        self._keep(data)
+    def keep(self, data: bytes, us: int | None = None) -> None:
+        """`us`: when it was printed, in microseconds since 1970; by default now."""
+        self._store(data, time.time_ns() // 1000 if us is None else us)
 
     def tail(self, since: int) -> bytes:
         """Of what was written last, and from this offset on, as much as an engine may lack."""
@@ -64,9 +71,7 @@ class Segments(Stream):
             return file.read(size)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._close_files()
 
 
 class _Copied:
@@ -80,6 +85,8 @@ class _Copied:
         self._skip = 0
         self._tail = b""
         self._pending = bytearray()
+        self._printed_us: int | None = None
+        """When the first of what is pending was printed, if the engine says so."""
         self._lacks_end = False
 
     def begin(self, *, whole: bool, forgets_ends: bool) -> None:
@@ -90,7 +97,10 @@ class _Copied:
         self._pending.clear()
         self._lacks_end = False
 
-    def message(self, data: memoryview) -> None:
+    def message(self, data: memoryview, us: int | None) -> None:
+        if us is None or self._printed_us is None or not 0 <= us - self._printed_us < INTERVAL_US:
+            self.flush()
+            self._printed_us = us
         if self._lacks_end:
             self._add(memoryview(_LINE_END))
         self._add(data)
@@ -99,8 +109,9 @@ class _Copied:
 
     def flush(self) -> None:
         if self._pending:
-            self._segments.keep(bytes(self._pending))
+            self._segments.keep(bytes(self._pending), self._printed_us)
             self._pending.clear()
+        self._printed_us = None
 
     def _add(self, data: memoryview) -> None:
         if 0 < self._skip <= len(self._tail) and self._is_later_than_ours(bytes(data)):
@@ -122,9 +133,14 @@ class Follower:
 
     def __init__(self, folder: Path, cap_bytes: int) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._streams = {number: Segments(str(folder), name, cap_bytes) for number, name in NAMES.items()}
+        writer = LastWriter()
+        self._streams = {
+            number: Segments(str(folder), name, cap_bytes, writer) for number, name in NAMES.items()
+        }
         self._copied = {number: _Copied(segments) for number, segments in self._streams.items()}
         self._buffer = bytearray()
+        self._is_stamped = False
+        self._last: _Copied | None = None
 
     def printed(self, number: int, data: bytes) -> None:
         """As it comes from the container itself."""
@@ -135,11 +151,12 @@ class Follower:
         """How much of this stream was kept in all."""
         return self._streams[number].end
 
-    def begin_copy(self, *, forgets_ends: bool = False) -> str:
+    def begin_copy(self, *, forgets_ends: bool = False, stamped: bool = False) -> str:
         """From when on the engine's copy is to be read: from the beginning, unless that may be gone already;
         then from the last that was written, and what was printed in that very moment may come twice.
-        `forgets_ends`: whether this engine is one that does."""
+        `forgets_ends`: whether this engine is one that does. `stamped`: each frame begins with its time."""
         self._buffer.clear()
+        self._is_stamped = stamped
         whole = sum(segments.end for segments in self._streams.values()) < _SURELY_WHOLE
         for stream in self._copied.values():
             stream.begin(whole=whole, forgets_ends=forgets_ends)
@@ -166,6 +183,24 @@ class Follower:
                 break
             stream = self._copied.get(view[at])
             if stream is not None:
-                stream.message(view[at + _HEAD : end])
+                self._message(stream, view[at + _HEAD : end])
             at = end
         return at
+
+    def _message(self, stream: _Copied, data: memoryview) -> None:
+        if self._last is not None and self._last is not stream:
+            self._last.flush()  # so that the times of both are in their order
+        self._last = stream
+        us, skip = _stamp(bytes(data[:_LONGEST_STAMP])) if self._is_stamped else (None, 0)
+        stream.message(data[skip:], us)
+
+
+def _stamp(data: bytes) -> tuple[int | None, int]:
+    """When a message was printed, by the engine, and the length of `2026-11-18T16:40:50.250731000Z `."""
+    text, space, _ = data.partition(b" ")
+    try:
+        printed = datetime.fromisoformat(text.decode("ascii"))
+        us = (printed - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return None, 0
+    return (us, len(text) + 1) if space else (None, 0)

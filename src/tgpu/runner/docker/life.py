@@ -300,8 +300,9 @@ class Life:
                     follower.printed(message.stream, message.data)
                 return
             about = self._shared.keeper.about
-            since = follower.begin_copy(forgets_ends=about is not None and about.kind == "docker")
-            async for data in engine.copy(self.name, since):
+            is_docker = about is not None and about.kind == "docker"
+            since = follower.begin_copy(forgets_ends=is_docker, stamped=is_docker)
+            async for data in engine.copy(self.name, since, stamped=is_docker):
                 follower.copied(data)
         except NotThereError:
             raise

@@ -6,20 +6,22 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { errorText, isAbort, pause, refusal, send } from '../../api/client';
 import { Button, IconButton } from '../../components/Button';
 import { Segments, Select } from '../../components/Field';
-import { Icon } from '../../components/Icon';
+import { Icon, type IconName } from '../../components/Icon';
 import { toast, toastError } from '../../components/Toast';
-import { bytes, number } from '../../format';
+import { bytes, clockTime, fullTime, number } from '../../format';
 import { useQueryParam } from '../../router';
 import { read, write } from '../../state/storage';
 import { spansOf, type Style } from './ansi';
 import { LONGEST_ROW, LogBuffer, LogRows, rowAt, search, type Found, type Match, type Row } from './logBuffer';
-import { LogFollower, PART, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
+import { LogFollower, PART, clipped, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
 import '../../components/ansi.css';
 import './log.css';
 
 const ROW_HEIGHT = 18;
 const REDRAW_MS = 100;
 const NEAR_TOP = 600;
+/** Characters of a time stamp and the space behind it. */
+const STAMP = 13;
 /** A search goes back through this many parts at once. */
 const MOST_OLDER_PARTS = 40;
 
@@ -42,13 +44,14 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
     () => ({ jobId, stream, task: tasks > 1 && task !== '' ? task : null, attempt: attempt === '' ? null : Number(attempt) }),
     [jobId, stream, task, attempt, tasks > 1],
   );
-  const [wrap, setWrap] = useState(read('log-wrap') === 'on');
+  const [wrap, toggleWrap] = usePreference('log-wrap');
+  const [stamps, toggleStamps] = usePreference('log-times');
   const log = useLog(source, live);
   const follow = log.follow;
   const [text, setText] = useState('');
   const [regex, setRegex] = useState(false);
   const [current, setCurrent] = useState(0);
-  const view = useRows(log, wrap);
+  const view = useRows(log, wrap, stamps);
   const found = useMemo(() => search(log.buffer, text, regex), [text, regex, log.version]);
   const shown = found.matches[Math.min(current, found.matches.length - 1)] ?? null;
 
@@ -141,26 +144,15 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
           onOlder={log.older === 'more' ? () => void searchOlder() : null}
         />
         <span class="spacer" />
-        <Button
-          size="small"
-          aria-pressed={wrap}
-          class={wrap ? 'button-active' : ''}
-          onClick={() => {
-            write('log-wrap', wrap ? null : 'on');
-            setWrap(!wrap);
-          }}
-        >
+        <Toggle on={stamps} onClick={toggleStamps}>
+          Time stamps
+        </Toggle>
+        <Toggle on={wrap} onClick={toggleWrap}>
           Wrap
-        </Button>
-        <Button
-          size="small"
-          icon={follow ? 'pause' : 'down'}
-          aria-pressed={follow}
-          class={follow ? 'button-active' : ''}
-          onClick={() => log.setFollow(!follow)}
-        >
+        </Toggle>
+        <Toggle on={follow} icon={follow ? 'pause' : 'down'} onClick={() => log.setFollow(!follow)}>
           {follow ? 'Following' : 'Follow'}
-        </Button>
+        </Toggle>
         <IconButton size="small" label="Download the whole log" icon="download" onClick={() => void download()} />
       </div>
       <div class={`log-lines ${wrap ? 'log-wrapped' : ''}`} ref={view.scroller} tabIndex={0} role="log" aria-live="off" aria-label={`${stream} of job ${jobId}`}>
@@ -171,7 +163,7 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
             const row = view.rows[item.index];
             return (
               row && (
-                <LogRow key={`${row.line}.${row.from}`} buffer={log.buffer} row={row} top={item.start} found={found} current={shown} />
+                <LogRow key={`${row.line}.${row.from}`} buffer={log.buffer} row={row} top={item.start} found={found} current={shown} stamps={stamps} />
               )
             );
           })}
@@ -180,6 +172,7 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
       </div>
       <div class="log-status" aria-live="polite">
         <span>{stateText(log.state, live)}</span>
+        {stamps && log.untimed && <span>No times were recorded for some of this output.</span>}
         <span class="spacer" />
         <span>
           {number(log.buffer.lines.length)} lines
@@ -189,6 +182,24 @@ export function LogView({ jobId, live, attempts, tasks, taskLabel, firstTask }: 
       </div>
     </div>
   );
+}
+
+function Toggle({ on, icon, onClick, children }: { on: boolean; icon?: IconName; onClick: () => void; children: ComponentChildren }) {
+  return (
+    <Button size="small" {...(icon && { icon })} aria-pressed={on} class={on ? 'button-active' : ''} onClick={onClick}>
+      {children}
+    </Button>
+  );
+}
+
+/** On or off, kept by this browser. */
+function usePreference(key: string): [boolean, () => void] {
+  const [on, setOn] = useState(read(key) === 'on');
+  const toggle = () => {
+    write(key, on ? null : 'on');
+    setOn(!on);
+  };
+  return [on, toggle];
 }
 
 function stateText(state: FollowerState, live: boolean): ComponentChildren {
@@ -281,7 +292,16 @@ function LogSearch({
   );
 }
 
-function LogRow({ buffer, row, top, found, current }: { buffer: LogBuffer; row: Row; top: number; found: Found; current: Match | null }) {
+interface LogRowProps {
+  buffer: LogBuffer;
+  row: Row;
+  top: number;
+  found: Found;
+  current: Match | null;
+  stamps: boolean;
+}
+
+function LogRow({ buffer, row, top, found, current, stamps }: LogRowProps) {
   const line = buffer.line(row.line);
   if (line === undefined) return null;
   const style = { transform: `translateY(${top}px)` };
@@ -303,6 +323,11 @@ function LogRow({ buffer, row, top, found, current }: { buffer: LogBuffer; row: 
   }
   return (
     <div class={`log-row ${row.from > 0 ? 'log-continued' : ''}`} style={style}>
+      {stamps && (
+        <time class="log-time" onPointerEnter={({ currentTarget }) => line.time !== null && (currentTarget.title = fullTime(line.time))}>
+          {row.from === 0 && line.time !== null && clockTime(line.time)}
+        </time>
+      )}
       {parts}
     </div>
   );
@@ -393,14 +418,25 @@ interface Log {
   state: FollowerState;
   bytesRead: number;
   bytesSkipped: number;
+  /** Whether some of it has no times. */
+  untimed: boolean;
   follow: boolean;
   setFollow: (on: boolean) => void;
   older: 'more' | 'loading' | 'removed' | 'none';
   /** Loads output before what is here; resolves with whether there is still more. */
   loadOlder: () => Promise<boolean>;
-  /** Lines that were put in front by the last call of `loadOlder`. */
-  prepended: number;
 }
+
+/** As GET /jobs/{job_id}/logs answers with `format=json`. */
+interface AnsweredPart {
+  attempt: number | null;
+  offset: number;
+  next_offset: number;
+  complete: boolean;
+  chunks: { time: string | null; text?: string; base64?: string }[];
+}
+
+const encoder = new TextEncoder();
 
 async function readPart(source: Source, question: LogQuestion, signal: AbortSignal): Promise<LogPart> {
   const { jobId, stream, task } = source;
@@ -413,17 +449,17 @@ async function readPart(source: Source, question: LogQuestion, signal: AbortSign
       last: question.last,
       length: question.length,
       wait: question.wait,
+      format: 'json',
     },
     signal,
   });
   if (!response.ok) throw await refusal(response);
-  const header = (name: string) => response.headers.get(name);
-  return {
-    offset: Number(header('x-tgpu-offset') ?? 0),
-    attempt: header('x-tgpu-attempt') === null ? null : Number(header('x-tgpu-attempt')),
-    complete: header('x-tgpu-complete') === 'true',
-    bytes: new Uint8Array(await response.arrayBuffer()),
-  };
+  const part = (await response.json()) as AnsweredPart;
+  const chunks = part.chunks.map(({ time, text = '', base64 }) => ({
+    bytes: base64 ? Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0)) : encoder.encode(text),
+    time: time === null ? null : Date.parse(time),
+  }));
+  return { ...part, chunks, size: part.next_offset - part.offset };
 }
 
 function useLog(source: Source, live: boolean): Log {
@@ -437,8 +473,8 @@ function useLog(source: Source, live: boolean): Log {
       state: 'loading' as FollowerState,
       bytesRead: 0,
       bytesSkipped: 0,
+      untimed: false,
       older: 'none' as Log['older'],
-      prepended: 0,
       follower: null as LogFollower | null,
       stop: new AbortController(),
     }),
@@ -458,9 +494,10 @@ function useLog(source: Source, live: boolean): Log {
     inner.follower = new LogFollower(
       (question, signal) => readPart(source, question, signal),
       {
-        output: (data) => {
-          inner.buffer.append(data);
-          inner.bytesRead += data.length;
+        output: (chunk) => {
+          inner.buffer.append(chunk);
+          inner.bytesRead += chunk.bytes.length;
+          inner.untimed ||= chunk.time === null;
           inner.older = inner.follower && inner.follower.begin > 0 && inner.older === 'none' ? 'more' : inner.older;
           redraw();
         },
@@ -502,13 +539,17 @@ function useLog(source: Source, live: boolean): Log {
     try {
       const from = Math.max(0, follower.begin - PART);
       const part = await readPart(source, { attempt: follower.attempt, offset: from, length: follower.begin - from }, inner.stop.signal);
-      let data = part.bytes.subarray(0, Math.max(0, follower.begin - part.offset));
+      const until = follower.begin - part.offset;
       // A character may begin before this part: its rest is read with the next one.
+      const first = part.chunks[0]?.bytes ?? [];
       let lead = 0;
-      while (part.offset > 0 && lead < 3 && lead < data.length && ((data[lead] ?? 0) & 0xc0) === 0x80) lead += 1;
-      data = data.subarray(lead);
-      inner.prepended = data.length > 0 ? buffer.prepend(data) : 0;
-      inner.bytesRead += data.length;
+      while (part.offset > 0 && lead < 3 && ((first[lead] ?? 0) & 0xc0) === 0x80) lead += 1;
+      const older = clipped(part.chunks, lead, until);
+      buffer.prepend(older);
+      for (const { bytes, time } of older) {
+        inner.bytesRead += bytes.length;
+        inner.untimed ||= time === null;
+      }
       const isGone = part.offset > from;
       follower.begin = part.offset + lead;
       inner.older = isGone ? 'removed' : follower.begin === 0 ? 'none' : 'more';
@@ -523,11 +564,11 @@ function useLog(source: Source, live: boolean): Log {
   return { ...inner, version, follow, setFollow, loadOlder };
 }
 
-function useRows(log: Log, wrap: boolean) {
+function useRows(log: Log, wrap: boolean, stamps: boolean) {
   const scroller = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(120);
   const [, redraw] = useState({});
-  const limit = wrap ? Math.max(20, width) : LONGEST_ROW;
+  const limit = wrap ? Math.max(20, stamps ? width - STAMP : width) : LONGEST_ROW;
   const index = useMemo(() => new LogRows(limit), [limit, log.buffer]);
   const { rows } = useMemo(() => ({ rows: index.update(log.buffer).rows }), [index, log.version]);
   const options = {

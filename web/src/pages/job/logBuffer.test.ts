@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { plainText, spansOf } from './ansi';
 import { LogBuffer, LogRows, rowAt, search } from './logBuffer';
 
-const bytes = (text: string) => new TextEncoder().encode(text);
+const bytes = (text: string, time: number | null = null) => ({ bytes: new TextEncoder().encode(text), time });
 
 function buffer(...parts: string[]): LogBuffer {
   const made = new LogBuffer();
@@ -20,8 +20,8 @@ describe('LogBuffer', () => {
   it('decodes characters that are split between parts', () => {
     const made = new LogBuffer();
     const euro = bytes('a€b\n');
-    made.append(euro.slice(0, 2));
-    made.append(euro.slice(2));
+    made.append({ ...euro, bytes: euro.bytes.slice(0, 2) });
+    made.append({ ...euro, bytes: euro.bytes.slice(2) });
     expect(shown(made)).toEqual(['a€b']);
   });
 
@@ -42,8 +42,23 @@ describe('LogBuffer', () => {
 
   it('puts older output in front and joins the line in between', () => {
     const made = buffer('ne\ntwo\n');
-    expect(made.prepend(bytes('rest\nzero\no'))).toBe(2);
+    expect(made.prepend([bytes('rest\nzero\no')])).toBe(2);
     expect(shown(made)).toEqual(['rest', 'zero', 'one', 'two']);
+  });
+
+  it('gives each line the time at which its beginning arrived', () => {
+    const made = new LogBuffer();
+    for (const [text, time] of [['a', 10], ['b\nc\n', 20], ['d\n', null]] as const) made.append(bytes(text, time));
+    expect(made.lines.map(({ text, time }) => [text, time])).toEqual([
+      ['ab', 10],
+      ['c', 20],
+      ['d', null],
+    ]);
+    made.prepend([bytes('x', 1), bytes('y\n', 2), bytes('z', 3)]);
+    expect(made.lines.slice(0, 2).map(({ text, time }) => [text, time])).toEqual([
+      ['xy', 1],
+      ['zab', 3],
+    ]);
   });
 
   it('adds marks as lines of their own', () => {
@@ -78,7 +93,7 @@ describe('LogRows', () => {
       rows.update(made);
     }
     check();
-    made.prepend(bytes('older\n'));
+    made.prepend([bytes('older\n')]);
     check();
     made.clear();
     made.append(bytes('new\n'));

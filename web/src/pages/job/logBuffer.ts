@@ -1,11 +1,14 @@
 /** Lines of a log in memory: bytes come in at either end, rows of a fixed height go out. Oldest lines are dropped first. */
 
+import type { LogChunk } from './logFollower';
 import { PLAIN, overwritten, plainText, styleAfter, type Style } from './ansi';
 
 export interface Line {
   text: string;
   /** Style in which it begins. */
   style: Style;
+  /** When its beginning arrived, in milliseconds since 1970; null: no time was recorded. */
+  time: number | null;
   /** Not output: something that the reader has to know. */
   mark?: string;
 }
@@ -40,6 +43,7 @@ export class LogBuffer {
   private open = '';
   private hasOpen = false;
   private style: Style = PLAIN;
+  private time: number | null = null;
 
   get end(): number {
     return this.first + this.lines.length;
@@ -55,7 +59,8 @@ export class LogBuffer {
     return line === undefined ? '' : (line.mark ?? plainText(line.text));
   }
 
-  append(bytes: Uint8Array): void {
+  append({ bytes, time }: LogChunk): void {
+    this.time = time;
     const text = this.decoder.decode(bytes, { stream: true });
     const parts = text.split('\n');
     const last = parts.pop() ?? '';
@@ -66,22 +71,23 @@ export class LogBuffer {
   }
 
   /** Older output, directly before everything that is here. Returns how many lines were added. */
-  prepend(bytes: Uint8Array): number {
-    const text = new TextDecoder().decode(bytes);
-    const parts = text.split('\n');
-    const last = parts.pop() ?? '';
+  prepend(chunks: readonly LogChunk[]): number {
+    const before = linesOf(chunks);
+    const last = before.pop();
     const oldest = this.lines[0];
-    if (last !== '' && oldest !== undefined && oldest.mark === undefined) oldest.text = last + oldest.text;
-    else if (last !== '') parts.push(last);
+    if (last && last.text !== '') {
+      this.characters += last.text.length;
+      if (oldest !== undefined && oldest.mark === undefined) Object.assign(oldest, { text: last.text + oldest.text, time: last.time });
+      else before.push(last);
+    }
     let style = PLAIN;
-    const before = parts.map((part): Line => {
-      const line = { text: part, style };
-      style = styleAfter(part, style);
-      return line;
-    });
+    for (const line of before) {
+      line.style = style;
+      style = styleAfter(line.text, style);
+      this.characters += line.text.length;
+    }
     this.lines = [...before, ...this.lines];
     this.first -= before.length;
-    this.characters += text.length;
     return before.length;
   }
 
@@ -90,7 +96,7 @@ export class LogBuffer {
     if (this.hasOpen) this.finish('');
     this.decoder = new TextDecoder();
     this.style = PLAIN;
-    this.push({ text: '', style: PLAIN, mark: text });
+    this.push({ text: '', style: PLAIN, time: null, mark: text });
   }
 
   clear(): void {
@@ -107,7 +113,7 @@ export class LogBuffer {
   private finish(rest: string): void {
     const text = this.open + rest;
     if (this.hasOpen) this.replaceOpen(text);
-    else this.push({ text: shortened(text), style: this.style });
+    else this.push({ text: shortened(text), style: this.style, time: this.time });
     this.style = styleAfter(text, this.style);
     this.open = '';
     this.hasOpen = false;
@@ -119,7 +125,7 @@ export class LogBuffer {
     const at = this.open.lastIndexOf('\r', this.open.length - 2);
     if (at > 0) this.open = this.open.slice(at);
     if (this.hasOpen) this.replaceOpen(this.open);
-    else this.push({ text: this.open, style: this.style });
+    else this.push({ text: this.open, style: this.style, time: this.time });
     this.hasOpen = true;
   }
 
@@ -149,6 +155,24 @@ export class LogBuffer {
     this.characters = left;
     this.dropped = true;
   }
+}
+
+/** Each with the time of its first character; the last one has no end. */
+function linesOf(chunks: readonly LogChunk[]): Line[] {
+  const decoder = new TextDecoder();
+  const lines: Line[] = [{ text: '', style: PLAIN, time: null }];
+  for (const { bytes, time } of chunks) {
+    decoder
+      .decode(bytes, { stream: true })
+      .split('\n')
+      .forEach((text, index) => {
+        const open = lines.at(-1);
+        if (index > 0 || open === undefined) lines.push({ text, style: PLAIN, time });
+        else if (open.text === '') Object.assign(open, { text, time });
+        else open.text += text;
+      });
+  }
+  return lines;
 }
 
 function shortened(text: string): string {

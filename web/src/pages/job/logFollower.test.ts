@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LogFollower, PART, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
+import { LogFollower, PART, clipped, type FollowerState, type LogPart, type LogQuestion } from './logFollower';
 
 /** A log that grows while it is read. */
 class FakeLog {
@@ -13,12 +13,12 @@ class FakeLog {
 
   read = async (question: LogQuestion): Promise<LogPart> => {
     this.asked.push(question);
-    if (this.attempt === null) return { offset: 0, bytes: new Uint8Array(), attempt: null, complete: false };
+    if (this.attempt === null) return { offset: 0, size: 0, chunks: [], attempt: null, complete: false };
     const wanted = question.last !== undefined ? this.size - question.last : (question.offset ?? 0);
     const offset = Math.max(this.removed, Math.min(wanted, this.size), 0);
     const length = Math.min(question.length ?? question.last ?? PART, this.size - offset);
-    const bytes = new Uint8Array(length).fill(120);
-    return { offset, bytes, attempt: this.attempt, complete: this.over && offset + length >= this.size };
+    const chunks = length > 0 ? [{ bytes: new Uint8Array(length).fill(120), time: null }] : [];
+    return { offset, size: length, chunks, attempt: this.attempt, complete: this.over && offset + length >= this.size };
   };
 }
 
@@ -30,7 +30,7 @@ async function followed(log: FakeLog, change: (turn: number, stop: AbortControll
   const follower = new LogFollower(
     log.read,
     {
-      output: (bytes) => seen.push(`output ${bytes.length}`),
+      output: ({ bytes }) => seen.push(`output ${bytes.length}`),
       skipped: (bytes, why) => seen.push(`skipped ${bytes} ${why}`),
       attempt: (number) => seen.push(`attempt ${number}`),
       state: (state) => states.push(state),
@@ -41,6 +41,18 @@ async function followed(log: FakeLog, change: (turn: number, stop: AbortControll
   await follower.run(stop.signal, () => !log.over);
   return { seen, states, follower };
 }
+
+describe('clipped', () => {
+  it('cuts bytes off at both ends and keeps the times of the rest', () => {
+    const chunks = [1, 2, 3].map((time) => ({ bytes: new Uint8Array([time, time]), time }));
+    expect(clipped(chunks, 3, 5).map(({ bytes, time }) => [bytes.length, time])).toEqual([
+      [1, 2],
+      [1, 3],
+    ]);
+    expect(clipped(chunks, -4).length).toBe(3);
+    expect(clipped(chunks, 6)).toEqual([]);
+  });
+});
 
 describe('LogFollower', () => {
   it('begins with the end of the log and goes on as it grows', async () => {

@@ -1,8 +1,16 @@
 /** Follower of a log: asks for one bounded part after the other, and skips ahead when the job writes faster than it reads. */
 
+/** Output that arrived at one time. */
+export interface LogChunk {
+  bytes: Uint8Array;
+  /** Milliseconds since 1970; null: none was recorded. */
+  time: number | null;
+}
+
 export interface LogPart {
   offset: number;
-  bytes: Uint8Array;
+  size: number;
+  chunks: LogChunk[];
   /** Number of the attempt that wrote it; null: there is none yet. */
   attempt: number | null;
   /** Nothing follows. */
@@ -20,7 +28,7 @@ export interface LogQuestion {
 export type ReadLog = (question: LogQuestion, signal: AbortSignal) => Promise<LogPart>;
 
 export interface FollowerEvents {
-  output: (bytes: Uint8Array) => void;
+  output: (chunk: LogChunk) => void;
   /** Output that is not shown: the job writes faster than this page reads, or it is no longer kept. */
   skipped: (bytes: number, why: 'fast' | 'removed') => void;
   /** Another attempt goes on. */
@@ -35,6 +43,16 @@ const WAIT_S = 15;
 /** Between two questions, so that a job that never stops writing costs a bounded rate. */
 const PACE_MS = 200;
 const RETRY_MS = 2000;
+
+/** The bytes from `from` to `to`, counted from the first one. */
+export function clipped(chunks: readonly LogChunk[], from: number, to = Infinity): LogChunk[] {
+  let at = 0;
+  return chunks.flatMap(({ bytes, time }) => {
+    const kept = bytes.subarray(Math.max(0, from - at), Math.max(0, to - at));
+    at += bytes.length;
+    return kept.length > 0 ? [{ bytes: kept, time }] : [];
+  });
+}
 
 export class LogFollower {
   /** Where the loaded output begins, and where it ends. */
@@ -85,14 +103,14 @@ export class LogFollower {
       this.start(latest);
       return false;
     }
-    if (part.offset > this.end && part.bytes.length > 0) this.skip(part.offset, 'removed');
-    if (part.bytes.length < PART) {
+    if (part.offset > this.end && part.size > 0) this.skip(part.offset, 'removed');
+    if (part.size < PART) {
       this.take(part);
       return false;
     }
     // More is waiting than fits into one part: the newest is what the reader wants to see.
     const newest = await this.read({ attempt: this.chosen, last: PART }, signal);
-    if (newest.attempt !== this.attempt || newest.offset <= part.offset + part.bytes.length) {
+    if (newest.attempt !== this.attempt || newest.offset <= part.offset + part.size) {
       this.take(part);
       return true;
     }
@@ -116,10 +134,8 @@ export class LogFollower {
   }
 
   private take(part: LogPart): void {
-    const known = Math.max(0, this.end - part.offset);
-    const fresh = known > 0 ? part.bytes.subarray(known) : part.bytes;
-    if (fresh.length > 0) this.events.output(fresh);
-    this.end = Math.max(this.end, part.offset + part.bytes.length);
+    clipped(part.chunks, this.end - part.offset).forEach(this.events.output);
+    this.end = Math.max(this.end, part.offset + part.size);
     this.complete = part.complete;
     this.events.state('live');
   }
