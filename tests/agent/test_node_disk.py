@@ -72,7 +72,7 @@ def test_task_ordered_to_a_full_node_is_given_back_at_once() -> None:
 
 @needs_root
 def test_failed_write_counts_until_a_write_succeeds(small_disk: SmallDisk) -> None:  # noqa: F811
-    disk = NodeDisk(DiskSpace(small_disk.path, reserve_mib=0), small_disk.path)
+    disk = NodeDisk([DiskSpace(small_disk.path, reserve_mib=0)], [small_disk.path])
     assert asyncio.run(disk.look()) == ""
     small_disk.fill()
     assert asyncio.run(disk.look()) == "", "there is no reserve"
@@ -90,7 +90,7 @@ def test_reserve_makes_a_node_short_before_its_disk_is_full(
     reserve_mib: int | None,
 ) -> None:
     small_disk.fill(leave=100_000)
-    disk = NodeDisk(DiskSpace(small_disk.path, reserve_mib), small_disk.path)
+    disk = NodeDisk([DiskSpace(small_disk.path, reserve_mib)], [small_disk.path])
     assert "disk_reserve" in asyncio.run(disk.look())
 
 

@@ -111,6 +111,8 @@ class Isolation:
             ",".join(map(str, limits.cpus)),
             limits.oom_score_adj,
             limits.user_pids,
+            limits.disk_mib,
+            limits.disk_limit_mib,
         )
 
 
