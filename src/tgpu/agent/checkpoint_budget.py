@@ -19,6 +19,9 @@ from tgpu.observe.disk_space import DiskSpace
 from tgpu.observe.logs import logger
 from tgpu.runner.disk_usage import Usage
 
+_CLOCK_S = 1.0
+"""How far the times of files may be behind this process's clock."""
+
 
 class Writers(Protocol):
     """What runs tasks on this node."""
@@ -67,7 +70,8 @@ class CheckpointBudget:
         writing = {}
         for writer in writers:
             folder = str(writer.folder)
-            usage, since_s = usages.get(folder), self._changed_s.get(folder, writer.begun_s)
+            begun_s = writer.begun_s - _CLOCK_S
+            usage, since_s = usages.get(folder), self._changed_s.get(folder, begun_s)
             if usage is not None and usage.changed_s > since_s:
                 writing[writer] = usage.size
         return max(writing, key=lambda writer: (writing[writer], writer.attempt), default=None)

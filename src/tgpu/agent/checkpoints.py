@@ -66,7 +66,9 @@ class NodeCheckpoints:
         self._running: set[str] | None = None
         """Tasks; None: not known yet."""
         self._begun_s: dict[str, float] = {}
-        """By attempt: when it started, or was found by this agent."""
+        """By attempt: when it was launched, or found by this agent."""
+        self._attempts: list[str] = []
+        """What runs, as of the last look."""
 
     def use_cluster(self, cluster_id: str) -> None:
         """Jobs of two clusters may have one number."""
@@ -81,7 +83,7 @@ class NodeCheckpoints:
 
     def writers(self) -> list[CheckpointWriter]:
         """Tasks that run here, as of the last look, and their folders."""
-        places = ((attempt, self._known.get(_task_of(attempt))) for attempt in self._begun_s)
+        places = ((attempt, self._known.get(_task_of(attempt))) for attempt in self._attempts)
         return [
             CheckpointWriter(attempt, Path(folder), self._begun_s[attempt])
             for attempt, folder in places
@@ -109,6 +111,7 @@ class NodeCheckpoints:
         """When these began, and those that may just be starting."""
         begun = {name: at_s for name, at_s in self._begun_s.items() if now_s - at_s < STARTING_S}
         self._begun_s = begun | {name: self._begun_s.get(name, now_s) for name in attempts}
+        self._attempts = attempts
 
     async def sweep_for_ever(self) -> None:
         log = logger("checkpoints")
