@@ -157,7 +157,7 @@ def test_task_whose_folder_finds_no_space_is_not_started_without_it(
     assert (end.cause, end.detail) == (Cause.NODE_LOST, DISK_FULL)
     assert machine.output(attempt) == b""
     small_disk.give_back_inodes()
-    assert machine.end_of(machine.shell("test -n $TGPU_CHECKPOINT_DIR", **changes)).exit_code == 0
+    assert machine.end_of(machine.shell('test -n "$TGPU_CHECKPOINT_DIR"', **changes)).exit_code == 0
 
 
 def test_folder_beyond_a_quota_is_the_users_own_to_solve() -> None:

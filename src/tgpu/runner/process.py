@@ -17,6 +17,7 @@ from tgpu.observe.logs import logger
 from tgpu.runner import logs, private_tmp, records, warm
 from tgpu.runner.abilities import Ability
 from tgpu.runner.burden import Burden, burden_of
+from tgpu.runner.cgroups.preparation import Preparation
 from tgpu.runner.cgroups.scope import Scope, scope_name
 from tgpu.runner.devices import DEV
 from tgpu.runner.entering import Entrances
@@ -134,6 +135,10 @@ class ProcessRunner:
 
     async def prepare(self, spec: LaunchSpec) -> None:
         """A process needs nothing before it starts."""
+
+    def preparation(self, spec: LaunchSpec) -> Preparation | None:
+        """The groups in which it will run, for what is prepared for it before; None: there are no cgroups."""
+        return self._isolation.preparation(spec.attempt, spec.limits)
 
     def drop(self, attempt: str) -> None:
         """So nothing of it is left, either."""

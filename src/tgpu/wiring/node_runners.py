@@ -89,7 +89,8 @@ class NodeRunners:
             settings.home / "snapshots" / cluster_id,
             self.snapshots,
             settings.snapshot_max_mb * _MIB,
-            lambda: time.time_ns() // 1_000_000,
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            preparation=processes.preparation,
         )
 
     @property
