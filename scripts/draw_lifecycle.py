@@ -16,6 +16,8 @@ CAUSES = {
     Cause.SIGNALLED: "a signal that tgpu did not send killed it",
     Cause.OUT_OF_MEMORY: "it was killed for its use of memory",
     Cause.TIME_LIMIT: "it ran into its time limit",
+    Cause.DISK_LIMIT: "its private `/tmp` or its user's checkpoints held more than they may"
+    " ([operations.md](operations.md#budgets-for-users-data))",
     Cause.NODE_LOST: "its node lost it: tried again unless the job says otherwise",
     Cause.REBOOTED: "its machine restarted: tried again unless the job says otherwise",
     Cause.SUPERVISOR_LOST: "its supervisor was killed, or its node restarted within one boot, as containers "
@@ -36,6 +38,7 @@ CAUSES = {
     Cause.JOB_FAILED: "its job failed as a whole, and it was stopped for that ([parallel.md](parallel.md))",
     Cause.JOB_DONE: "another task of its work queue has finished the work",
     Cause.MEMORY_PRESSURE: "its node ran short of memory: tried again unless the job says otherwise",
+    Cause.DISK_PRESSURE: "its node ran short of disk space: tried again unless the job says otherwise",
     Cause.DEVICE_LOST: "its GPU failed: tried again unless the job or `on_gpu_failure` says otherwise",
 }
 

@@ -30,6 +30,17 @@ class SmallDisk:
     def empty(self) -> None:
         self._filler.unlink()
 
+    def use_up_inodes(self) -> None:
+        """A folder takes no block of this filesystem, but an inode."""
+        found = os.statvfs(self.path)
+        self._remount(found.f_files - found.f_ffree)
+
+    def give_back_inodes(self) -> None:
+        self._remount(0)
+
+    def _remount(self, inodes: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,nr_inodes={inodes}", str(self.path)], check=True)
+
     @property
     def _filler(self) -> Path:
         return self.path / "filler"

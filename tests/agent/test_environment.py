@@ -61,13 +61,14 @@ def test_a_list_is_run_as_it_is() -> None:
 
 
 def test_limits_are_those_of_the_order_and_its_class() -> None:
-    said = {"cpu_limit_milli": 2000, "memory_mib": 64, "memory_limit_mib": 128, "burst": True}
+    said = {"cpu_limit_milli": 2000, "memory_mib": 64, "memory_limit_mib": 128, "disk_mib": 9, "burst": True}
     limits = launch_spec(launch(**said, priority_class=PriorityClass.BEST_EFFORT), 9, {}).limits
     assert limits == Limits(
         cpu_milli=1000,
         cpu_limit_milli=2000,
         memory_mib=64,
         memory_limit_mib=128,
+        disk_mib=9,
         devices=(1, 3),
         oom_score_adj=495,
     )

@@ -2,19 +2,22 @@
 
 import asyncio
 import hashlib
+import threading
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.agent.test_shell import Server, greeting, launch, play
 from tests.small_disk import SmallDisk, needs_root, small_disk  # noqa: F401  a fixture
+from tgpu.agent import node_disk
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.shell import Agent
 from tgpu.agent.snapshot_fetch import SnapshotFetch
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.node import Capacity
-from tgpu.observe.disk_space import DiskSpace
+from tgpu.observe.disk_space import MEASURE_EVERY_S, DiskSpace
 from tgpu.protocol.messages import Heartbeat, Hello, NodeUse, Orders, Phase, Report
 from tgpu.protocol.snapshots import SnapshotPart
 from tgpu.runner.disk_words import DISK_FULL
@@ -72,7 +75,7 @@ def test_task_ordered_to_a_full_node_is_given_back_at_once() -> None:
 
 @needs_root
 def test_failed_write_counts_until_a_write_succeeds(small_disk: SmallDisk) -> None:  # noqa: F811
-    disk = NodeDisk(DiskSpace(small_disk.path, reserve_mib=0), small_disk.path)
+    disk = NodeDisk([DiskSpace(small_disk.path, reserve_mib=0)], [small_disk.path])
     assert asyncio.run(disk.look()) == ""
     small_disk.fill()
     assert asyncio.run(disk.look()) == "", "there is no reserve"
@@ -83,6 +86,40 @@ def test_failed_write_counts_until_a_write_succeeds(small_disk: SmallDisk) -> No
     assert asyncio.run(disk.look()) == ""
 
 
+@needs_root
+def test_node_is_short_while_checkpoint_folders_find_no_space(small_disk: SmallDisk, tmp_path: Path) -> None:  # noqa: F811
+    now, root = 0.0, small_disk.path / "checkpoints"
+    disk = NodeDisk([DiskSpace(tmp_path, 0), DiskSpace(root, 1, lambda: now)], [tmp_path, root])
+    assert asyncio.run(disk.look()) == "", "the folder is not made yet"
+    small_disk.fill()
+    now += MEASURE_EVERY_S
+    assert asyncio.run(disk.look()).startswith(f"the disk that holds {root} has 0 MiB free")
+
+
+def test_drive_that_hangs_delays_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
+
+    class Hanging(DiskSpace):
+        looks = 0
+
+        def shortage(self) -> str | None:
+            self.looks += 1
+            hangs.wait(60)
+            return SHORT
+
+    async def story() -> None:
+        space = Hanging(Path("/"))
+        disk = NodeDisk([space])
+        assert await disk.look() == await disk.look() == ""
+        assert space.looks == 1, "one look at a time"
+        hangs.set()
+        monkeypatch.setattr(node_disk, "PATIENCE_S", 60)
+        assert await disk.look() == SHORT
+
+    monkeypatch.setattr(node_disk, "PATIENCE_S", 0.01)
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("reserve_mib", [None, 1])
 @needs_root
 def test_reserve_makes_a_node_short_before_its_disk_is_full(
@@ -90,7 +127,7 @@ def test_reserve_makes_a_node_short_before_its_disk_is_full(
     reserve_mib: int | None,
 ) -> None:
     small_disk.fill(leave=100_000)
-    disk = NodeDisk(DiskSpace(small_disk.path, reserve_mib), small_disk.path)
+    disk = NodeDisk([DiskSpace(small_disk.path, reserve_mib)], [small_disk.path])
     assert "disk_reserve" in asyncio.run(disk.look())
 
 

@@ -63,6 +63,14 @@ def test_limits_are_completed_by_what_the_node_knows() -> None:
     assert unpinned.completed(Limits(devices=(2,))).cpus == ()
 
 
+def test_limit_of_a_private_tmp_is_what_the_job_reserves_or_else_the_nodes_own() -> None:
+    restraint = Restraint(
+        pids=0, user_pids=0, pin_cpus=False, devices=lambda: (), disk_mib=lambda: 500, numa={}
+    )
+    assert restraint.completed(Limits(disk_mib=20)).disk_limit_mib == 20
+    assert restraint.completed(Limits()).disk_limit_mib == 500
+
+
 def test_gpus_whose_files_are_not_known_are_kept_from_nobody() -> None:
     restraint = Restraint(pids=0, user_pids=0, pin_cpus=False, devices=lambda: (gpu(0, None),), numa={})
     assert restraint.completed(Limits(devices=(0,))).minors is None

@@ -97,6 +97,7 @@ def test_of_a_cancellation_that_breaks_off_it_is_told_how_far_it_came(server: Fa
         (ended(cause="signalled", signal=11), 139),
         (ended(cause="out-of-memory", signal=9), 137),
         (ended(cause="time-limit", signal=15), 152),
+        (ended(cause="disk-limit", signal=9), 153),
         (ended(cause="could-not-start", reason="it could not be started: No such file or directory"), 127),
         (ended(cause="could-not-start", reason="it could not be started: x: command not found"), 127),
         (ended(cause="could-not-start", reason="it could not be started: Permission denied"), 126),

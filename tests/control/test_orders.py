@@ -52,9 +52,11 @@ def test_a_launch_order_says_what_may_be_used_at_most() -> None:
     placed = picture_with(placed=[task(1, burst=True)]).placed[TaskId(1, 0)]
     asked = spec(priority_class=PriorityClass.LOW)
     (group,) = asked.groups
-    more = replace(group, cpu_limit_milli=2500, memory_limit_mib=64)
+    more = replace(
+        group, cpu_limit_milli=2500, memory_limit_mib=64, request=replace(group.request, disk_mib=9)
+    )
     order = launch_order(placed, replace(asked, groups=(more,)))
-    assert (order.cpu_limit_milli, order.memory_limit_mib) == (2500, 64)
+    assert (order.cpu_limit_milli, order.memory_limit_mib, order.disk_mib) == (2500, 64, 9)
     assert (order.priority_class, order.burst) == (PriorityClass.LOW, True)
     whole = replace(group, request=replace(group.request, exclusive=True, memory_mib=9))
     order = launch_order(placed, replace(asked, groups=(whole,)))

@@ -53,6 +53,18 @@ UNWANTED = task(cancel_by="bob")
             "gave way because its node ran short of memory: it held 9 MiB",
         ),
         (
+            Exit(Cause.DISK_PRESSURE, signal=9, detail="its /tmp held 9 MiB"),
+            task(),
+            Happening.PREEMPTED,
+            "was ended because its node ran short of disk space: its /tmp held 9 MiB",
+        ),
+        (
+            Exit(Cause.DISK_LIMIT, signal=9, detail="its /tmp held 9 of at most 8 MiB"),
+            task(),
+            Happening.FAILED,
+            "used more disk space than it may: its /tmp held 9 of at most 8 MiB",
+        ),
+        (
             Exit(Cause.MEMORY_PRESSURE, signal=15),
             STUBBORN,
             Happening.FAILED,

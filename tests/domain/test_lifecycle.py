@@ -92,6 +92,7 @@ def test_only_failures_of_infrastructure_are_retried() -> None:
         Cause.REBOOTED,
         Cause.DEVICE_LOST,
         Cause.MEMORY_PRESSURE,
+        Cause.DISK_PRESSURE,
         Cause.SUPERVISOR_LOST,
     }
     assert {cause for cause in Cause if cause.is_infrastructure} == causes

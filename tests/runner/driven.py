@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tgpu.domain.job import Exit
+from tgpu.domain.lifecycle import Cause
 from tgpu.runner.port import AttemptEnded, AttemptNoted, AttemptStarted, LaunchSpec, Runner, RunnerEvent
 
 
@@ -80,6 +81,17 @@ class Driven:
     def start_of(self, attempt: str) -> AttemptStarted:
         self.until(lambda: self._find(AttemptStarted, attempt))
         return self._find(AttemptStarted, attempt)[0]
+
+    def has_ended(self, attempt: str) -> bool:
+        return bool(self._find(AttemptEnded, attempt))
+
+    def stop_all(self) -> None:
+        """So that nothing of a test runs on."""
+        started = [event.attempt for event in self.events if isinstance(event, AttemptStarted)]
+        for attempt in dict.fromkeys(started):
+            if not self.has_ended(attempt):
+                self.runner.stop(attempt, Cause.CANCELLED, "", at_once=True)
+                self.end_of(attempt)
 
     def end_of(self, attempt: str, within_s: float | None = None) -> Exit:
         self.until(lambda: self._find(AttemptEnded, attempt), within_s)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from tgpu.runner.cgroups.bounds import Bounds, quota, shares, weight
 from tgpu.runner.cgroups.detect import LEAF, NOT_DELEGATED, OLD_SYSTEMD, detect
 from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.cgroups.legacy import Legacy
+from tgpu.runner.cgroups.preparation import Preparation
 from tgpu.runner.cgroups.unified import Unified
 from tgpu.runner.limits import Limits
 
@@ -403,3 +405,32 @@ def test_a_child_is_born_in_a_group_of_version_2(tree: Tree) -> None:
     finally:
         for fd in (group, answer, tell):
             os.close(fd)
+
+
+@needs_mount
+def test_group_of_version_2_in_which_something_was_prepared_is_the_tasks_own(tree: Tree) -> None:
+    cgroups = Cgroups(2, {"": str(tree.top)}, {})
+    prepared = Preparation(cgroups, "1.0.1", Bounds())
+    prepared.open()
+    (door,) = prepared.doors
+    subprocess.run(["sh", "-c", f"echo 0 > {door}; grep -q /1.0.1$ /proc/self/cgroup"], check=True)
+    made = (tree.top / "1.0.1").stat().st_ino
+    enclosure = Unified(cgroups, SimpleNamespace(tasks="0", supervisors="0"))
+    enclosure.prepare("1.0.1", Bounds())
+    assert (tree.top / "1.0.1").stat().st_ino == made
+    enclosure.close()
+    assert not (tree.top / "1.0.1").exists()
+
+
+@needs_cgroups
+def test_limits_are_written_again_to_a_group_that_was_prepared(grouped: Machine) -> None:
+    """Not to be taken for a new one, which has none."""
+    script = (
+        "m=$(sed -n 's/.*:memory://p' /proc/self/cgroup); cat /sys/fs/cgroup/memory$m/memory.limit_in_bytes"
+    )
+    spec = grouped.spec("sh", "-c", script)
+    prepared = grouped.runner.preparation(replace(spec, limits=Limits(memory_limit_mib=64)))
+    prepared.open()
+    grouped.runner.launch(spec)
+    assert grouped.end_of(spec.attempt).exit_code == 0
+    assert int(grouped.output(spec.attempt)) > 1 << 60, "the task itself has no limit"

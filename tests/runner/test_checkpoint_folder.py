@@ -1,5 +1,6 @@
 """A task's folder for checkpoints: whose it is, what outlives an attempt, and when work was saved."""
 
+import errno
 import os
 import pwd
 import stat
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import ME, PATH, Machine
+from tests.small_disk import SmallDisk, needs_root, small_disk  # noqa: F401  a fixture
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner import checkpoint_folder
+from tgpu.runner import checkpoint_folder, records
 from tgpu.runner.checkpoint_folder import variables
+from tgpu.runner.disk_words import DISK_FULL
 
 SAVES = 'echo one > $TGPU_CHECKPOINT_DIR/state; touch "$TGPU_CHECKPOINT_FILE"'
 
@@ -135,6 +138,32 @@ def test_a_task_that_cannot_have_one_runs_without(machine: Machine, root: Path) 
     assert machine.end_of(attempt).exit_code == 0
     assert machine.output(attempt) == b"none\n"
     root.unlink()
+
+
+@needs_root
+@pytest.mark.parametrize("user", [ME, "nobody"])
+def test_task_whose_folder_finds_no_space_is_not_started_without_it(
+    machine: Machine,
+    small_disk: SmallDisk,  # noqa: F811
+    user: str,
+) -> None:
+    where = str(small_disk.path / "checkpoints" / "c1" / "someone" / "7.0")
+    env = {"PATH": PATH, **variables(where)}
+    small_disk.path.chmod(0o755)
+    small_disk.use_up_inodes()
+    changes = {"env": env, "checkpoint_dir": where, "user": user}
+    attempt = machine.shell("echo started", **changes)
+    end = machine.end_of(attempt)
+    assert (end.cause, end.detail) == (Cause.NODE_LOST, DISK_FULL)
+    assert machine.output(attempt) == b""
+    small_disk.give_back_inodes()
+    assert machine.end_of(machine.shell('test -n "$TGPU_CHECKPOINT_DIR"', **changes)).exit_code == 0
+
+
+def test_folder_beyond_a_quota_is_the_users_own_to_solve() -> None:
+    words = records.no_checkpoint_folder(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert words.startswith("its checkpoint folder cannot be made: Disk quota exceeded; remove")
+    assert not words.startswith(DISK_FULL)
 
 
 def test_a_sign_that_is_a_link_is_looked_at_itself(root: Path, tmp_path: Path) -> None:

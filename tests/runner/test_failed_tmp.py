@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import stat
 import subprocess
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.runner.conftest import Machine
-from tgpu.agent.failed_tmp import FailedTmp
+from tgpu.agent.disk_meter import DiskMeter
+from tgpu.agent.failed_tmp import FailedTmp, fair_share
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner import failed_tmp, private_tmp
 from tgpu.runner.output import Stream
@@ -129,21 +131,55 @@ def filled(root: Path, name: str, size: int, at_s: float) -> Path:
     return place.parent
 
 
+def swept(root: Path, budget_bytes: int, now_s: float = 0.0) -> int:
+    """What is older than 50 s goes."""
+    return asyncio.run(FailedTmp(root, 50, budget_bytes, DiskMeter(), now_s=lambda: now_s).sweep())
+
+
 def test_sweep_removes_the_old_and_then_the_oldest_beyond_the_budget(tmp_path: Path) -> None:
     old, older, newer, newest = (
         filled(tmp_path, f"{number}.0.1", 1 << 20, number * 100.0) for number in range(1, 5)
     )
-    assert failed_tmp.sweep(str(tmp_path), before_s=150.0, budget_bytes=5 << 19) == 2
+    assert swept(tmp_path, budget_bytes=5 << 19, now_s=200.0) == 2
     assert [path.exists() for path in (old, older, newer, newest)] == [False, False, True, True]
 
 
 def test_one_that_exceeds_the_budget_alone_does_not_cost_others_theirs(tmp_path: Path) -> None:
     small, large = filled(tmp_path, "1.0.1", 1 << 10, 100.0), filled(tmp_path, "2.0.1", 1 << 21, 200.0)
-    assert failed_tmp.sweep(str(tmp_path), before_s=0.0, budget_bytes=1 << 20) == 1
+    assert swept(tmp_path, budget_bytes=1 << 20) == 1
     assert (small.exists(), large.exists()) == (True, False)
 
 
-def test_sweep_follows_no_link_and_counts_one_that_is_too_deep_as_too_large(tmp_path: Path) -> None:
+def test_what_one_user_leaves_does_not_cost_another_user_theirs(tmp_path: Path) -> None:
+    ours = filled(tmp_path, "1.0.1", 1 << 20, 100.0)
+    theirs = [filled(tmp_path, f"{number}.0.1", 1 << 20, number * 100.0) for number in range(2, 6)]
+    if os.geteuid() == 0:
+        for path in theirs:
+            os.chown(path / "tmp", pwd.getpwnam(USER).pw_uid, -1)
+    assert swept(tmp_path, budget_bytes=7 << 19) == 2
+    expected = [True, False, False, True, True] if os.geteuid() == 0 else [False, False, True, True, True]
+    assert [path.exists() for path in (ours, *theirs)] == expected
+
+
+@pytest.mark.parametrize(
+    ("totals", "budget", "share"),
+    [
+        ([], 10, 10),
+        ([3, 4], 10, 4),
+        ([3, 9], 10, 7),
+        ([9, 9, 9], 10, 3),
+        ([1, 2, 9, 9], 13, 5),
+        ([20], 10, 10),
+    ],
+)
+def test_fair_share_gives_what_some_do_not_need_to_the_others(
+    totals: list[int], budget: int, share: int
+) -> None:
+    assert fair_share(totals, budget) == share
+    assert sum(min(total, share) for total in totals) <= budget
+
+
+def test_sweep_follows_no_link_and_counts_what_is_nested_deep(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "big").write_bytes(bytes(1 << 20))
@@ -156,9 +192,12 @@ def test_sweep_follows_no_link_and_counts_one_that_is_too_deep_as_too_large(tmp_
         inner = os.open("d" * 200, os.O_RDONLY, dir_fd=above)
         os.close(above)
         above = inner
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=above)
+    os.write(file, bytes(1 << 20))
+    os.close(file)
     os.close(above)
     os.utime(deep, (200.0, 200.0))
-    assert failed_tmp.sweep(str(tmp_path / "root"), before_s=0.0, budget_bytes=1 << 19) == 1
+    assert swept(tmp_path / "root", budget_bytes=1 << 19) == 1
     assert (linked.exists(), deep.exists()) == (True, False)
     assert (outside / "big").exists()
 
@@ -171,7 +210,7 @@ def test_nothing_is_kept_while_the_disk_is_short(tmp_path: Path, monkeypatch: py
         failed_tmp.keep(str(tmp_path / "folder"), str(kept.parents[1]), "1.0.1", os.getuid(), os.getgid())
     filled(tmp_path / "root", "1.0.1", 1, time.time())
     shortage: list[str | None] = [None]
-    sweeper = FailedTmp(tmp_path / "root", 3600, 1 << 20, lambda: shortage[0])
+    sweeper = FailedTmp(tmp_path / "root", 3600, 1 << 20, DiskMeter(), shortage=lambda: shortage[0])
     assert asyncio.run(sweeper.sweep()) == 0
     assert kept.exists()
     shortage[0] = "the disk is short"
@@ -180,4 +219,4 @@ def test_nothing_is_kept_while_the_disk_is_short(tmp_path: Path, monkeypatch: py
 
 
 def test_sweep_of_a_root_that_is_not_there_removes_nothing(tmp_path: Path) -> None:
-    assert failed_tmp.sweep(str(tmp_path / "none"), before_s=0.0, budget_bytes=1) == 0
+    assert swept(tmp_path / "none", budget_bytes=1) == 0

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.runner.conftest import Machine
 from tests.runner.test_root_stays_outside import in_child
-from tgpu.runner import beneath, namespaces, private_tmp
+from tgpu.runner import beneath, namespaces, private_tmp, removing
 from tgpu.runner.removing import remove
 
 NEST = """
@@ -47,6 +48,26 @@ def test_what_is_deeper_than_any_path_is_removed(quick: Path) -> None:
     assert remove(str(folder))
     assert [path.name for path in quick.iterdir()] == ["kept"]
     assert remove(str(folder)), "it is gone"
+
+
+def test_memory_does_not_grow_with_the_number_of_files_and_folders(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = quick / "copy"
+    (folder / "inner").mkdir(parents=True)
+    for number in range(6_000):
+        (folder / "inner" / f"{number:0200}").touch()
+    for number in range(200):
+        (folder / "inner" / f"folder{number}" / "below").mkdir(parents=True)
+    monkeypatch.setattr(removing, "_MOST_NAMES", 50)
+    tracemalloc.start()
+    try:
+        assert remove(str(folder))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not folder.exists()
+    assert peak < 1 << 19, "all names together have 1.2 MB"
 
 
 def test_one_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

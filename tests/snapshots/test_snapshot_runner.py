@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tgpu.cli.snapshot import archive, tree
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import Snapshot
 from tgpu.protocol.snapshots import SnapshotPart, WantSnapshot
+from tgpu.runner.limits import Limits
 from tgpu.runner.port import CouldNotPrepareError, Runner
 from tgpu.runner.process import ProcessRunner
 
@@ -25,18 +27,23 @@ MIB = 1 << 20
 class Node(Driven):
     """A real runner, and a leader that is a function."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, cgroups: bool = False) -> None:
         super().__init__(home, home.name)
+        self.cgroups = cgroups
         self.asked: list[WantSnapshot] = []
         self.answer: Callable[[WantSnapshot], SnapshotPart | None] = lambda _: None
         self.most_bytes = MIB
 
     def made(self) -> Runner:
-        inner = ProcessRunner(self.home / "records", self.home / "logs", self.cluster, cgroups=False)
+        self.inner = inner = ProcessRunner(
+            self.home / "records", self.home / "logs", self.cluster, cgroups=self.cgroups
+        )
         fetch = SnapshotFetch(self.home / "archives", MIB)
         fetch.say = lambda want: self._said(fetch, want)
         self.copies = self.home / "copies" / "cluster"
-        return SnapshotRunner(inner, self.copies, fetch, self.most_bytes, lambda: 7)
+        return SnapshotRunner(
+            inner, self.copies, fetch, self.most_bytes, now_ms=lambda: 7, preparation=inner.preparation
+        )
 
     def _said(self, fetch: SnapshotFetch, want: WantSnapshot) -> None:
         self.asked.append(want)
@@ -68,6 +75,21 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     yield one
     one.close()
     one.loop.close()
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[Node]:
+    """With real cgroups; nothing of them may be left at the end."""
+    one = Node(tmp_path / f"node-{uuid.uuid4().hex}", cgroups=True)
+    one.home.mkdir()
+    one.open()
+    groups = one.inner._cgroups
+    if groups is None or "memory" not in groups.bases:
+        pytest.skip("no memory can be limited here")
+    yield one
+    one.close()
+    one.loop.close()
+    assert not [base for base in groups.bases.values() if Path(base).exists()]
 
 
 @pytest.fixture
@@ -170,3 +192,51 @@ def test_copies_that_nobody_stands_in_are_removed_by_the_next_agent(
     node.runner.stop(lives, Cause.CANCELLED, "")
     node.end_of(lives)
     node.until(lambda: not node.left())
+
+
+def test_archive_is_unpacked_in_the_cgroup_of_its_job_and_counted_there(
+    grouped: Node, code: tuple[Snapshot, bytes]
+) -> None:
+    """The program that unpacks takes more memory than all that the task itself runs."""
+    snapshot, data = code
+    grouped.serve(data)
+    peaks = []
+    name = "memory.max_usage_in_bytes" if grouped.inner._cgroups.version == 1 else "memory.peak"
+    for changes in ({}, {"snapshot": snapshot, "cwd": snapshot.root}):
+        attempt = grouped.spec("true").attempt
+        peak = f"{grouped.inner._cgroups.folder('memory', attempt)}/{name}"
+        spec = grouped.spec("cat", peak, attempt=attempt, limits=Limits(memory_limit_mib=256), **changes)
+        grouped.runner.launch(spec)
+        assert grouped.end_of(attempt).exit_code == 0
+        peaks.append(int(grouped.output(attempt)))
+    without, within = peaks
+    assert within > without + 2 * MIB
+    assert within <= 256 * MIB
+
+
+def test_archive_that_needs_more_memory_than_its_job_may_use_ends_the_job(
+    grouped: Node, code: tuple[Snapshot, bytes]
+) -> None:
+    snapshot, data = code
+    grouped.serve(data)
+    limits = Limits(memory_limit_mib=2)
+    attempt = grouped.shell("true", snapshot=snapshot, cwd=snapshot.root, limits=limits)
+    end = grouped.end_of(attempt)
+    assert end.cause is Cause.OUT_OF_MEMORY
+    assert end.detail == (
+        "its snapshot could not be unpacked within its memory limit of 2 MiB: ask for more with --memory"
+    )
+    folders = grouped.inner._cgroups.folders(attempt)
+    grouped.until(lambda: not [folder for folder in folders if Path(folder).exists()])
+    grouped.until(lambda: not grouped.left())
+
+
+def test_group_of_a_gang_task_that_is_dropped_is_removed(grouped: Node, code: tuple[Snapshot, bytes]) -> None:
+    snapshot, data = code
+    grouped.serve(data)
+    spec = grouped.spec("true", snapshot=snapshot, cwd=snapshot.root)
+    grouped.wait_for(grouped.runner.prepare(spec))
+    folder = Path(grouped.inner._cgroups.folder("memory", spec.attempt))
+    assert folder.exists()
+    grouped.runner.drop(spec.attempt)
+    grouped.until(lambda: not folder.exists())

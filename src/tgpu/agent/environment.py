@@ -66,6 +66,7 @@ def limits_of(launch: Launch) -> Limits:
         cpu_limit_milli=launch.cpu_limit_milli,
         memory_mib=launch.memory_mib,
         memory_limit_mib=launch.memory_limit_mib,
+        disk_mib=launch.disk_mib,
         devices=launch.devices,
         oom_score_adj=oom_score(launch.priority_class, burst=launch.burst, reserves=launch.memory_mib > 0),
     )

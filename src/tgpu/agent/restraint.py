@@ -27,6 +27,8 @@ class Restraint:
     user_pids: int
     pin_cpus: bool
     devices: Callable[[], Sequence[Device]]
+    disk_mib: Callable[[], int] = lambda: 0
+    """The limit of a private /tmp whose task reserves no disk; 0: none."""
     numa: dict[int, frozenset[int]] = field(
         default_factory=lambda: numa_cpus(frozenset(os.sched_getaffinity(0)))
     )
@@ -37,6 +39,7 @@ class Restraint:
             limits,
             pids=self.pids,
             user_pids=self.user_pids,
+            disk_limit_mib=limits.disk_mib or self.disk_mib(),
             minors=None if given is None else _minors(given, devices),
             cpus=cpus_next_to(given, devices, self.numa, limits.cpu_milli) if given and self.pin_cpus else (),
         )

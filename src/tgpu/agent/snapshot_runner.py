@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from tgpu.domain.lifecycle import Cause
 from tgpu.domain.snapshot import MAX_FILES, Snapshot
 from tgpu.observe.disk_space import is_full
 from tgpu.runner import checkpoint_folder, removing, task
+from tgpu.runner.cgroups.preparation import Preparation
 from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.look import Look
 from tgpu.runner.port import (
@@ -44,15 +45,45 @@ SNAPSHOT, SUBMIT_DIR = "TGPU_SNAPSHOT", "TGPU_SUBMIT_DIR"
 """What such a task finds in its environment: which copy it runs in, and the directory that it stands for."""
 
 
+_STEP_IN = """
+import os, sys
+count = int(sys.argv[1])
+for door in sys.argv[2 : 2 + count]:
+    with open(door, "w") as file:
+        file.write("0")
+os.execv(sys.argv[2 + count], sys.argv[2 + count :])
+"""
+"""The program is loaded inside: its memory is the job's, too. A door that is not there ends it."""
+
+
+class _KilledError(Exception):
+    """A signal ended the program that unpacks."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 class SnapshotRunner:
     """See the port."""
 
     def __init__(
-        self, inner: Runner, folder: Path, fetch: SnapshotFetch, most_bytes: int, now_ms: Callable[[], int]
+        self,
+        inner: Runner,
+        folder: Path,
+        fetch: SnapshotFetch,
+        most_bytes: int,
+        *,
+        now_ms: Callable[[], int],
+        preparation: Callable[[LaunchSpec], Preparation | None] = lambda _: None,
     ) -> None:
-        """`folder`: below which each attempt has its own."""
+        """`folder`: below which each attempt has its own. `preparation`: the cgroups of an attempt, in which
+        its archive is unpacked."""
         self._inner, self._folder, self._fetch = inner, folder, fetch
         self._most_bytes, self._now_ms = most_bytes, now_ms
+        self._preparation = preparation
+        self._groups: dict[str, Preparation] = {}
+        """Of attempts that are not launched yet."""
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._removing: set[asyncio.Task[None]] = set()
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
@@ -93,6 +124,7 @@ class SnapshotRunner:
             if not self._place(spec).is_dir():  # of a gang it was prepared
                 self._on_event(AttemptNoted(spec.attempt, "fetching its snapshot"))
                 await self._unpack(spec, snapshot)
+            self._groups.pop(spec.attempt, None)  # from here on its supervisor's
             self._inner.launch(self._moved(spec, snapshot))
         except CouldNotPrepareError as error:
             self._over(spec.attempt, error.cause, str(error))
@@ -153,7 +185,7 @@ class SnapshotRunner:
                 )
             await asyncio.to_thread(_made_anew, folder, account)
             async with self._turns[spec.user]:
-                await self._run_unpacking(spec, snapshot, archive, folder)
+                await self._unpack_inside(spec, snapshot, archive, folder)
             is_whole = True
         except task.Refusal as refusal:
             raise CouldNotPrepareError(str(refusal)) from None
@@ -165,14 +197,36 @@ class SnapshotRunner:
             if not is_whole:
                 self._remove(spec.attempt)
 
-    async def _run_unpacking(self, spec: LaunchSpec, snapshot: Snapshot, archive: Path, folder: Path) -> None:
+    async def _unpack_inside(self, spec: LaunchSpec, snapshot: Snapshot, archive: Path, folder: Path) -> None:
+        """In the cgroups of the attempt, where its limits hold. A container will have others."""
+        group = self._preparation(spec)
+        doors: list[str] = []
+        if group is not None:
+            self._groups[spec.attempt] = group
+            await asyncio.to_thread(group.open)
+            doors = group.doors
+        try:
+            await self._run_unpacking(spec, snapshot, archive, folder, doors)
+        except _KilledError as error:
+            raise CouldNotPrepareError(*_why_killed(error.number, group)) from None
+        if spec.container is not None:
+            await self._remove_group(spec.attempt)
+
+    async def _run_unpacking(
+        self, spec: LaunchSpec, snapshot: Snapshot, archive: Path, folder: Path, doors: Sequence[str]
+    ) -> None:
         place = snapshot.place_of(spec.cwd) or "."
+        program = [sys.executable, "-I", "-m", snapshot_unpack.__name__]
         with archive.open("rb") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
-                "-m",
-                snapshot_unpack.__name__,
+                "-S",
+                "-c",
+                _STEP_IN,
+                str(len(doors)),
+                *doors,
+                *program,
                 spec.user,
                 place,
                 str(self._most_bytes),
@@ -197,19 +251,38 @@ class SnapshotRunner:
                 await process.wait()
         if process.returncode == snapshot_unpack.DISK_FULL:
             raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST)
+        if process.returncode and process.returncode < 0:
+            raise _KilledError(-process.returncode)
         if process.returncode:
             words = said.decode(errors="replace").strip().splitlines()
-            if process.returncode < 0:
-                words = [f"signal {-process.returncode} ended it: it takes too much CPU time"]
             raise CouldNotPrepareError(
                 f"its snapshot cannot be unpacked: {(words or ['no reason was given'])[-1][:500]}"
             )
 
+    async def _remove_group(self, attempt: str) -> None:
+        group = self._groups.pop(attempt, None)
+        if group is not None:
+            await asyncio.to_thread(group.remove)
+
     def _remove(self, attempt: str) -> None:
+        if attempt in self._groups:
+            self._aside(self._remove_group(attempt))
         for folder in (path for path in _copies(self._folder) if path.name == attempt):
-            work = self._loop.create_task(asyncio.to_thread(_removed, folder))
-            self._removing.add(work)
-            work.add_done_callback(self._removing.discard)
+            self._aside(asyncio.to_thread(_removed, folder))
+
+    def _aside(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._removing.add(task)
+        task.add_done_callback(self._removing.discard)
+
+
+def _why_killed(number: int, group: Preparation | None) -> tuple[str, Cause]:
+    if group is not None and group.oom_kills():
+        limit = f" of {group.memory_limit_mib} MiB" if group.memory_limit_mib else ""
+        why = f"its snapshot could not be unpacked within its memory limit{limit}: ask for more with --memory"
+        return why, Cause.OUT_OF_MEMORY
+    why = f"its snapshot cannot be unpacked: signal {number} ended it: it takes too much CPU time"
+    return why, Cause.COULD_NOT_START
 
 
 def _made_anew(folder: Path, account: task.Account) -> None:

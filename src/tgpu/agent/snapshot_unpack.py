@@ -11,10 +11,12 @@ and bounds every header. It needs only the standard library of Python 3.11.
 """
 
 import contextlib
+import ctypes
 import errno
 import gzip
 import os
 import resource
+import signal
 import sys
 import zlib
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from tgpu.runner.task import Account, Refusal
 
+_PDEATHSIG = 1
 _REFUSED = 3
 DISK_FULL = 4
 """The exit code if the node has no room for it."""
@@ -190,7 +193,8 @@ def _pax_records(data: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     while data.strip(b"\0"):
         length, _, rest = data.partition(b" ")
-        if not length.isdigit() or not len(length) + 2 < int(length) <= len(data):
+        is_number = length.isdigit() and len(length) <= len(str(_LONGEST_HEADER))
+        if not is_number or not len(length) + 2 < int(length) <= len(data):
             raise BadArchiveError("it has a damaged pax header")
         key, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
         if key.startswith(b"GNU.sparse."):
@@ -329,6 +333,7 @@ def _become(user: str) -> None:
     if os.getuid() != account.uid:
         account.assume()
     os.umask(0o022)
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # nobody else would end it
 
 
 def _limit(most_bytes: int) -> None:

@@ -16,6 +16,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 TERMINATED = 143
 TIME_LIMIT = 152  # as if by SIGXCPU, so that it is not mistaken for the end of `wait --timeout`
+DISK_LIMIT = 153  # as if by SIGXFSZ
 
 MEANINGS = """\
 exit codes:
@@ -24,7 +25,8 @@ exit codes:
   2  wrong usage                     6  refused: quota, never fits, or conflict
   3  the server cannot be reached    124  the time given to `wait` is over
 `tgpu run` and `tgpu wait` end with the job's own exit code: 128+n if signal n killed it, 130 if it was
-cancelled, 152 if it ran into its time limit, 126 or 127 if it could not be started.
+cancelled, 152 if it ran into its time limit, 153 if it used too much disk space, 126 or 127 if it could not
+be started.
 """
 
 _BY_STATUS = {

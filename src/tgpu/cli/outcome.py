@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgpu.cli.exits import FAILED, INTERRUPTED, OK, TIME_LIMIT
+from tgpu.cli.exits import DISK_LIMIT, FAILED, INTERRUPTED, OK, TIME_LIMIT
 
 TYPE_CHECKING = False  # see tgpu.client.errors
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _CANNOT_EXECUTE, _NO_SUCH_COMMAND, _SIGNALLED = 126, 127, 128
 _KILLED = _SIGNALLED + 9
 _BY_STATUS = {"completed": OK, "cancelled": INTERRUPTED}
-_BY_CAUSE = {"time-limit": TIME_LIMIT, "out-of-memory": _KILLED}
+_BY_CAUSE = {"time-limit": TIME_LIMIT, "disk-limit": DISK_LIMIT, "out-of-memory": _KILLED}
 
 
 def exit_status(job: dict[str, Any]) -> int:

@@ -159,6 +159,8 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "snapshot_keep": _an_hour,
     "memory_reserve": _reserve,
     "disk_reserve": _reserve,
+    "task_disk": _reserve,
+    "user_checkpoints": _reserve,
     "log_file_size": _log_file_size,
     "log_file_count": _up_to(_MOST_LOG_FILES),
     "connections_per_user": _connections,

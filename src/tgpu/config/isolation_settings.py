@@ -42,7 +42,7 @@ class IsolationSettings:
     failed_tmp_max: str = setting(
         "10G",
         "How much disk the kept /tmp directories of failed attempts may take on this node together; beyond "
-        "that the oldest are removed first.",
+        "that each user keeps an equal part, and the oldest of a user's are removed first.",
     )
     pin_cpus: str = setting(
         "auto",

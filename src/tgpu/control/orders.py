@@ -210,6 +210,7 @@ def launch_order(placed: Placed, spec: JobSpec, place: GangPlace | None = None) 
         gpu_milli=group.request.gpu_milli,
         cpu_limit_milli=group.cpu_most_milli,
         memory_limit_mib=group.memory_most_mib,
+        disk_mib=group.request.disk_mib,
         priority_class=spec.priority_class,
         burst=placed.task.burst,
         time_limit_s=spec.time_limit_s,

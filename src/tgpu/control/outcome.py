@@ -5,7 +5,7 @@ from tgpu.domain import exit_words
 from tgpu.domain.job import Exit, TaskBrief
 from tgpu.domain.lifecycle import Cause, Happening
 
-_GAVE_WAY = (Cause.PREEMPTED, Cause.MEMORY_PRESSURE)
+_GAVE_WAY = (Cause.PREEMPTED, Cause.MEMORY_PRESSURE, Cause.DISK_PRESSURE)
 """It waits longer each time before it is tried again: what it gave way to may still be there."""
 
 _WITH_ITS_JOB = (Cause.CANCELLED, Cause.JOB_FAILED, Cause.JOB_DONE)

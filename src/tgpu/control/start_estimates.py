@@ -41,7 +41,15 @@ _SCORED_REMEMBERED = 20_000
 _WORK_S, _REST_S = 0.002, 0.001
 """The thread of a pass rests now and then, so that the loop need not wait for the interpreter."""
 _OWN_END = frozenset(
-    {Cause.EXITED, Cause.SIGNALLED, Cause.OUT_OF_MEMORY, Cause.TIME_LIMIT, Cause.CANCELLED, Cause.DEADLINE}
+    {
+        Cause.EXITED,
+        Cause.SIGNALLED,
+        Cause.OUT_OF_MEMORY,
+        Cause.TIME_LIMIT,
+        Cause.DISK_LIMIT,
+        Cause.CANCELLED,
+        Cause.DEADLINE,
+    }
 )
 """After these a run time says something about the next run: the cluster did not cut it short."""
 

@@ -13,6 +13,8 @@ _PLAIN = {
     Cause.NODE_LOST: "its node lost it",
     Cause.DEVICE_LOST: "its GPU failed",
     Cause.MEMORY_PRESSURE: "gave way because its node ran short of memory",
+    Cause.DISK_PRESSURE: "was ended because its node ran short of disk space",
+    Cause.DISK_LIMIT: "used more disk space than it may",
     Cause.SUPERSEDED: "another attempt of its task goes on",
     Cause.SUSPENDED: "its job was suspended",
     Cause.RESTARTED: "was asked to start anew",

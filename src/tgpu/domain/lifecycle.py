@@ -97,6 +97,8 @@ class Cause(StrEnum):
     SIGNALLED = "signalled"
     OUT_OF_MEMORY = "out-of-memory"
     TIME_LIMIT = "time-limit"
+    DISK_LIMIT = "disk-limit"
+    """Its private /tmp, or its user's checkpoint folders, held more than they may."""
     NODE_LOST = "node-lost"
     REBOOTED = "rebooted"
     DEVICE_LOST = "device-lost"
@@ -108,6 +110,8 @@ class Cause(StrEnum):
     SUPERSEDED = "superseded"
     MEMORY_PRESSURE = "memory-pressure"
     """Its node ran short of memory, and it gave way before others there."""
+    DISK_PRESSURE = "disk-pressure"
+    """Its node ran short of disk space, and it was ended before others there."""
     GANG_BROKEN = "gang-broken"
     """Another task of its gang failed, and it was stopped for that."""
     GANG_RESTARTED = "gang-restarted"
@@ -137,6 +141,7 @@ _INFRASTRUCTURE = (
     Cause.SUPERVISOR_LOST,
     Cause.DEVICE_LOST,
     Cause.MEMORY_PRESSURE,
+    Cause.DISK_PRESSURE,
 )
 
 

@@ -5,6 +5,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -46,10 +47,27 @@ class DiskSpace:
         if self._reserve_mib is not None:
             return self._reserve_mib * _MIB
         try:
-            found = os.statvfs(self._path)
+            found = self._found()
         except OSError:
             return 0
         return min(found.f_blocks * found.f_frsize // _AUTO_PART, _AUTO_MOST)
+
+    def total_bytes(self) -> int:
+        """Raises OSError."""
+        found = self._found()
+        return found.f_blocks * found.f_frsize
+
+    def free_bytes(self) -> int:
+        """What users may still take. Raises OSError."""
+        found = self._found()
+        return found.f_bavail * found.f_frsize
+
+    def _found(self) -> os.statvfs_result:
+        """Of a folder that is not made yet: where it will be. Raises OSError."""
+        for path in (self._path, *self._path.parents):
+            with suppress(FileNotFoundError):
+                return os.statvfs(path)
+        return os.statvfs(self._path)
 
     def shortage(self) -> str | None:
         """What is missing, in words; None while there is more than the reserve."""
@@ -61,7 +79,7 @@ class DiskSpace:
 
     def _measured(self) -> str | None:
         try:
-            found = os.statvfs(self._path)
+            found = self._found()
         except OSError as error:
             return f"the disk that holds {self._path} cannot be read: {error.strerror}"
         reserve = self.reserve_bytes

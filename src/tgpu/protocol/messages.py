@@ -228,6 +228,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     cpu_limit_milli: int = 0
     """What it may use at most; 0: no limit."""
     memory_limit_mib: int = 0
+    disk_mib: int = 0
+    """What it reserves, which is also the most that its private /tmp may hold; 0: its node decides."""
     priority_class: PriorityClass = PriorityClass.DEFAULT
     burst: bool = False
     """It runs beyond its tenant's quota, and gives way before others of its class."""

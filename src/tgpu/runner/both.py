@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tgpu.domain.job import Exit
 from tgpu.domain.lifecycle import Cause
 from tgpu.runner.burden import Burden
+from tgpu.runner.journal import TmpLimit
 from tgpu.runner.look import Look
 from tgpu.runner.port import AttemptEnded, CouldNotPrepareError, LaunchSpec, LogPart, RunnerEvent
 from tgpu.runner.process import ProcessRunner
@@ -122,6 +123,10 @@ class BothRunners:
         """How heavily all that runs here, in whichever way, weighs on this node's memory."""
         found = await asyncio.to_thread(self._processes.burdens)
         return found if self._containers is None else found + await self._containers.burdens()
+
+    def private_tmps(self) -> dict[str, tuple[str, TmpLimit]]:
+        """Containers have none: their /tmp is their engine's."""
+        return self._processes.private_tmps() if self._is_open else {}
 
     def roots(self) -> Roots | None:
         """None as long as it is not known what runs here. May be called from any thread."""

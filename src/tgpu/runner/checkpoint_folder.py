@@ -18,8 +18,10 @@ from tgpu.runner import records
 DIR, FILE = "TGPU_CHECKPOINT_DIR", "TGPU_CHECKPOINT_FILE"
 """What a task finds in its environment: its folder, and the file to touch."""
 SIGN = ".saved"
-FINAL = frozenset({"cancelled", "could-not-start", "time-limit"})
+FINAL = frozenset({"cancelled", "could-not-start", "time-limit", "disk-limit"})
 """Causes after which no other attempt is about to use it."""
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors of a full disk and of a used-up quota."""
 _PASSABLE, _OWN = 0o711, 0o700
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ACL, _ACL_VERSION = "system.posix_acl_access", 2
@@ -41,8 +43,9 @@ def variables(folder: str) -> dict[str, str]:
 
 
 def prepare(folder: str, account: "Account", env: dict[str, str], *, is_hidden: bool = False) -> None:
-    """A task that cannot have it does without, and finds no such variables; this stands in a log.
-    `is_hidden`: the task's private /tmp covers it."""
+    """Raises OSError if there is no space for it: the task would lose work that it could save elsewhere. A
+    task that cannot have it for another reason does without, and finds no such variables; this stands in a
+    log. `is_hidden`: the task's private /tmp covers it."""
     if not folder:
         return
     try:
@@ -50,6 +53,8 @@ def prepare(folder: str, account: "Account", env: dict[str, str], *, is_hidden: 
             raise FileNotFoundError(errno.ENOENT, "the job has a /tmp and a /dev/shm of its own")
         make_hidden(folder, account.uid, account.gid)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
         records.note(f"tgpu: no checkpoint folder {folder}: {error.strerror}")
         env.pop(DIR, None)
         env.pop(FILE, None)

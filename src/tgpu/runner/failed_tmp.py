@@ -1,17 +1,17 @@
-# ruff: noqa: PTH102, PTH104, PTH116, PTH120  pathlib is too heavy for a supervisor
+# ruff: noqa: PTH102, PTH104, PTH116, PTH119, PTH120  pathlib is too heavy for a supervisor
 """Private /tmp directories of failed attempts: kept for a while for the user whose they are.
 
 One is kept as `ROOT/CLUSTER/ATTEMPT/tmp`. The way there belongs to root, and can be passed by all users but
 changed and listed by none; `tmp` itself can be entered by its user alone. Root does not open anything in it
-but to measure and to remove it, and follows no link then. Its age is that of the folder around it, whose time
-no user can change.
+but to remove it, and follows no link then. Its age is that of the folder around it, whose time no user can
+change.
 """
 
 import os
 import select
 from errno import ENOSPC
 
-from tgpu.runner import beneath, removing
+from tgpu.runner import removing
 from tgpu.runner.light import signal
 from tgpu.runner.output import Stream
 
@@ -27,9 +27,23 @@ _FAILURES = frozenset({_EXITED, "signalled", "out-of-memory", "time-limit"})
 LOOK_UP_S = 5.0
 _PASSABLE, _OWN = 0o711, 0o700
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BLOCK = 512
-_ENTRY_BYTES = 4096
-"""What each name counts for at least, so that empty files are not free."""
+
+
+class Kept:
+    """One private /tmp that is kept, in the folder `path` around it."""
+
+    __slots__ = ("at_s", "gid", "path", "uid")
+
+    def __init__(self, path: str, at_s: float, uid: int, gid: int) -> None:
+        self.path, self.at_s, self.uid, self.gid = path, at_s, uid, gid
+
+    @property
+    def attempt(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
+    def tmp(self) -> str:
+        return f"{self.path}/{NAME}"
 
 
 def is_failure(cause: str, code: int | None) -> bool:
@@ -85,19 +99,6 @@ def discard(kept: str) -> None:
     removing.remove(os.path.dirname(kept))
 
 
-def sweep(root: str, before_s: float, budget_bytes: int) -> int:
-    """Removes what was kept before that moment, and what the budget has no room for beside newer ones;
-    returns how many. Raises OSError."""
-    removed, left = 0, budget_bytes
-    for at_s, path in sorted(_kept(root), reverse=True):
-        size = _size(path, left) if at_s >= before_s else None
-        if size is None or size > left:
-            removed += removing.remove(path)
-        else:
-            left -= size
-    return removed
-
-
 def _make_way(above: str) -> None:
     for folder in (os.path.dirname(above), above):
         try:
@@ -106,10 +107,18 @@ def _make_way(above: str) -> None:
             continue
 
 
-def _kept(root: str) -> list[tuple[float, str]]:
-    """When each was kept, and where, of all clusters."""
-    paths = [path for cluster in _folders(root) for path in _folders(cluster)]
-    return [(os.stat(path, follow_symlinks=False).st_mtime, path) for path in paths]
+def kept(root: str) -> list[Kept]:
+    """All that is kept, of all clusters. Raises OSError."""
+    return [_found(path) for cluster in _folders(root) for path in _folders(cluster)]
+
+
+def _found(path: str) -> Kept:
+    around = os.stat(path, follow_symlinks=False)
+    try:
+        own = os.stat(f"{path}/{NAME}", follow_symlinks=False)
+    except FileNotFoundError:  # it is just being moved here, or a crash came between
+        own = around
+    return Kept(path, around.st_mtime, own.st_uid, own.st_gid)
 
 
 def _folders(above: str) -> list[str]:
@@ -118,50 +127,3 @@ def _folders(above: str) -> list[str]:
             return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
-
-
-def _size(path: str, most: int) -> int:
-    """In bytes on disk; more than `most` as soon as that is certain, or if it cannot be measured."""
-    try:
-        top = os.open(path, _FOLDER)
-    except OSError:
-        return most + 1
-    try:
-        return _size_below(top, most)
-    except OSError:  # it is nested deeper than a path reaches
-        return most + 1
-    finally:
-        os.close(top)
-
-
-def _size_below(top: int, most: int) -> int:
-    """Raises OSError."""
-    total, waiting = 0, ["."]
-    while waiting and total <= most:
-        name = waiting.pop()
-        try:
-            folder = beneath.open_folder(name, top)
-        except FileNotFoundError:  # its user has removed it meanwhile
-            continue
-        try:
-            for inner, size, is_folder in _entries(folder):
-                total += size
-                if is_folder:
-                    waiting.append(f"{name}/{inner}")
-        finally:
-            os.close(folder)
-    return total
-
-
-def _entries(folder: int) -> list[tuple[str, int, bool]]:
-    """Name, size on disk, and whether it is a folder. Raises OSError."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                blocks = entry.stat(follow_symlinks=False).st_blocks
-            except FileNotFoundError:
-                continue
-            size = max(blocks * _BLOCK, _ENTRY_BYTES)
-            found.append((entry.name, size, entry.is_dir(follow_symlinks=False)))
-    return found

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from tgpu.domain.ids import AttemptId
@@ -14,6 +15,8 @@ from tgpu.runner.cgroups.groups import Cgroups
 from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
 STRAY_ROUNDS = 100
+SPARES, SPARE_BYTES = 4, 4096
+"""Files with space for a stop, so that the task that fills a disk is told why it ends."""
 
 
 def renew_lease(folder: Path, stamp_ns: int, lease_s: float) -> None:
@@ -43,6 +46,8 @@ class Folders:
         self._tmp = folder / private_tmp.FOLDER
         for path in (self._claims, self._stops):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._spares = [self._stops / f".spare{number}" for number in range(SPARES)]
+        self._keep_spares()
 
     def claimed(self) -> dict[str, int]:
         """The inode to which each claim leads."""
@@ -53,15 +58,37 @@ class Folders:
         return (self._claims / attempt).exists()
 
     def order_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> bool:
-        """Written whole before the supervisor can see it, which looks for it before it starts its task.
-        False: the disk is full, and there is only a short link, which needs no space of its own."""
+        """Written whole before the supervisor can see it, which looks for it before it starts its task. On a
+        full disk it is written into space that was allocated before. False: that is used up, too, and there
+        is only a short link, which needs no space of its own."""
+        text = _stop_text(cause, detail, at_once)
         try:
-            self._write_stop(attempt, cause, detail, at_once)
+            self._write_stop(attempt, text)
         except OSError as error:
             if not is_full(error):
                 raise
+            if self._spared_stop(attempt, text):
+                return True
             self._link_stop(attempt, cause, detail, at_once)
             return False
+        self._keep_spares()
+        return True
+
+    def _keep_spares(self) -> None:
+        for path in self._spares:
+            if not path.exists():
+                with suppress(OSError):  # a full disk: with the next stop
+                    path.write_bytes(bytes(SPARE_BYTES))
+
+    def _spared_stop(self, attempt: str, text: str) -> bool:
+        spare = next((path for path in self._spares if path.exists()), None)
+        if spare is None:
+            return False
+        data = text.encode(errors="replace")
+        with spare.open("r+b") as file:
+            file.write(data)
+            file.truncate()
+        spare.rename(self._stops / attempt)
         return True
 
     def _link_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
@@ -71,10 +98,8 @@ class Folders:
         beside.symlink_to(text[: records.LINK_MAX].replace(b"\0", b"").decode(errors="ignore"))
         beside.rename(self._stops / attempt)
 
-    def _write_stop(self, attempt: str, cause: str, detail: str, at_once: bool) -> None:
+    def _write_stop(self, attempt: str, text: str) -> None:
         """Many are often stopped for one reason: they share a file, since a name costs less than an inode."""
-        when = records.AT_ONCE if at_once else ""
-        text = f"{cause}\n{detail[: records.DETAIL_MAX]}{when}"
         if text != self._drafted:
             self._write_draft(text)
         try:
@@ -106,6 +131,10 @@ class Folders:
         for attempt in attempts:
             for folder in (self._claims, self._stops):
                 (folder / attempt).unlink(missing_ok=True)
+
+
+def _stop_text(cause: str, detail: str, at_once: bool) -> str:
+    return f"{cause}\n{detail[: records.DETAIL_MAX]}{records.AT_ONCE if at_once else ''}"
 
 
 def is_attempt(name: str) -> bool:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from tgpu.observe.logs import logger
 from tgpu.runner.abilities import Ability, abilities, why_no_tmp
+from tgpu.runner.cgroups.bounds import Bounds
 from tgpu.runner.cgroups.detect import Detected, detect
 from tgpu.runner.cgroups.groups import Cgroups
+from tgpu.runner.cgroups.preparation import Preparation
 from tgpu.runner.cgroups.scope import Scope
 from tgpu.runner.devices import barred, device_files, numbered_inside
 from tgpu.runner.limits import Limits
@@ -99,6 +101,12 @@ class Isolation:
             return {}
         return {"CUDA_VISIBLE_DEVICES": numbered_inside(asked.devices)}
 
+    def preparation(self, attempt: str, asked: Limits) -> Preparation | None:
+        """Groups in which something is prepared for a task; None: there are no cgroups here."""
+        if self.cgroups is None:
+            return None
+        return Preparation(self.cgroups, attempt, Bounds(*self.packed(asked)))
+
     def packed(self, asked: Limits) -> Packed:
         """In the order in which `Bounds` takes them."""
         limits = self._complete(asked)
@@ -111,6 +119,8 @@ class Isolation:
             ",".join(map(str, limits.cpus)),
             limits.oom_score_adj,
             limits.user_pids,
+            limits.disk_mib,
+            limits.disk_limit_mib,
         )
 
 

@@ -23,12 +23,23 @@ RESERVE_BYTES = 1 << 18
 FULL_LINKS = 20_000  # ext4 allows 65,000
 
 
+class TmpLimit(NamedTuple):
+    """Of a private /tmp: which user writes in it, and how much."""
+
+    user: str
+    reserved_mib: int
+    limit_mib: int
+    """0: no limit."""
+
+
 class Claim(NamedTuple):
     """Which process supervises an attempt: named by pid and birth."""
 
     pid: int
     birth: int
     started_ms: int
+    tmp: TmpLimit | None = None
+    """None: the attempt has no private /tmp."""
 
     def is_alive(self) -> bool:
         """Only of use in the life of the machine in which it was made."""
@@ -47,8 +58,14 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     exit: Exit | None = None
     forgotten: bool = False
     boot: str = ""
+    tmp: TmpLimit | None = None
+    """Beside a claim, so that agents of older versions read that."""
     unclaimed: bool = False
     """Said, and never written: the disk had no room for the claim, so the task was not started."""
+
+    @property
+    def whole_claim(self) -> Claim | None:
+        return None if self.claim is None else self.claim._replace(tmp=self.tmp)
 
 
 decode = msgspec.json.Decoder(Message).decode
@@ -158,6 +175,6 @@ def _add(contents: Contents, generation: int, message: Message) -> None:
         contents.forgotten.add(message.attempt)
     elif message.exit is not None:
         contents.exits.setdefault(message.attempt, message.exit)
-    elif message.claim is not None:
-        contents.claims[message.attempt] = message.claim
+    elif (claim := message.whole_claim) is not None:
+        contents.claims[message.attempt] = claim
         contents.generation[message.attempt] = generation

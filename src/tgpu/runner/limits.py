@@ -13,6 +13,10 @@ class Limits:
     memory_mib: int = 0
     """What it reserves: whoever holds more than that gives way first."""
     memory_limit_mib: int = 0
+    disk_mib: int = 0
+    """What it reserves."""
+    disk_limit_mib: int = 0
+    """The most that its private /tmp may hold."""
     pids: int = 0
     """Processes and threads together."""
     user_pids: int = 0

@@ -142,7 +142,7 @@ class Place:
             self.cgroups.close_if_last(records.LOCK)
 
 
-Packed = tuple[int, int, int, int, list[str] | None, str, int | None, int]
+Packed = tuple[int, int, int, int, list[str] | None, str, int | None, int, int, int]
 """A task's limits, in the order of `Bounds`."""
 WarnAt = tuple[int, int, int] | None
 """A signal, how many seconds before the time limit, and whether it is for the main process alone."""

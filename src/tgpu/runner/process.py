@@ -14,15 +14,16 @@ import msgspec
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.signals import Warn, signal_number
 from tgpu.observe.logs import logger
-from tgpu.runner import logs, records, warm
+from tgpu.runner import logs, private_tmp, records, warm
 from tgpu.runner.abilities import Ability
 from tgpu.runner.burden import Burden, burden_of
+from tgpu.runner.cgroups.preparation import Preparation
 from tgpu.runner.cgroups.scope import Scope, scope_name
 from tgpu.runner.devices import DEV
 from tgpu.runner.entering import Entrances
 from tgpu.runner.folders import Folders, forget_other_boots, is_attempt, renew_lease
 from tgpu.runner.isolation import Isolation
-from tgpu.runner.journal import Claim, Journals, Message, decode
+from tgpu.runner.journal import Claim, Journals, Message, TmpLimit, decode
 from tgpu.runner.known import Known, Tracked
 from tgpu.runner.limits import Limits
 from tgpu.runner.look import Look
@@ -135,6 +136,10 @@ class ProcessRunner:
     async def prepare(self, spec: LaunchSpec) -> None:
         """A process needs nothing before it starts."""
 
+    def preparation(self, spec: LaunchSpec) -> Preparation | None:
+        """The groups in which it will run, for what is prepared for it before; None: there are no cgroups."""
+        return self._isolation.preparation(spec.attempt, spec.limits)
+
     def drop(self, attempt: str) -> None:
         """So nothing of it is left, either."""
 
@@ -222,6 +227,12 @@ class ProcessRunner:
             for attempt, claim in self._known.running().items()
         ]
 
+    def private_tmps(self) -> dict[str, tuple[str, TmpLimit]]:
+        """By attempt of what runs here: the folder that is its private /tmp, and the limit of that."""
+        claims = self._known.running().items()
+        folder = self._folder.absolute() / private_tmp.FOLDER
+        return {name: (str(folder / name), claim.tmp) for name, claim in claims if claim.tmp is not None}
+
     def supervisors(self) -> dict[int, tuple[str, Claim]]:
         """By number of process, of what runs here. May be called from any thread."""
         tracked = dict(self._known.attempts).items()
@@ -254,8 +265,8 @@ class ProcessRunner:
                 message = decode(data)
                 if message.exit is not None:
                     self._known.ended(message.attempt, message.exit)
-                elif message.claim is not None:
-                    self._known.started(message.attempt, message.claim)
+                elif (claim := message.whole_claim) is not None:
+                    self._known.started(message.attempt, claim)
                 elif message.unclaimed:
                     self._known.unclaimed(message.attempt)
 

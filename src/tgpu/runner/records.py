@@ -101,12 +101,23 @@ def not_started(error: OSError) -> str:
     return DISK_FULL if error.errno == ENOSPC else f"cannot start a process: {error.strerror}"
 
 
+def no_checkpoint_folder(error: OSError) -> str:
+    """Why a task that needs one cannot start. A quota is its user's own: another node would not help."""
+    if error.errno == ENOSPC:
+        return DISK_FULL
+    return f"its checkpoint folder cannot be made: {error.strerror}; remove checkpoints that are not needed"
+
+
 def unclaimed_line(attempt: str) -> bytes:
     return f'{{"attempt":"{attempt}","unclaimed":true}}'.encode("ascii")
 
 
-def claim_line(attempt: str, pid: int, birth: int, started_ms: int) -> bytes:
-    return f'{{"attempt":"{attempt}","claim":[{pid},{birth},{started_ms}]}}'.encode("ascii")
+def claim_line(
+    attempt: str, pid: int, birth: int, started_ms: int, tmp: tuple[str, int, int] | None = None
+) -> bytes:
+    """`tmp`: of a private /tmp, the user, what it reserved and its limit, both in MiB."""
+    limit = "" if tmp is None else f',"tmp":[{encode_basestring_ascii(tmp[0])},{tmp[1]},{tmp[2]}]'
+    return f'{{"attempt":"{attempt}","claim":[{pid},{birth},{started_ms}]{limit}}}'.encode("ascii")
 
 
 def exit_line(

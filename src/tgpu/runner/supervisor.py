@@ -94,8 +94,9 @@ class Supervisor:
 
     def claim(self, birth: int) -> bool:
         """From here on nobody else will run it. False: another supervisor has it, or the disk is full."""
-        attempt, place = self.order.attempt, self.place
-        self.claim_line = records.claim_line(attempt, self.pid, birth, _now_ms())
+        attempt, place, bounds = self.order.attempt, self.place, self.order.bounds
+        tmp = None if self.tmp is None else (self.order.user, bounds.disk_mib, bounds.disk_limit_mib)
+        self.claim_line = records.claim_line(attempt, self.pid, birth, _now_ms(), tmp)
         try:
             return records.claim(attempt, place.generation, place.journal, self.claim_line)
         except OSError:

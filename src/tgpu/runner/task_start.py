@@ -6,7 +6,7 @@ the mounts of its task only to become that user in the next moment.
 
 import os
 
-from tgpu.runner import checkpoint_folder, keyring, private_tmp, task
+from tgpu.runner import checkpoint_folder, keyring, private_tmp, records, task
 from tgpu.runner.cgroups.enclosure import Enclosure
 from tgpu.runner.place import Order, Place
 from tgpu.runner.private_tmp import PrivateTmp
@@ -92,4 +92,7 @@ class TaskStart:
     def _prepare_checkpoints(self, account: task.Account) -> None:
         order = self._order
         is_hidden = self._tmp is not None and not private_tmp.is_for(order.checkpoint_dir)
-        checkpoint_folder.prepare(order.checkpoint_dir, account, order.env, is_hidden=is_hidden)
+        try:
+            checkpoint_folder.prepare(order.checkpoint_dir, account, order.env, is_hidden=is_hidden)
+        except OSError as error:
+            raise task.Refusal(records.no_checkpoint_folder(error)) from None

@@ -18,7 +18,6 @@ import uvloop
 from tgpu.agent import pressure
 from tgpu.agent.identity import NodeIdentity
 from tgpu.agent.inventory import Inventory, host
-from tgpu.agent.node_disk import NodeDisk
 from tgpu.agent.shell import Agent, AgentRefusedError
 from tgpu.agent.spots import NodeSpots
 from tgpu.config.settings import Settings, SettingsError
@@ -27,7 +26,7 @@ from tgpu.domain.node_terms import HOST_LABEL, NODE_LABEL, labels, taints
 from tgpu.domain.quantities import BadQuantityError, mib
 from tgpu.observe.logs import configure, logger
 from tgpu.wiring import agent_status, home, home_in_tmp, pidfile, processes
-from tgpu.wiring.disk_watch import disk_of, persistently
+from tgpu.wiring.disk_watch import persistently
 from tgpu.wiring.enrolment import EnrolmentError
 from tgpu.wiring.log_sweeper import sweep_for_ever
 from tgpu.wiring.membership import Membership, membership
@@ -115,7 +114,7 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         uses=runners.uses,
         snapshots=runners.snapshots,
         sessions=session_record(settings, member.node_id, member.key),
-        disk=NodeDisk(disk_of(settings), settings.agent_dir),
+        disk=runners.disk,
         heartbeat_s=settings.heartbeat_s,
         log_cap_bytes=mib("log_cap", settings.log_cap) * 1024 * 1024,
         everybodys_env=member.jobs_env,
@@ -128,6 +127,8 @@ async def _run(settings: Settings, member: Membership, chance: random.Random) ->
         ),
         "logs": lambda: sweep_for_ever(runners.both, settings.log_keep_days),
         "failed-tmp": runners.failed_tmp.sweep_forever,
+        "tmp-budget": runners.check_tmp,
+        "checkpoint-budget": runners.check_checkpoints,
         "use": runners.uses.go_on,
         "status": lambda: agent_status.keep_written(
             settings, member.node_id, agent, lambda: member.dial.called, runners.abilities

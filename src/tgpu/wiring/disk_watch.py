@@ -10,12 +10,20 @@ from tgpu.observe.disk_space import DiskSpace
 from tgpu.observe.logs import logger
 
 AGAIN_S = 5.0
+SHARE = 4
+"""By default a task, or the checkpoints of a user, may take this part of a filesystem."""
+_MIB = 1 << 20
 
 
 def disk_of(settings: Settings, path: Path | None = None) -> DiskSpace:
     """Of the home, unless another path is meant."""
     said = settings.disk_reserve
     return DiskSpace(path or settings.home, None if said == "auto" else mib("disk_reserve", said))
+
+
+def budget_bytes(name: str, said: str, space: DiskSpace) -> int:
+    """What a setting allows on that filesystem; 0: no limit. Raises OSError."""
+    return space.total_bytes() // SHARE if said == "auto" else mib(name, said) * _MIB
 
 
 async def persistently(

@@ -8,8 +8,11 @@ import pytest
 from tests.docker_engine import tools
 from tests.fake_registry import FakeRegistry
 from tests.runner.docker.conftest import ContainerNode
+from tests.small_disk import SmallDisk, needs_root, small_disk  # noqa: F401  a fixture
 from tgpu.domain.container import HOSTFILE, Mount, Pull
 from tgpu.domain.lifecycle import Cause
+from tgpu.runner.checkpoint_folder import variables
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker import readying
 from tgpu.runner.port import CouldNotPrepareError, LaunchSpec
 
@@ -114,3 +117,19 @@ def test_a_container_finds_the_file_of_hosts_and_cannot_write_it(node: Container
     for read_only in (False, True):
         end, text = node.run(script, hostfile=str(hosts), read_only=read_only)
         assert (end.exit_code, text) == (1, "n1 slots=2\nn2 slots=2\n")
+
+
+@needs_root
+def test_one_whose_checkpoint_folder_finds_no_space_is_started_elsewhere(
+    node: ContainerNode,
+    small_disk: SmallDisk,  # noqa: F811
+) -> None:
+    small_disk.use_up_inodes()
+    where = str(small_disk.path / "checkpoints" / "c1" / "root" / "7.0")
+    spec = node.spec("true", checkpoint_dir=where, env=variables(where))
+    with pytest.raises(CouldNotPrepareError, match=DISK_FULL) as refused:
+        node.wait_for(node.runner.prepare(spec))
+    assert refused.value.cause is Cause.NODE_LOST
+    node.runner.launch(spec)
+    end = node.end_of(spec.attempt)
+    assert (end.cause, end.detail) == (Cause.NODE_LOST, DISK_FULL)

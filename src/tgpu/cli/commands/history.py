@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 _FINAL = ("completed", "failed", "cancelled")
 _STATES = (*LIVE.split(","), *_FINAL)
 _CAUSES = (
-    "exited", "signalled", "out-of-memory", "time-limit", "node-lost", "rebooted", "device-lost",
-    "supervisor-lost", "cancelled", "could-not-start", "waited-too-long", "preempted", "superseded",
-    "memory-pressure", "gang-broken", "gang-restarted", "dependency-failed", "deadline", "suspended",
-    "restarted", "job-failed", "job-done",
+    "exited", "signalled", "out-of-memory", "time-limit", "disk-limit", "node-lost", "rebooted",
+    "device-lost", "supervisor-lost", "cancelled", "could-not-start", "waited-too-long", "preempted",
+    "superseded", "memory-pressure", "disk-pressure", "gang-broken", "gang-restarted", "dependency-failed",
+    "deadline", "suspended", "restarted", "job-failed", "job-done",
 )  # fmt: skip
 _MOST_SHOWN = 100
 

@@ -71,6 +71,7 @@ _BY_CAUSE = {
     "deadline": "DEADLINE",
     "preempted": "PREEMPTED",
     "memory-pressure": "PREEMPTED",
+    "disk-pressure": "PREEMPTED",
     "dependency-failed": "CANCELLED",
 }
 _RAN_OUT_OF_MEMORY = "out of memory, "

@@ -18,8 +18,8 @@ class Bounds:
     """As they come over the pipe; see `tgpu.runner.limits`."""
 
     __slots__ = (
-        "barred", "cpu_limit_milli", "cpu_milli", "cpus", "memory_limit_mib", "oom_score_adj", "pids",
-        "user_pids",
+        "barred", "cpu_limit_milli", "cpu_milli", "cpus", "disk_limit_mib", "disk_mib", "memory_limit_mib",
+        "oom_score_adj", "pids", "user_pids",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  as they come over the pipe
@@ -32,6 +32,8 @@ class Bounds:
         cpus: str = "",
         oom_score_adj: int | None = None,
         user_pids: int = 0,
+        disk_mib: int = 0,
+        disk_limit_mib: int = 0,
     ) -> None:
         self.cpu_milli = cpu_milli
         self.cpu_limit_milli = cpu_limit_milli
@@ -43,6 +45,9 @@ class Bounds:
         """As the kernel lists them, `0-3,8`; empty: any."""
         self.oom_score_adj = oom_score_adj
         self.user_pids = user_pids
+        self.disk_mib = disk_mib
+        self.disk_limit_mib = disk_limit_mib
+        """Of its private /tmp, which the agent measures."""
 
     def cpu_set(self) -> set[int]:
         found: set[int] = set()

@@ -61,12 +61,6 @@ class Cgroups:
     def members(self, attempt: str) -> list[int]:
         return files.members(f"{self.base}/{attempt}")
 
-    def enter(self, attempt: str) -> bool:
-        """Moves the calling process, which must have one thread, into the attempt's groups."""
-        name = "tasks" if self.version == 1 else "cgroup.procs"
-        entered = [files.write(f"{folder}/{name}", "0") for folder in self.folders(attempt)]
-        return any(entered)
-
     def kill(self, attempt: str) -> None:
         if self.version == 1:
             self._kill_frozen(attempt)

@@ -113,9 +113,13 @@ class Legacy(Enclosure):
             self._forget_peak()
 
     def close(self) -> None:
+        self._close(dict.fromkeys(self._doors, self._attempt))
+
+    def _close(self, names: dict[str, str]) -> None:
+        """`names`: by base, which name the group bears."""
         for base, (inward, _) in self._doors.items():
             os.close(inward)
-            remove_group(f"{base}/{self._attempt}")
+            remove_group(f"{base}/{names[base]}")
         self._doors.clear()
         self._written = dict(AS_BORN)
         self._barred.clear()
@@ -125,11 +129,13 @@ class Legacy(Enclosure):
     def _rename(self, attempt: str) -> None:
         """Before the task is there: a program may keep in mind where it found itself."""
         before, self._attempt = self._attempt, attempt
+        names = dict.fromkeys(self._doors, before)
         try:
             for base in self._doors:
                 os.rename(f"{base}/{before}", f"{base}/{attempt}")
-        except OSError:  # somebody took them for forgotten, or there is one of that name
-            self.close()
+                names[base] = attempt
+        except OSError:  # somebody took them for forgotten, or something was prepared in those of that name
+            self._close(names)
 
     def _at(self, controller: str) -> str:
         return self._cgroups.folder(controller, self._attempt)
@@ -140,7 +146,8 @@ class Legacy(Enclosure):
             return base is not None
         folder, home = f"{base}/{self._attempt}", self._cgroups.homes[controller]
         try:
-            self._make(folder)
+            if not self._is_new(folder, controller):
+                self._written.clear()  # nobody knows what it says
         except OSError:
             return False
         if controller == "cpuset":  # a new one is empty, and nobody can enter that
@@ -149,15 +156,19 @@ class Legacy(Enclosure):
         self._doors[base] = (door(folder), self._cgroups.way_home(home))
         return True
 
-    def _make(self, folder: str) -> None:
+    def _is_new(self, folder: str, controller: str) -> bool:
+        """Makes it. False: it was there, and what was prepared for the task in it counts further."""
         try:
             os.mkdir(folder)
         except FileNotFoundError:  # what it stands in was taken for forgotten
             os.makedirs(folder)
-        except FileExistsError:  # left by a crash
-            self._cgroups.kill(self._attempt)
+        except FileExistsError:
+            if controller in ALWAYS and not files.members(folder):
+                return False
+            self._cgroups.kill(self._attempt)  # left by a crash
             remove_group(folder)
             os.mkdir(folder)
+        return True
 
     def _say(self, controller: str, file: str, text: str) -> bool:
         """Only what is not said already."""
@@ -174,7 +185,7 @@ class Legacy(Enclosure):
         """Memory with swap is never less than memory alone: so that limit is lifted before and set after."""
         alone, with_swap = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
         text = str(limit_mib * MIB) if limit_mib else NO_LIMIT
-        if self._written[alone] == text:
+        if self._written.get(alone) == text:
             return
         self._say("memory", with_swap, NO_LIMIT)
         self._say("memory", alone, text)

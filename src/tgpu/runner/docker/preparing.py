@@ -3,11 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from errno import ENOSPC
 from typing import Any
 
 from tgpu.domain.container import Mount
 from tgpu.domain.signals import TERM
-from tgpu.runner import checkpoint_folder
+from tgpu.runner import checkpoint_folder, records
 from tgpu.runner.docker import mounting
 from tgpu.runner.docker.as_user import Seen, see
 from tgpu.runner.docker.body import LABEL, House, body
@@ -92,7 +93,7 @@ class Preparer:
     staging: Staging
 
     def prepare(self, spec: LaunchSpec, about: About, marks: Mapping[str, str]) -> Prepared:
-        """Blocks. Raises Refusal."""
+        """Blocks. Raises Refusal, or OSError if the disk is full."""
         account = Account(spec.user)
         spec = _with_folder(spec, account)
         assert spec.container is not None
@@ -125,8 +126,14 @@ class Preparer:
 
 
 def _with_folder(spec: LaunchSpec, account: Account) -> LaunchSpec:
-    """Makes the folder in which it may save its work; without one it finds no such variables."""
+    """Makes the folder in which it may save its work; without one it finds no such variables. Raises Refusal,
+    or OSError if the disk is full."""
     env = dict(spec.env)
-    checkpoint_folder.prepare(spec.checkpoint_dir, account, env)
+    try:
+        checkpoint_folder.prepare(spec.checkpoint_dir, account, env)
+    except OSError as error:
+        if error.errno == ENOSPC:
+            raise
+        raise Refusal(records.no_checkpoint_folder(error)) from error
     has_one = checkpoint_folder.DIR in env
     return replace(spec, env=env, checkpoint_dir=spec.checkpoint_dir if has_one else "")

@@ -3,8 +3,10 @@
 import asyncio
 
 from tgpu.domain.lifecycle import Cause
+from tgpu.observe.disk_space import is_full
 from tgpu.observe.logs import logger
 from tgpu.runner import checkpoint_folder
+from tgpu.runner.disk_words import DISK_FULL
 from tgpu.runner.docker.engine import EngineAwayError, EngineRefusedError
 from tgpu.runner.docker.keeper import NoEngineError
 from tgpu.runner.docker.life import AWAY_S, NOT_ANSWERED, Shared
@@ -37,6 +39,8 @@ class Readying:
         except CouldNotPrepareError:
             raise
         except Exception as error:
+            if is_full(error):
+                raise CouldNotPrepareError(DISK_FULL, Cause.NODE_LOST) from error
             logger("runner").exception("a container was not prepared", attempt=spec.attempt)
             why = "the agent of its node failed to prepare it; its log says why"
             raise CouldNotPrepareError(why) from error

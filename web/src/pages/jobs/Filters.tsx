@@ -16,6 +16,7 @@ const CAUSES = [
   'signalled',
   'out-of-memory',
   'time-limit',
+  'disk-limit',
   'node-lost',
   'could-not-start',
   'waited-too-long',
