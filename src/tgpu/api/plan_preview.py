@@ -25,8 +25,8 @@ from tgpu.domain.timing import Timing
 from tgpu.domain.views import Reason, Why
 from tgpu.store.port import TrialJob, TrialSubmission
 
-_MOST_TASKS = 2000
-"""Of all jobs of a preview, beside gangs, which are planned whole."""
+MOST_TASKS = 2000
+"""Of all jobs of a preview: of other jobs the first ones are planned, a gang whole or not at all."""
 _MOST_NAMED = 3
 _HOUR_S = 3600
 
@@ -187,12 +187,14 @@ async def _planned(
     previews = [
         _ineligible(spec, dependency, now_ms) for (spec, _), dependency in zip(jobs, found, strict=True)
     ]
-    asked = [place for place, each in enumerate(previews) if each is None]
-    left, hypothetical = _MOST_TASKS, []
-    for place in asked:
-        spec, trial = jobs[place]
-        hypothetical.append(hypothetical_job(spec, trial, now_ms, max(1, left)))
-        left -= sum(number for _, number in hypothetical[-1].groups)
+    asked, hypothetical, left = [], [], MOST_TASKS
+    for place, (spec, trial) in enumerate(jobs):
+        if previews[place] is None and spec.gang is not None and spec.task_count > left:
+            previews[place] = _too_large(spec)
+        if previews[place] is None:
+            asked.append(place)
+            hypothetical.append(hypothetical_job(spec, trial, now_ms, max(1, left)))
+            left -= sum(number for _, number in hypothetical[-1].groups)
     planned, answers = True, []
     try:
         answers = list(await call.services.live.preview(hypothetical)) if hypothetical else []
@@ -259,6 +261,15 @@ def _ineligible(spec: JobSpec, dependency: Dependency | None, now_ms: int) -> St
     if begin_ms is None or len(reasons) > 1:
         return StartPreview(Starts.WAITS, why)
     return StartPreview(Starts.AT, replace(why, starts_at_ms=begin_ms), is_lower_bound=True)
+
+
+def _too_large(spec: JobSpec) -> StartPreview:
+    """A gang starts whole, so a part of it says nothing; all of it would keep the scheduler from its work."""
+    text = (
+        f"a preview plans up to {MOST_TASKS:,} tasks, and all {spec.task_count:,} of this gang start "
+        "together: submit it to see when it starts"
+    )
+    return StartPreview(Starts.WAITS, Why(0, True, text, (Reason("too-large-to-preview", text),)))
 
 
 def _jobs_in(preview: StartPreview) -> set[int]:
