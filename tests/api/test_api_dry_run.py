@@ -93,11 +93,12 @@ def test_gang_that_is_too_large_to_be_planned_is_told_so(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_preview, "MOST_TASKS", 3)
+    monkeypatch.setattr(plan_preview, "MOST_IN_GANGS", 3)
     gang = {**TRUE, "tasks": 2, "cpu_request": 0.1}
     first, second, array = preview(client, {"jobs": [gang, gang, {**TRUE, "array": "0-9"}]})["jobs"]
     assert (first["starts"], first["starting_tasks"]) == ("now", 2)
     assert (second["starts"], second["reasons"][0]["code"]) == ("waits", "too-large-to-preview")
-    assert second["summary"].startswith("A preview plans up to 3 tasks, and all 2 of this gang")
+    assert second["summary"].startswith("A preview plans up to 3 tasks of gangs, and all 2")
     assert (array["starts"], array["starting_tasks"]) == ("now", 1)
 
 

@@ -17,6 +17,8 @@ from tgpu.control import planned_starts, previews, start_estimates
 from tgpu.control.answers import NotLeadingError
 from tgpu.control.previews import LONGEST_WAIT_S, MOST_WAITING, PAUSE, SLICE_S
 from tgpu.core.estimates.snapshot import Snapshot
+from tgpu.core.planned_starts import planned_starts as core_planned_starts
+from tgpu.core.preview import with_jobs
 from tgpu.domain.access import Actor
 from tgpu.domain.job import Gang, Group, JobSpec, Request
 from tgpu.domain.preview import HypotheticalJob, StartPreview, Starts
@@ -117,7 +119,7 @@ class Steps:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began: list[float] = []
-        ticks, real = count(), previews.with_jobs
+        ticks, real = count(), with_jobs
 
         def begin(*asked: Any) -> Any:
             self.began.append(asyncio.get_running_loop().time())
@@ -215,7 +217,7 @@ def test_planned_starts_are_made_once_for_each_version_of_the_cluster_state(
 ) -> None:
     async def story() -> None:
         leader, made = Leader(), 0
-        real = planned_starts.planned_starts
+        real = core_planned_starts
 
         def counted(*asked: Any) -> Any:
             nonlocal made
