@@ -209,7 +209,9 @@ class StartEstimates:
         ended, self._ended = self._ended, []
         self.run_times.add_all(ended)
         async with term.planning:
+            began = time.thread_time()
             snapshot = take(term.picture, term.policy, unmaterialized(term.series))
+            taken_s = time.thread_time() - began
         widening, known = self._residuals.widening, frozenset(self._first)
 
         def work() -> Pass:
@@ -222,7 +224,7 @@ class StartEstimates:
         done = await self.aside(work)
         self._latest = done.made
         self._record(done)
-        return done.spent_s
+        return taken_s + done.spent_s
 
     def _record(self, done: "Pass") -> None:
         """The first estimate of each job that has not begun."""
