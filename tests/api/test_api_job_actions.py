@@ -10,6 +10,7 @@ from tests.api.people import House, house
 from tests.api.stories import assign, end, start, submit
 from tgpu.domain.access import Role
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.port import StoreUnavailableError
 
 OWNER, TENANT = "ann", "lab"
 REFUSED = {401, 403, 404, 409}
@@ -153,11 +154,11 @@ def test_bulk_retry_that_ends_in_the_middle_has_noted_what_was_done(
         nonlocal submissions
         submissions += 1
         if submissions > 1:
-            raise RuntimeError("the server ended")
+            raise StoreUnavailableError("the store is away")
         return await real(*asked, **more)
 
     monkeypatch.setattr(store, "submit", ends)
-    assert lab.caller("operator").post("/jobs/retry", json={"job_ids": over}).status_code == 500
+    assert lab.caller("operator").post("/jobs/retry", json={"job_ids": over}).status_code == 503
     with lab.server.unix() as root:
         lines = root.get("/audit?action=job.retry").json()["entries"]
         (new,) = [job["job_id"] for job in root.get("/jobs").json()["jobs"] if job["job_id"] > over[-1]]
