@@ -12,6 +12,7 @@ from tests.api.conftest import NOW_MS, ServerUnderTest
 from tests.api.people import House, house
 from tests.api.stories import assign, end, start, submit
 from tests.core.core_story import asks, task
+from tgpu.api import plan_preview
 from tgpu.domain.access import Actor
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import Cause, Happening
@@ -86,6 +87,19 @@ def test_gang_is_planned_whole(server: ServerUnderTest, client: httpx.Client) ->
     occupy(server, gpus=1)
     job = one(client, tasks=2, gpu_request=1)
     assert (job["starts"], job["starting_tasks"]) == ("at", 0)
+
+
+def test_gang_that_is_too_large_to_be_planned_is_told_so(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_preview, "MOST_TASKS", 3)
+    monkeypatch.setattr(plan_preview, "MOST_IN_GANGS", 3)
+    gang = {**TRUE, "tasks": 2, "cpu_request": 0.1}
+    first, second, array = preview(client, {"jobs": [gang, gang, {**TRUE, "array": "0-9"}]})["jobs"]
+    assert (first["starts"], first["starting_tasks"]) == ("now", 2)
+    assert (second["starts"], second["reasons"][0]["code"]) == ("waits", "too-large-to-preview")
+    assert second["summary"].startswith("A preview plans up to 3 tasks of gangs, and all 2")
+    assert (array["starts"], array["starting_tasks"]) == ("now", 1)
 
 
 @pytest.mark.parametrize(

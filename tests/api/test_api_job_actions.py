@@ -1,6 +1,7 @@
 """`actions` of a job agree with what the endpoints answer; bulk actions report on each job."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from tests.api.people import House, house
 from tests.api.stories import assign, end, start, submit
 from tgpu.domain.access import Role
 from tgpu.domain.lifecycle import Cause, Happening
+from tgpu.store.port import StoreUnavailableError
 
 OWNER, TENANT = "ann", "lab"
 REFUSED = {401, 403, 404, 409}
@@ -139,6 +141,28 @@ def test_bulk_retry_reports_new_jobs_restarts_and_refusals(lab: House) -> None:
     assert new[live] == {"job_id": live, "new_job_id": None, "restarted": True}
     assert [each["job_id"] for each in answer["refused"]] == [waiting]
     assert (answer["not_found"], answer["forbidden"]) == ([999_999], [theirs])
+
+
+def test_bulk_retry_that_ends_in_the_middle_has_noted_what_was_done(
+    lab: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = [failed(lab) for _ in range(3)]
+    store, submissions = lab.server.store, 0
+    real = store.submit
+
+    async def ends(*asked: Any, **more: Any) -> Any:
+        nonlocal submissions
+        submissions += 1
+        if submissions > 1:
+            raise StoreUnavailableError("the store is away")
+        return await real(*asked, **more)
+
+    monkeypatch.setattr(store, "submit", ends)
+    assert lab.caller("operator").post("/jobs/retry", json={"job_ids": over}).status_code == 503
+    with lab.server.unix() as root:
+        lines = root.get("/audit?action=job.retry").json()["entries"]
+        (new,) = [job["job_id"] for job in root.get("/jobs").json()["jobs"] if job["job_id"] > over[-1]]
+    assert [line["after"] for line in lines] == [{"user": OWNER, "job_id": new}]
 
 
 def test_bulk_action_on_another_users_jobs_is_one_line_of_the_audit_log(lab: House) -> None:

@@ -1,5 +1,7 @@
 """The job list as the dashboard asks for it: search, order, pages, totals, rows and ids."""
 
+import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +76,43 @@ def test_list_is_sorted_and_cursors_go_on_where_a_page_ended(
                 break
         assert seen == expected
         assert ids(client, **query, skip=2) == expected[2:]
+
+
+def written(*parts: object) -> str:
+    """A cursor that a caller made up."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("sort", "now_ms", "value", "job_id"),
+    [
+        ("name", 1, "a\0b", 1),
+        ("name", 1, "\ud800", 1),
+        ("run_time", -1, 5, 1),
+        ("run_time", 2**63 - 1, 5, 1),
+        ("run_time", -(2**63) + 1, 5, 1),
+        ("run_time", 1, 2**63, 1),
+        ("gpus", 1, 5, 2**63 - 1),
+        ("gpus", 1, 5, -1),
+        ("gpus", 1, "5", 1),
+    ],
+)
+def test_cursor_with_values_that_no_column_can_hold_is_refused(
+    lab: House, sort: str, now_ms: int, value: object, job_id: int
+) -> None:
+    for order, descending in (("desc", True), ("asc", False)):
+        cursor = written(sort, descending, now_ms, value, job_id)
+        query = {"sort": sort, "order": order, "cursor": cursor}
+        answer = lab.caller("ann").get("/jobs", params=query)
+        assert (answer.status_code, answer.json()["detail"][:6]) == (400, "cursor"), answer.text
+
+
+def test_a_thousand_ids_can_be_sorted_and_counted(lab: House) -> None:
+    wanted = ",".join(str(2 * number + 1) for number in range(1000))
+    query = {"ids": wanted, "sort": "gpus", "total": "true", "view": "list"}
+    answer = lab.caller("ann").get("/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    assert [job["job_id"] for job in answer.json()["jobs"]] == [1]
 
 
 def test_broken_cursors_and_orders_are_refused(server: ServerUnderTest, client: httpx.Client) -> None:

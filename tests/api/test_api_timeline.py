@@ -58,7 +58,7 @@ def test_timeline_shows_attempts_on_their_devices_and_planned_starts(filled: Ser
     first, second = sorted(found["attempts"], key=lambda one: one["job_id"])
     assert first["attempt_id"] == "1.0.1"
     assert (first["devices"], first["cause"]) == ([1], "exited")
-    assert (first["starts_at"], first["ended_at"]) == (
+    assert (first["since"], first["ended_at"]) == (
         rfc3339(NOW_MS - 5 * HOUR),
         rfc3339(NOW_MS - 3 * HOUR),
     )
@@ -151,6 +151,26 @@ def test_timeline_leaves_out_jobs_that_the_caller_may_not_know_of(place: House) 
     assert [one["user_id"] for one in bob.json()["attempts"]] == ["bob"]
     assert len(bob.json()["planned"]) == 1
     assert "bob" not in ann.text
+
+
+def test_how_an_attempt_ended_is_shown_to_those_who_may_see_its_exit_code() -> None:
+    with house(tenant_rules=("user:ann=lab", "user:bob=org")) as found:
+        found.tenants("lab", "org")
+        for name in ("ann", "bob"):
+            found.person(name)
+        commit(found.server, nodes=[a_node("ws1")])
+        job_id = submit(found.server, "ann", "train", tenant_id="lab", request=ASKED)
+        assign(found.server, job_id)
+        start(found.server, job_id)
+        found.server.now_ms += HOUR
+        end(found.server, job_id, Happening.FAILED, Cause.EXITED, exit_code=3)
+        ((own,), (other,)) = (
+            found.caller(name, role="user").get("/timeline").json()["attempts"] for name in ("ann", "bob")
+        )
+        shown = found.caller("bob", role="user").get(f"/jobs/{job_id}").json()["attempts"][0]
+    assert (own["failed"], own["status"], own["attempt_id"]) == (True, "ended", f"{job_id}.0.1")
+    assert (other["failed"], shown["exit_code"]) == (None, None)
+    assert other == {**own, "failed": None}
 
 
 def test_shares_say_what_the_caller_may_change_and_the_api_agrees(place: House) -> None:

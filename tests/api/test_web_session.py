@@ -10,6 +10,7 @@ from tests.api.conftest import ServerUnderTest, serving
 from tests.api.people import House, house
 from tests.api.stories import assign, submit
 from tests.api.test_access_table import EVERYBODY, OWN, ask
+from tgpu.api.auth import web_session
 from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.auth.one_time_secrets import MOST, MOST_PER_OWNER, OneTimeSecrets
 from tgpu.api.auth.web_session import MOST_SESSIONS, end_sessions_of_earlier_processes
@@ -425,3 +426,32 @@ def test_token_with_a_cap_may_not_make_others(place: House) -> None:
     capped = place.caller("ann", jobs_left=5)
     assert capped.get("/whoami").json()["may"] == ["submit"]
     assert capped.post("/tokens", json={}).status_code == 403
+
+
+def test_user_who_signs_in_too_often_is_refused_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_session, "MOST_SIGN_INS", 3)
+    with serving(None, {"browser": PLAIN}) as server:
+        with server.unix() as client:
+            text = server.token(client)
+        for _ in range(3):
+            signed_in(server, token=text)
+        rows = server.run(server.store.tokens())
+        answer = Browser(server).sign_in(token=text)
+        assert answer.status_code == 429
+        assert 0 < int(answer.headers["retry-after"]) <= 60
+        assert "3 times within a minute" in answer.json()["detail"]
+        assert server.run(server.store.tokens()) == rows, "nothing is written"
+
+
+def test_sessions_of_all_tokens_of_a_user_together_are_limited(
+    server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_session, "MOST_OF_USER", 3)
+    first = signed_in(server)
+    for _ in range(2):
+        with server.unix() as client:
+            signed_in(server, token=server.token(client))
+    assert first.get("/jobs").status_code == 200
+    with server.unix() as client:
+        signed_in(server, token=server.token(client))
+    assert first.get("/jobs").status_code == 401

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 
 import pytest
 from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
@@ -10,6 +11,7 @@ from fake_tgpu import FakeTgpu, Refusal, a_job, an_attempt
 from tests.cli.cli_process import Tgpu
 from tgpu.cli.screen import Screen, cut
 from tgpu.cli.table import Column, table
+from tgpu.cli.words import short_time
 
 RUNNING = {
     "status": "running",
@@ -552,3 +554,29 @@ def test_show_keeps_a_command_of_several_lines_on_one_and_leaves_out_what_tgpu_a
     assert "make ↵ make test\n" in shown
     assert "ssd\n" in shown
     assert "tgpu.dev" not in shown
+
+
+def test_list_of_expected_starts_shows_pending_jobs_the_soonest_first(server: FakeTgpu, tgpu: Tgpu) -> None:
+    soon, later = "2026-01-31T12:30:00.000Z", "2026-02-01T09:00:00.000Z"
+    server.jobs = {
+        1: a_job(1, **RUNNING),
+        2: a_job(2, expected_start=later),
+        3: a_job(3),
+        4: a_job(4, expected_start=soon),
+    }
+    table = rows(tgpu("list", "--start").stdout)
+    assert "START" in table[0]
+    assert "NODE" not in table[0]
+    assert [row[0] for row in table[1:]] == ["4", "2", "3"], "those without an estimate are last"
+    at = table[0].index("START")
+    assert [row[at] for row in table[1:3]] == [short_time(each, time.time()) for each in (soon, later)]
+    assert server.asked("GET", "/jobs")[-1]["query"]["expected_start"] == "true"
+    told = json.loads(tgpu("list", "--start", "--json").stdout)
+    assert [job.get("expected_start") for job in told] == [soon, later, None]
+
+
+def test_list_asks_for_no_expected_starts_by_default(server: FakeTgpu, tgpu: Tgpu) -> None:
+    server.jobs = {1: a_job(1)}
+    assert "START" not in tgpu("list").stdout
+    assert "expected_start" not in server.asked("GET", "/jobs")[-1]["query"]
+    assert "not allowed with" in tgpu("list", "--start", "--all").stderr

@@ -80,7 +80,8 @@ def an_attempt(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 JOB_FILTERS = frozenset(
     ("status", "user", "name", "ids", "since", "until", "limit", "cursor", "order", "within", "cause", "node",
-     "exit_code", "min_elapsed", "attempts", "started_since", "started_until", "ended_since", "ended_until")
+     "exit_code", "min_elapsed", "attempts", "started_since", "started_until", "ended_since", "ended_until",
+     "expected_start")
 )  # fmt: skip
 
 
@@ -207,10 +208,8 @@ class FakeTgpu:
         found = [job for job in self.jobs.values() if self._matches(job, query)]
         found.sort(key=lambda job: job["job_id"], reverse=query.get("order", "newest") == "newest")
         start, limit = int(query.get("cursor", 0)), int(query.get("limit", 100))
-        shown = {"attempts"} if query.get("attempts") == "true" else set()
-        page = [
-            {key: value for key, value in job.items() if key not in {"attempts"} - shown} for job in found
-        ]
+        hidden = {name for name in ("attempts", "expected_start") if query.get(name) != "true"}
+        page = [{key: value for key, value in job.items() if key not in hidden} for job in found]
         more = start + limit < len(page)
         return {"jobs": page[start : start + limit], "next_cursor": start + limit if more else None}
 

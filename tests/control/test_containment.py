@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.control.control_story import DONE, FakeNode, Leader, hello, now_ms, play, says, spec
+from tests.control.test_start_estimates import inline
 from tests.protocol.test_validation import hostile_frames
-from tgpu.control import committer
+from tgpu.control import committer, loop
 from tgpu.control.alerts import CONTROL_FAULT, JOB_SET_ASIDE, NODE_SET_ASIDE
 from tgpu.control.answers import Answers
 from tgpu.control.gang_starts import GangStarts
 from tgpu.control.ledger_audit import LedgerAudit
+from tgpu.control.start_estimates import StartEstimates
+from tgpu.control.usage_samples import UsageSamples
 from tgpu.domain.job import Group, JobSpec, Request
 from tgpu.domain.lifecycle import NodeState, Status
 from tgpu.domain.node import Capacity, Node
@@ -288,5 +291,33 @@ def test_node_is_not_blamed_for_a_fault_of_what_is_due_by_itself(monkeypatch: py
             assert "ZeroDivisionError" in _alert(leader, CONTROL_FAULT)
             assert _alert(leader, NODE_SET_ASIDE) == ""
         await _works(leader, await leader.node())
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("owner", "work"), [(UsageSamples, "take"), (StartEstimates, "committed"), (loop, "measure")]
+)
+def test_fault_of_work_beside_the_turn_is_alerted_and_leaves_the_loop_as_it_is(
+    owner: object, work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        leader = Leader(estimate_s=5.0)
+        assert leader.control.estimates is not None
+        leader.control.estimates.aside = inline
+        node = await leader.node()
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, work, _fails)
+            for _ in range(13):  # longer than the pause between two usage samples
+                node.beats()
+                await asyncio.sleep(5)
+            await _works(leader, node)
+            assert not node.closed, "the turn went on, so no node had to report again"
+            assert leader.watch.faults > 0
+            assert "ZeroDivisionError" in _alert(leader, CONTROL_FAULT)
+        for _ in range(40):
+            node.beats()
+            await asyncio.sleep(5)
+        assert _alert(leader, CONTROL_FAULT) == ""
 
     play(story())

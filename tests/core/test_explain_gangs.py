@@ -1,7 +1,10 @@
 """Why a gang waits: told to each of its tasks, word by word."""
 
+import pytest
+
 from tests.core.core_story import asks, at, gang, node, picture_of, task
 from tests.core.explain_story import class_high, holder, waits, why
+from tgpu.core import giving_way
 from tgpu.domain.views import Advice, Reason
 
 
@@ -17,6 +20,17 @@ def test_every_task_of_a_gang_is_told_how_many_places_were_found() -> None:
             estimate="has a reservation: starts ≈ 13:47 UTC on n1 and n2",
             advice=class_high("n1 and n2"),
         )
+
+
+def test_no_victims_are_searched_for_a_gang_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = (task(9, asks(gpus=2), time_limit_s=60), "n1", (0, 1))
+    nodes = [node("n1", gpus=2), node("n2", gpus=2)]
+    picture = picture_of(nodes, gang(1, [asks(gpus=1)] * 3), [running])
+    monkeypatch.setattr(giving_way, "MOST_SEARCHED", 5)
+    answer = why(picture, 1)
+    assert (answer.advice, [reason.code for reason in answer.reasons]) == (None, ["gang"])
+    monkeypatch.setattr(giving_way, "MOST_SEARCHED", 6)
+    assert why(picture, 1).advice is not None
 
 
 def test_a_gang_is_told_its_terms() -> None:

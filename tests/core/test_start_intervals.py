@@ -23,11 +23,14 @@ from tests.core.core_story import (
     preempt,
     task,
 )
-from tgpu.core.estimates.model import MOST_SIMULATED
-from tgpu.core.estimates.projection import project
+from tgpu.core.estimates import scenario
+from tgpu.core.estimates.model import MOST_SIMULATED, KindFacts, Unit
+from tgpu.core.estimates.projection import SCENARIOS, project
+from tgpu.core.estimates.reservations import Reserved, reserve
 from tgpu.core.estimates.run_times import RunTimes, Work
 from tgpu.core.estimates.snapshot import take
 from tgpu.core.estimates.start_intervals import Estimates, Residuals, Widening, estimate
+from tgpu.core.estimates.trial_nodes import TrialNodes
 from tgpu.core.picture import Picture, Window
 from tgpu.core.planner import plan
 from tgpu.core.policy import Policy
@@ -330,3 +333,36 @@ def test_estimate_reads_nothing_but_its_snapshot() -> None:
     picture.release(TaskId(1, 0))
     picture.add_waiting(replace(runs(9), time_limit_s=5))
     assert estimate(snapshot, known((running, 100.0))).jobs == before
+
+
+def test_gang_for_which_the_nodes_are_too_few_is_tried_once_in_each_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+
+    def counting(nodes: TrialNodes, head: Unit, kind: KindFacts, now: float) -> Reserved | None:
+        searched.append(head.job_id)
+        return reserve(nodes, head, kind, now)
+
+    monkeypatch.setattr(scenario, "reserve", counting)
+    behind = [task(number, asks(1), time_limit_s=100) for number in range(2, 12)]
+    running = [
+        (runs(20, 2, time_limit_s=HOUR_S), "n1", (0, 1)),
+        (runs(21, 2, time_limit_s=100), "n2", (0, 1)),
+    ]
+    picture = picture_of(
+        [node("n1", gpus=2), node("n2", gpus=2)], [*gang(1, [asks(2)] * 3), *behind], running
+    )
+    made = estimates(picture, policy=FIFO)
+    assert all(made.jobs[each.task_id.job_id].interval for each in behind)
+    assert searched.count(1) == SCENARIOS
+
+
+def test_unit_that_may_not_start_takes_nothing_of_what_a_reservation_leaves() -> None:
+    kept = Reserved(frozenset((0,)), 0.0, {0: ([4000], 2)})
+    kind = KindFacts(((0, 1000),), 1, False, [[1000]], b"\1", (), 0.0)
+    assert kept.has_room(kind, 0, 2)
+    assert not kept.has_room(kind, 0, 3), "it leaves two GPUs"
+    assert not kept.has_room(kind, 1, 1)
+    kept.take(kind, 0, 2)
+    assert kept.extra == {0: ([2000], 0)}

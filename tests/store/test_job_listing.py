@@ -52,6 +52,8 @@ SEARCHES = [
     (Listing(JobFilter(seen=Seen("cy", frozenset()))), [4]),
     (Listing(JobFilter(id_ranges=((1, 2), (4, 9)))), [4, 2, 1]),
 ]
+# As many parts as a request may have, each a range of its own.
+SEARCHES.append((Listing(JobFilter(id_ranges=tuple((2 * at, 2 * at) for at in range(2, 1002)))), [4]))
 ORDERS = [
     (SortKey.SUBMITTED, [4, 3, 2, 1]),
     (SortKey.STARTED, [1, 4, 3, 2]),

@@ -9,7 +9,7 @@ from tgpu.domain.access import Action
 from tgpu.domain.lifecycle import Happening
 from tgpu.domain.priority import PriorityClass
 from tgpu.store.access_port import AttemptHolder, AuditFilter, Token, TokenRevokedError
-from tgpu.store.port import Batch, Started, Store, UnknownTenantError
+from tgpu.store.port import Batch, DeposedError, Started, Store, UnknownTenantError
 from tgpu.store.postgres import PostgresStore
 
 
@@ -161,3 +161,23 @@ async def test_other_servers_are_woken_too_and_find_it_revoked(postgres_url: str
     assert found.revoked
     await one.close()
     await other.close()
+
+
+async def test_rows_of_ended_sessions_are_removed_and_nothing_else(store: Store) -> None:
+    epoch = await store.claim()
+    given = [
+        ("web:open", 99), ("web:expired", 50), ("web-process:s1:revoked", 99), ("web:never-ends", None),
+        ("e" * 64, 50), ("a" * 64, None),
+    ]  # fmt: skip
+    for digest, expires_ms in given:
+        await store.create_token(Token(0, "ann", "user", digest, "", 5, expires_ms), ROOT, 5)
+    for number in (3, 6):
+        await store.revoke_token(number, ROOT, 6)
+    assert await store.forget_sessions(epoch, 49) == 1
+    assert await store.forget_sessions(epoch, 60, most=1) == 1
+    assert await store.forget_sessions(epoch, 60) == 0
+    assert [token.token_id for token in await store.tokens()] == [1, 4, 5, 6]
+    assert [entry.action for entry in await store.audit_entries(AuditFilter(), 2)] == ["token.revoke"] * 2
+    await store.claim()
+    with pytest.raises(DeposedError):
+        await store.forget_sessions(epoch, 60)

@@ -21,6 +21,8 @@ MOST_COUNTED = 200_000
 _MOST_SKIPPED = 10_000_000
 _LONGEST_TEXT = 200
 _LONGEST_CURSOR = 600
+_MOST_CLOCK_SKEW_MS = 24 * 3600 * 1000
+"""Between two servers, one of which made the cursor."""
 
 
 class _Cursor(msgspec.Struct, array_like=True):
@@ -126,13 +128,14 @@ def _page(call: Call, limit: int) -> ListPage:
     if key is SortKey.ID:
         last_id = query.whole("cursor", 0, MAX_JOB_ID) or 0
         return replace(page, after=(last_id, last_id))
-    cursor = _cursor(written)
+    cursor = _cursor(written, now_ms)
     if (cursor.key, cursor.descending) != (key, descending):
         raise bad_request("cursor belongs to a list in another order: leave it out to begin again")
     return replace(page, after=(cursor.value, cursor.job_id), now_ms=cursor.now_ms)
 
 
-def _cursor(written: str) -> _Cursor:
+def _cursor(written: str, now_ms: int) -> _Cursor:
+    """A caller can write any: the store must be able to compare with every value. Raises ProblemError."""
     try:
         if len(written) > _LONGEST_CURSOR:
             raise bad_request("cursor is too long: use the next_cursor of the page before")
@@ -140,15 +143,17 @@ def _cursor(written: str) -> _Cursor:
     except (msgspec.MsgspecError, binascii.Error, ValueError):
         raise bad_request("cursor must be the next_cursor of the page before, in the same order") from None
     is_text = cursor.key in (SortKey.NAME, SortKey.USER, SortKey.TENANT, SortKey.NODE)
-    fits = isinstance(cursor.value, str) == is_text and _is_number(cursor.job_id, cursor.now_ms)
-    if not fits or (isinstance(cursor.value, int) and not _is_number(cursor.value)):
+    fits = 0 < cursor.job_id <= MAX_JOB_ID and 0 <= cursor.now_ms <= now_ms + _MOST_CLOCK_SKEW_MS
+    if not fits or isinstance(cursor.value, str) != is_text or not _is_comparable(cursor.value):
         raise bad_request("cursor must be the next_cursor of the page before, in the same order")
     return cursor
 
 
-def _is_number(*numbers: int) -> bool:
-    """That a column can hold."""
-    return all(-(2**63) < number < 2**63 for number in numbers)
+def _is_comparable(value: SortValue) -> bool:
+    """With a column: numbers have 64 bits, and PostgreSQL knows neither NUL nor half a character."""
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= each <= "\udfff" for each in value)
+    return -(2**63) < value < 2**63
 
 
 _TEXT = {"type": "string"}

@@ -25,8 +25,10 @@ from tgpu.domain.timing import Timing
 from tgpu.domain.views import Reason, Why
 from tgpu.store.port import TrialJob, TrialSubmission
 
-_MOST_TASKS = 2000
-"""Of all jobs of a preview, beside gangs, which are planned whole."""
+MOST_TASKS = 2000
+"""Of all jobs of a preview: the first ones are planned."""
+MOST_IN_GANGS = 500
+"""Of these: a gang is planned whole or not at all, and one of 500 tasks takes 0.4 s on 10,000 nodes."""
 _MOST_NAMED = 3
 _HOUR_S = 3600
 
@@ -187,12 +189,16 @@ async def _planned(
     previews = [
         _ineligible(spec, dependency, now_ms) for (spec, _), dependency in zip(jobs, found, strict=True)
     ]
-    asked = [place for place, each in enumerate(previews) if each is None]
-    left, hypothetical = _MOST_TASKS, []
-    for place in asked:
-        spec, trial = jobs[place]
-        hypothetical.append(hypothetical_job(spec, trial, now_ms, max(1, left)))
-        left -= sum(number for _, number in hypothetical[-1].groups)
+    asked, hypothetical, left, left_in_gangs = [], [], MOST_TASKS, MOST_IN_GANGS
+    for place, (spec, trial) in enumerate(jobs):
+        in_gang = 0 if spec.gang is None else spec.task_count
+        if previews[place] is None and in_gang > left_in_gangs:
+            previews[place] = _too_large(spec)
+        if previews[place] is None:
+            asked.append(place)
+            hypothetical.append(hypothetical_job(spec, trial, now_ms, max(1, left)))
+            left -= sum(number for _, number in hypothetical[-1].groups)
+            left_in_gangs -= in_gang
     planned, answers = True, []
     try:
         answers = list(await call.services.live.preview(hypothetical)) if hypothetical else []
@@ -259,6 +265,15 @@ def _ineligible(spec: JobSpec, dependency: Dependency | None, now_ms: int) -> St
     if begin_ms is None or len(reasons) > 1:
         return StartPreview(Starts.WAITS, why)
     return StartPreview(Starts.AT, replace(why, starts_at_ms=begin_ms), is_lower_bound=True)
+
+
+def _too_large(spec: JobSpec) -> StartPreview:
+    """A gang starts whole, so a part of it says nothing; all of it would keep the scheduler from its work."""
+    text = (
+        f"a preview plans up to {MOST_IN_GANGS:,} tasks of gangs, and all {spec.task_count:,} of this one "
+        "start together: submit it to see when it starts"
+    )
+    return StartPreview(Starts.WAITS, Why(0, True, text, (Reason("too-large-to-preview", text),)))
 
 
 def _jobs_in(preview: StartPreview) -> set[int]:

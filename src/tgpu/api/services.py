@@ -9,6 +9,7 @@ from tgpu.api.allocation_cache import AllocationCache
 from tgpu.api.auth.browser_access import BrowserAccess
 from tgpu.api.body_budget import BodyBudget
 from tgpu.api.feed import Feed
+from tgpu.api.overview_documents import OverviewDocuments
 from tgpu.api.overview_feed import OverviewFeed
 from tgpu.api.ports import Live, LogReader, ShellDesk
 from tgpu.api.snapshot_port import NoSnapshots, SnapshotDesk
@@ -50,8 +51,11 @@ class Services:
     """By which jobs speak for themselves; None: they do not."""
     allocations: AllocationCache = field(default_factory=AllocationCache)
     overviews: OverviewFeed = field(default_factory=OverviewFeed)
+    overview_documents: OverviewDocuments = field(default_factory=OverviewDocuments)
     turns: Turns = field(default_factory=Turns)
     """For requests that read a lot."""
+    preview_turns: Turns = field(default_factory=Turns)
+    """For plan previews, which wait for the leader's time."""
     disk_shortage: Callable[[], str | None] = lambda: None
     """Why no new data of users' may be stored here now; None: it may."""
     alone: ServerRow | None = None

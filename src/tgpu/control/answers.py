@@ -3,31 +3,29 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter
 
-from tgpu.control.alerts import JOB_SET_ASIDE, STORE_RESTORED
+from tgpu.control.alerts import JOB_SET_ASIDE
 from tgpu.control.deadlines import first_due, has_begun, waits_until
 from tgpu.control.hub import Hub
 from tgpu.control.loop import Control
 from tgpu.control.overview import Heard, OverviewColumns
 from tgpu.control.parked_reasons import why_parked, with_its_end, with_the_rest
-from tgpu.control.start_estimates import MOST_IN_TRIAL, fallback, unmaterialized
+from tgpu.control.planned_starts import PlannedStarts
+from tgpu.control.previews import Previews, TooManyPreviewsError, held_back, store_restored
+from tgpu.control.start_estimates import fallback
 from tgpu.control.to_come import to_come
-from tgpu.core.estimates.snapshot import Snapshot, take
 from tgpu.core.explain import explain, never_fits
 from tgpu.core.giving_way import giving_way
 from tgpu.core.kernel.shapes import WHOLE
 from tgpu.core.never_gangs import gang_never_fits
 from tgpu.core.picture import Picture, Place
-from tgpu.core.planned_starts import planned_starts
-from tgpu.core.preview import preview, with_jobs
 from tgpu.core.queues import cluster_shares, queue_views
 from tgpu.domain.ids import TaskId
 from tgpu.domain.job import Gang, Request
 from tgpu.domain.node import DeviceSigns, as_counted
 from tgpu.domain.node_orders import NodeOrder, NodesOrdered
 from tgpu.domain.overview import ClusterOverview
-from tgpu.domain.preview import FIRST_HYPOTHETICAL_ID, HypotheticalJob, StartPreview, Starts
+from tgpu.domain.preview import HypotheticalJob, StartPreview
 from tgpu.domain.quota import Amounts
 from tgpu.domain.start_estimate import ExpectedStart, StartInterval
 from tgpu.domain.utilization import MeasuredSteps
@@ -55,10 +53,6 @@ OVERVIEW_S = 0.5
 MOST_HEADS = 50
 """Queues whose first is told why it waits: each answer looks at the whole cluster."""
 MOST_REASONS = 2
-_CERTAIN = (Starts.NOW, Starts.NEVER)
-_PREVIEW_PAUSE = 4
-"""How many times as long as a preview took the next one is kept waiting."""
-MOST_PLANNED = 20_000
 
 
 class NotLeadingError(Exception):
@@ -72,8 +66,10 @@ class Answers:
         self._hub = hub
         self._log = logger("answers")
         self._overview = OverviewColumns()
-        self._made: tuple[ClusterOverview | None, float, Control | None] = (None, 0.0, None)
-        self._previewing = asyncio.Lock()
+        self._made: dict[bool, tuple[ClusterOverview, float, Control]] = {}
+        """The latest snapshot, without and with the terms of nodes."""
+        self._previews = Previews(self._at_rest)
+        self._planned = PlannedStarts()
 
     @property
     def _control(self) -> Control:
@@ -111,9 +107,9 @@ class Answers:
             why = with_its_end(why, min(dues, default=None), picture.now_ms)
         elif why is not None and entry is not None:
             why = with_the_rest(why, entry)
-        held = self._store_restored(control)
+        held = store_restored(control)
         if why is None or held is not None:
-            return None if why is None or held is None else _held(why, held)
+            return None if why is None or held is None else held_back(why, held)
         return replace(why, start=_expected_start(control, why)) if why.waiting else why
 
     async def expected_starts(self, job_ids: Sequence[int]) -> list[ExpectedStart | None]:
@@ -122,11 +118,6 @@ class Answers:
         if control.estimates is None:
             return [None] * len(job_ids)
         return control.estimates.of(job_ids, control.picture.now_ms)
-
-    @staticmethod
-    def _store_restored(control: Control) -> str | None:
-        """Why nothing is started at all, if that is so."""
-        return next((alert.text for alert in control.alerts.now if alert.name == STORE_RESTORED), None)
 
     async def never_fits(self, requests: Sequence[Request]) -> list[str | None]:
         """Judged once per kind of request: a bulk of 10,000 alike costs one look."""
@@ -143,26 +134,10 @@ class Answers:
         return gang_never_fits(gang, members, (await self._at_rest()).picture)
 
     async def preview(self, jobs: Sequence[HypotheticalJob]) -> list[StartPreview]:
-        """One at a time, and with a pause after each: previews take at most a fifth of the leader's time."""
-        async with self._previewing:
-            control = await self._at_rest()
-            began = perf_counter()
-            tasks = [job.tasks(FIRST_HYPOTHETICAL_ID + place) for place, job in enumerate(jobs)]
-            trial = with_jobs(control.picture, tasks)
-            found = preview(trial, control.policy, tasks, control.engine)
-            # Taken at once: the trial copy shares with the cluster state what changes in other turns.
-            snapshot = _snapshot(control, trial, found)
-            held = self._store_restored(control)
-            await asyncio.sleep(_PREVIEW_PAUSE * (perf_counter() - began))
-        if held is not None:
-            return [_preview_held(each, held) for each in found]
-        if control.estimates is None or snapshot is None:
-            return found
-        expected = await control.estimates.of_trial(snapshot)
-        return [
-            _with_interval(each, expected.get(FIRST_HYPOTHETICAL_ID + place))
-            for place, each in enumerate(found)
-        ]
+        try:
+            return await self._previews.make(jobs)
+        except TooManyPreviewsError as error:
+            raise NotLeadingError(str(error)) from None
 
     async def nodes(self) -> list[NodeView]:
         now, picture = asyncio.get_running_loop().time(), (await self._at_rest()).picture
@@ -195,18 +170,19 @@ class Answers:
         return NodeDetail(self._node_or_fault(picture, place, now), tuple(tasks))
 
     async def overview(self, *, terms: bool = False) -> ClusterOverview:
-        """One snapshot a second, shared by all servers that ask; with terms, a new one."""
+        """One snapshot for a while, shared by all servers that ask."""
         control = await self._at_rest()
         now = asyncio.get_running_loop().time()
-        made, at, of = self._made
-        if made is not None and of is control and now - at < OVERVIEW_S and not terms:
-            return made
+        if (known := self._made.get(terms)) is not None:
+            made, at, of = known
+            if of is control and now - at < OVERVIEW_S:
+                return made
         heard = Heard(self._hub.use, self._hub.heard, now)
         made = self._overview.make(
             control.picture, control.series, heard, control.picture.now_ms, terms=terms
         )
-        if not terms:
-            self._made = made, now, control
+        self._made[terms] = made, now, control
+        self._made[False] = replace(made, terms=None), now, control
         return made
 
     async def measured(self, from_ms: int, node_id: str | None) -> MeasuredSteps:
@@ -290,9 +266,8 @@ class Answers:
         views = queue_views(control.picture, to_come(control.series))
         return [await self._with_reasons(view) for view in views[:MOST_HEADS]] + views[MOST_HEADS:]
 
-    async def planned_starts(self) -> list[PlannedStart]:
-        control = await self._at_rest()
-        return planned_starts(control.picture, control.policy, control.engine, MOST_PLANNED)
+    async def planned_starts(self) -> Sequence[PlannedStart]:
+        return self._planned.of(await self._at_rest())
 
     async def cluster_shares(self) -> ClusterShares:
         return cluster_shares((await self._at_rest()).picture)
@@ -330,46 +305,6 @@ def _asked_about(picture: Picture, job_id: int, live: Sequence[TaskId]) -> TaskI
         return first
     theirs = (task_id for tasks in (picture.waiting, picture.placed) for task_id in tasks)
     return next((task_id for task_id in theirs if task_id.job_id == job_id), first)
-
-
-def _held(why: Why, text: str) -> Why:
-    """Whatever else it waits for, it could not start; what would help is not known before that is over."""
-    if not why.waiting:
-        return why
-    return replace(
-        why,
-        summary=f"waits: {text}",
-        reasons=(Reason(STORE_RESTORED, text), *why.reasons),
-        starts_at_ms=None,
-        estimate=None,
-        advice=None,
-    )
-
-
-def _snapshot(control: Control, trial: Picture, found: Sequence[StartPreview]) -> Snapshot | None:
-    """For an estimate of starts; None if there is nothing to estimate, or too much."""
-    certain = all(each.starts in _CERTAIN for each in found)
-    if control.estimates is None or certain or len(trial.waiting) > MOST_IN_TRIAL:
-        return None
-    return take(trial, control.policy, unmaterialized(control.series))
-
-
-def _with_interval(found: StartPreview, expected: ExpectedStart | None) -> StartPreview:
-    """A projection of starts knows run times of similar jobs, and counts the jobs ahead."""
-    interval = None if expected is None else expected.interval
-    if found.starts in _CERTAIN or interval is None:
-        return found
-    why = replace(found.why, start=interval)
-    if found.starts is Starts.AT and not found.is_lower_bound:
-        return replace(found, why=why)
-    why = replace(why, starts_at_ms=interval.expected_ms)
-    return replace(found, starts=Starts.AT, why=why, is_lower_bound=False)
-
-
-def _preview_held(found: StartPreview, text: str) -> StartPreview:
-    if found.starts is Starts.NEVER:
-        return found
-    return StartPreview(Starts.WAITS, _held(found.why, text), found.tasks, jobs_ahead=found.jobs_ahead)
 
 
 def _allocated_generic(place: Place) -> dict[str, int]:

@@ -9,6 +9,9 @@ the fault is found in this order:
   node is blamed for that; then a turn takes in what one node said, or what users asked for, or makes a plan,
   and never two of them. A fault in such a turn has one source.
 
+Work that no decision depends on (usage samples, expected starts, metrics, notices of events) is contained by
+itself (`beside`): its faults are counted and alerted, and the turn goes on.
+
 A node that is set aside is not listened to for a while, longer each time; it counts as silent. A job that is
 set aside stays in the store as it is, and keeps its room on its nodes, until another leader takes over.
 """
@@ -27,6 +30,9 @@ from tgpu.store.port import DeposedError, StoreUnavailableError
 CAREFUL_S = 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 FIRST_ASIDE_S, LONGEST_ASIDE_S = 60.0, 3600.0
+SIDE_FAULT_S = 180.0
+"""For how long a fault beside the turn stays in the alert after it was last seen: longer than the pause
+between two runs of such work."""
 NAMED = 10
 """So many are named in an alert."""
 _LONGEST_WHY = 300
@@ -119,6 +125,9 @@ class Containment:
         self._no_plan_until = 0.0
         self._sound = True
         """While the loop is careful: whether a turn that took in nothing went well."""
+        self._turn_fault: str | None = None
+        self._side_faults: dict[str, tuple[str, float]] = {}
+        """By work: its last fault, and until when that is in the alert."""
         self._log = logger("control")
 
     def news(self, inbox: Inbox, most: int, now: float) -> tuple[list[NodeEvent], bool]:
@@ -170,10 +179,34 @@ class Containment:
         self._careful_until = now + CAREFUL_S + self._pause_s
         self.scope = TurnScope()
         what = "the scheduling cycle fails" if plan_fails else "the control loop fails"
-        self._alerts.tell(
-            CONTROL_FAULT, f"{what}, and is tried again: {why}; see the server's log, and report a bug"
-        )
+        self._turn_fault = f"{what}, and is tried again: {why}"
+        self._tell_faults()
         return self._pause_s
+
+    @contextmanager
+    def beside(self, work: str) -> Iterator[None]:
+        """Work that no decision depends on: whatever fails in here leaves the turn as it is. `work`: a noun
+        for the alert."""
+        try:
+            yield
+        except (DeposedError, StoreUnavailableError):
+            raise
+        except Exception as error:  # noqa: BLE001  the loop is worth more
+            self.side_work_failed(work, error)
+
+    def side_work_failed(self, work: str, error: Exception) -> None:
+        why = _words(error)
+        self._log.error("work beside the control loop failed", work=work, trace=trace_of(error))
+        self._observer.count_fault(why)
+        until = asyncio.get_running_loop().time() + SIDE_FAULT_S
+        self._side_faults[work] = f"{work} failed and is tried again: {why}", until
+        self._tell_faults()
+
+    def _tell_faults(self) -> None:
+        texts = [] if self._turn_fault is None else [self._turn_fault]
+        texts += [text for text, _ in self._side_faults.values()]
+        text = f"{'; '.join(texts)}; see the server's log, and report a bug" if texts else None
+        self._alerts.tell(CONTROL_FAULT, text)
 
     def plug_in_failed(self, name: str, error: str) -> None:
         """Once per plug-in: it would fail again in every cycle."""
@@ -188,7 +221,12 @@ class Containment:
         self._sound = True
         if self._careful_until and not self.is_careful(now):
             self._careful_until, self._pause_s = 0.0, FIRST_PAUSE_S
-            self._alerts.tell(CONTROL_FAULT, None)
+            self._turn_fault = None
+            self._tell_faults()
+        if over := [work for work, (_, until) in self._side_faults.items() if now >= until]:
+            for work in over:
+                del self._side_faults[work]
+            self._tell_faults()
         if self._undescribed or any(now >= aside.until for aside in self._nodes.values()):
             for node_id in self.scope.nodes:
                 self._undescribed.pop(node_id, None)

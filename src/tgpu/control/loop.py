@@ -108,8 +108,12 @@ class Control:
         self._complaints = complaints
         self.alerts = Alerts(observer, now_ms)
         self.containment = Containment(self.alerts, observer)
-        self.estimates = StartEstimates(store, observer, timers.estimate_s) if timers.estimate_s else None
-        self._duties = Duties(store, self.alerts, observer, timers.duties_s, now_ms)
+        self.estimates: StartEstimates | None = None
+        if timers.estimate_s:
+            failed = partial(self.containment.side_work_failed, "the estimate of starts")
+            self.estimates = StartEstimates(store, observer, timers.estimate_s, failed)
+        failed = partial(self.containment.side_work_failed, "periodic work")
+        self._duties = Duties(store, self.alerts, observer, timers.duties_s, now_ms, failed)
         self._epoch = 0
         self._seq = 0
         self._next_tick = 0.0
@@ -299,8 +303,9 @@ class Control:
             self._log.warning("node", node_id=node_id, state=NodeState.OFFLINE)
             self._hub.drop(node_id)  # at once: what it says from now on was said too late
         self._orders.say_again(self.picture, now)  # not what is lost: its node may be back when this is sent
-        connected = [place.node for place in self.picture.places.values() if place.reachable]
-        self.samples.take(self.picture.now_ms, connected, self._hub.use)
+        with self.containment.beside("a usage sample"):
+            connected = [place.node for place in self.picture.places.values() if place.reachable]
+            self.samples.take(self.picture.now_ms, connected, self._hub.use)
         of_nodes = device_health.alerts(self.picture) | node_disks.alerts(self.picture)
         self.alerts.tell_all(self._losses.alerts | of_nodes)
         self.alerts.tell_all({**self._hub.alerts(now), **self._complaints()})
@@ -371,13 +376,16 @@ class Control:
         if receipt.refused:
             self._log.info("refused", changes=Counter(type(change).__name__ for change in receipt.refused))
             self._stale = any(isinstance(change, committer.NOT_HANDED_BACK) for change in receipt.refused)
-        measure(self._observer, turn)
+        with self.containment.beside("the metrics of a turn"):
+            measure(self._observer, turn)
         if self.estimates is not None:
-            self.estimates.committed(turn)
+            with self.containment.beside("the score of expected starts"):
+                self.estimates.committed(turn)
         self._deadlines.heard(receipt)
         if self.needs.heard(receipt) | series.heard(self.picture, self.series, receipt):
             self._inbox.go_on()
-        self._publish(receipt.events)
+        with self.containment.beside("the notice of events"):
+            self._publish(receipt.events)
         return receipt
 
     async def _reload(self, *, from_scratch: bool = False) -> None:

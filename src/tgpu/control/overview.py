@@ -42,6 +42,8 @@ MANY_PENDING_MS = 5_000
 MOST_OWNERS = 10_000
 """Owners are numbered as they come; then numbering begins again."""
 CLASSES = tuple(PriorityClass)
+MOST_STALE_NAMES = 1000
+"""Names of pools and GPU models that no node has any more, until they are numbered again."""
 _LARGEST = int(np.iinfo(np.int16).max)
 """Of columns that are sent as 16-bit numbers: a node may claim any device index and any number of models."""
 _STATE_NUMBERS = {state: number for number, state in enumerate(NODE_STATES)}
@@ -104,12 +106,10 @@ class OverviewColumns:
         self._names = list(columns.names)
         count, most = columns.gpu_free.shape
         self._places: list[Place] = [picture.places[name] for name in self._names]
-        self._nodes: list[Node | None] = [None] * count
         self._uses: list[NodeUse | None] = [None] * count
         self._silent: dict[str, tuple[float, int]] = {}
         self._order = np.array(sorted(range(count), key=lambda row: as_counted(self._names[row])), np.int64)
-        self._pools: dict[str, int] = {}
-        self._models: dict[str, int] = {}
+        self._number_names()
         self._pool, self._state = np.zeros(count, np.int16), np.zeros(count, np.int8)
         self._drained = np.zeros(count, np.bool_)
         self._count = np.zeros(count, np.uint8)
@@ -119,7 +119,20 @@ class OverviewColumns:
         self._health = np.zeros((count, most), np.int8)
         self._busy = np.full((count, most), UNKNOWN, np.int8)
 
+    def _number_names(self) -> None:
+        """Pools and GPU models are numbered as they come: nodes that change theirs leave numbers behind."""
+        self._pools: dict[str, int] = {}
+        self._models: dict[str, int] = {}
+        nodes = [place.node for place in self._places]
+        in_use = {node.pool for node in nodes} | {
+            each.model for node in nodes for each in node.capacity.devices
+        }
+        self._most_names = len(in_use) + MOST_STALE_NAMES
+        self._nodes: list[Node | None] = [None] * len(nodes)
+
     def _describe(self) -> None:
+        if len(self._pools) + len(self._models) > self._most_names:
+            self._number_names()
         nodes = self._table.nodes.nodes
         for row in [row for row, node in enumerate(nodes) if node is not self._nodes[row]]:
             node = self._nodes[row] = nodes[row]

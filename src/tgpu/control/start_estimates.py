@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Protocol
 
 from tgpu.control.observer import Observer
@@ -21,7 +22,7 @@ from tgpu.core.picture import Picture
 from tgpu.core.policy import Policy
 from tgpu.domain.lifecycle import Cause
 from tgpu.domain.start_estimate import ExpectedStart, StartEstimate, StartInterval
-from tgpu.observe.logs import logger, trace_of
+from tgpu.observe.logs import logger
 from tgpu.store.estimate_port import EstimateChanges
 from tgpu.store.port import DeposedError, Store, StoreUnavailableError
 
@@ -29,6 +30,8 @@ SHARE = 0.03
 """The most of its time that a leader spends on estimates."""
 MOST_IN_TRIAL = 500
 """Pending tasks of a trial: with more of them, an estimate takes longer than a user waits for it."""
+MOST_TRIAL_S = 0.5
+"""Of processor time, for the estimate of a trial."""
 FLUSH_S = 5.0
 """Between two writes of what was recorded."""
 MOST_OPEN = 5000
@@ -101,8 +104,11 @@ def _jobs_that_wait(snapshot: Snapshot, begun: set[int]) -> tuple[set[int], set[
 class StartEstimates:
     """Of one term as leader."""
 
-    def __init__(self, store: Store, observer: Observer, every_s: float) -> None:
-        self._store, self._observer, self._every_s = store, observer, every_s
+    def __init__(
+        self, store: Store, observer: Observer, every_s: float, failed: Callable[[Exception], None]
+    ) -> None:
+        """`failed`: counts and alerts a fault."""
+        self._store, self._observer, self._every_s, self._failed = store, observer, every_s, failed
         self.run_times = RunTimes()
         self._residuals = Residuals()
         self._first: dict[int, _First] = {}
@@ -146,8 +152,7 @@ class StartEstimates:
             except StoreUnavailableError as error:
                 self._log.warning("put off: the store is away", error=str(error))
             except Exception as error:  # noqa: BLE001  estimates are worth less than the loop
-                self._log.error("a pass failed", trace=trace_of(error))
-                self._observer.count_fault(repr(error))
+                self._failed(error)
                 pause_s = max(pause_s, FLUSH_S)
             await asyncio.sleep(pause_s)
 
@@ -170,18 +175,27 @@ class StartEstimates:
             None if (found := known.get(job_id)) is None else not_past(found, now_ms) for job_id in job_ids
         ]
 
-    async def of_trial(self, snapshot: Snapshot) -> Mapping[int, ExpectedStart]:
-        """Of the jobs in a snapshot of a trial copy of the cluster state. Empty while another estimate is
-        under way."""
+    async def of_trial(self, snapshot: Snapshot) -> tuple[Mapping[int, ExpectedStart], float]:
+        """Of the jobs in a snapshot of a trial copy of the cluster state, and the seconds of processor time
+        that it took. Empty while another estimate is under way, and if it takes too long."""
         if self._under_way.locked():
-            return {}
+            return {}, 0.0
         async with self._under_way:
             widening = self._residuals.widening
 
             def work() -> Pass:
-                return Pass(estimate(snapshot, self.run_times, widening), [], frozenset(), 0.0)
+                began = time.thread_time()
+                breather = _Breather(lambda: self._is_over, MOST_TRIAL_S)
+                made = estimate(snapshot, self.run_times, widening, breathe=breather)
+                return Pass(made, [], frozenset(), time.thread_time() - began)
 
-            return (await self.aside(work)).made.jobs
+            try:
+                done = await self.aside(work)
+            except TookTooLongError:
+                return {}, MOST_TRIAL_S
+            except TermOverError:
+                return {}, 0.0
+            return done.made.jobs, done.spent_s
 
     async def _load(self) -> None:
         runs = await self._store.recent_runs(RUNS_LOADED)
@@ -203,7 +217,9 @@ class StartEstimates:
         ended, self._ended = self._ended, []
         self.run_times.add_all(ended)
         async with term.planning:
+            began = time.thread_time()
             snapshot = take(term.picture, term.policy, unmaterialized(term.series))
+            taken_s = time.thread_time() - began
         widening, known = self._residuals.widening, frozenset(self._first)
 
         def work() -> Pass:
@@ -216,7 +232,7 @@ class StartEstimates:
         done = await self.aside(work)
         self._latest = done.made
         self._record(done)
-        return done.spent_s
+        return taken_s + done.spent_s
 
     def _record(self, done: "Pass") -> None:
         """The first estimate of each job that has not begun."""
@@ -267,17 +283,25 @@ class TermOverError(Exception):
     """The term ended during a pass: its thread must not delay the end of the process."""
 
 
-class _Breather:
-    """Lets other threads work every few milliseconds. Raises TermOverError once the term is over."""
+class TookTooLongError(Exception):
+    """An estimate for a preview took longer than its result is worth."""
 
-    def __init__(self, is_over: Callable[[], bool]) -> None:
+
+class _Breather:
+    """Lets other threads work every few milliseconds. Raises TermOverError once the term is over, and
+    TookTooLongError after `most_s` seconds of processor time of its thread."""
+
+    def __init__(self, is_over: Callable[[], bool], most_s: float = inf) -> None:
         self._is_over = is_over
         self._since = time.perf_counter()
+        self._until = time.thread_time() + most_s
 
     def __call__(self) -> None:
         if time.perf_counter() - self._since >= _WORK_S:
             if self._is_over():
                 raise TermOverError
+            if time.thread_time() > self._until:
+                raise TookTooLongError
             time.sleep(_REST_S)
             self._since = time.perf_counter()
 

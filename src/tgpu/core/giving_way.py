@@ -16,6 +16,10 @@ from tgpu.domain.priority import TERMS
 from tgpu.domain.quantities import time_in_words
 from tgpu.domain.views import Reason
 
+MOST_SEARCHED = 250_000
+"""Tasks times nodes that a search for victims on paper looks at, which takes about 0.1 s: the control loop
+waits for it."""
+
 
 def giving_way(picture: Picture) -> list[int]:
     """The jobs that are being stopped for others."""
@@ -44,11 +48,14 @@ class Yielding:
 def would_yield(
     outlook: Outlook, task: TaskBrief, rank: int, policy: Policy | None = None, *, gentle: bool = True
 ) -> Yielding | None:
-    """Who would be stopped for it if it were of that class; None if that would not start it.
+    """Who would be stopped for it if it were of that class; None if that would not start it, or if it is a
+    gang that is too large to try.
 
     `policy`: as if that one held. Not `gentle`: as if it had not been preempted itself.
     """
     picture = outlook.picture
+    if task.gang is not None and _is_too_large(picture, task):
+        return None
     ground = outlook.ground(rank, task.task_id, policy)
     paper = ground.paper
     paper.cluster_free -= ground.kept_licences
@@ -64,6 +71,11 @@ def would_yield(
     placed = tuple(victim for victim in victims if victim is not None)
     gone_ms = max(gone_by_ms(picture, victim.task.task_id) for victim in placed)
     return Yielding(placed, tuple(dict.fromkeys(claim.node_id for claim in preempt.claims)), gone_ms)
+
+
+def _is_too_large(picture: Picture, task: TaskBrief) -> bool:
+    tasks = len(picture.gangs.of(task.task_id.job_id).waiting)
+    return tasks * len(picture.places) > MOST_SEARCHED
 
 
 def nobody_yields(outlook: Outlook, tasks: list[TaskBrief]) -> list[Reason]:

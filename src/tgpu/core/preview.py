@@ -1,7 +1,7 @@
 """Plan preview: hypothetical jobs, planned and explained on a trial copy of the cluster state."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -38,11 +38,23 @@ def with_jobs(picture: Picture, jobs: Jobs) -> Picture:
     return trial
 
 
-def preview(trial: Picture, policy: Policy, jobs: Jobs, engine: Engine = PLAIN) -> list[StartPreview]:
-    """What the next cycle would do with these jobs, which were added to the trial copy."""
+def preview(
+    trial: Picture,
+    policy: Policy,
+    jobs: Jobs,
+    engine: Engine = PLAIN,
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[StartPreview]:
+    """What the next cycle would do with these jobs, which were added to the trial copy. Once the time
+    `is_over`, no further job is looked at: then fewer are returned, but one at least."""
     outlook = Outlook(trial, policy, engine)
     starts = _starts(outlook)
-    return [_preview(outlook, tasks, starts.get(tasks[0].task_id.job_id, [])) for tasks in jobs]
+    found: list[StartPreview] = []
+    for tasks in jobs:
+        found.append(_preview(outlook, tasks, starts.get(tasks[0].task_id.job_id, [])))
+        if is_over():
+            break
+    return found
 
 
 def _starts(outlook: Outlook) -> dict[int, list[Start]]:

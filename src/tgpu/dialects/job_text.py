@@ -22,6 +22,7 @@ from tgpu.dialects.slurm.spreading import fitted
 from tgpu.dialects.slurm.translation import Around
 
 _MOST_PROBLEMS = 50
+_LONGEST_PROBLEM = 3000
 _STEP = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 _AT_LINE = re.compile(r"^script line (\d+): ")
 _READS_A_FILE = ("nodefile", "export-file")
@@ -84,8 +85,8 @@ def _of_yaml(text: str, home: str) -> JobText:
     except strict_yaml.BadYamlError as error:
         return JobText(Format.TGPU, [], [], [Problem(str(error), error.line)])
     except JobFieldError as error:
-        line = strict_yaml.Lines(text).of(0, [error.key or ""])
-        return JobText(Format.TGPU, [], [], [Problem(str(error), line, error.key or "")])
+        line = strict_yaml.Lines(text).of(error.document, [error.key or ""])
+        return JobText(Format.TGPU, [], [], [_problem(str(error), line, error.key or "")])
     format_ = Format.KUBERNETES if jobs and all(job.is_manifest for job in jobs) else Format.TGPU
     if not 0 < len(jobs) <= MOST_JOBS:
         words = f"the text holds {len(jobs)} jobs; 1 to {MOST_JOBS} are possible"
@@ -113,9 +114,9 @@ def _problems(
     if isinstance(error, JobFieldError):
         steps = [*job.path, *([] if error.key is None else [error.key])]
         line = lines.of(job.document, steps)
-        return [Problem(str(error), line, error.key or "", at)]
+        return [_problem(str(error), line, error.key or "", at)]
     return [
-        Problem(
+        _problem(
             str(refusal),
             lines.of(job.document, [*job.path, *_steps(refusal.path)]),
             refusal.path,
@@ -123,6 +124,12 @@ def _problems(
         )
         for refusal in error.refusals[:_MOST_PROBLEMS]
     ]
+
+
+def _problem(text: str, line: int | None, path: str, job: int | None = None) -> Problem:
+    """Texts repeat what was given, which may be long, and wrong in every job."""
+    brief = text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
+    return Problem(brief, line, path[:_LONGEST_PROBLEM], job)
 
 
 def _steps(path: str) -> list[str | int]:

@@ -63,6 +63,14 @@ def bounded(name: str, number: int, maximum: int, *, written: object, maximum_wr
     return number
 
 
+def natural(text: str) -> int | None:
+    """A number of ASCII digits alone; None of any other text. One beyond every bound is cut to that."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    digits = text.lstrip("0")
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
 def whole(name: str, value: object, maximum: int) -> int:
     """A whole, non-negative number of whatever unit the name says."""
     if type(value) is int:
@@ -111,6 +119,8 @@ def time_in_words(length_s: int) -> str:
 def seconds(name: str, text: str) -> int:
     """`90`, `90s`, `15m`, `2h30m`, `1d`, `01:30:00` or `1-12:00:00` → seconds."""
     body = text.strip()
+    if len(body) > _MOST_DIGITS:  # Python refuses to read numbers of thousands of digits
+        raise BadQuantityError(f"{name} is too long for a duration; got {body[:40]!r}…")
     total = _clock_seconds(body) if ":" in body else _unit_seconds(body)
     if total is None:
         raise BadQuantityError(

@@ -43,6 +43,10 @@ class TokenSpentError(StoreError):
     """The token's cap has no room for the submission; the text says what is left."""
 
 
+SESSION_PREFIX = "web"
+"""Digests of web sessions begin so. Those of tokens that a caller sends are bare hexadecimal numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A key for callers over TCP; only its digest is kept."""
@@ -67,6 +71,13 @@ class Token:
     unused is given back when they end."""
     parent_id: int | None = None
     """The token that it was made with: whoever revokes that revokes this."""
+
+    @property
+    def is_session(self) -> bool:
+        return self.digest.startswith(SESSION_PREFIX)
+
+    def has_ended(self, now_ms: int) -> bool:
+        return self.revoked or (self.expires_ms is not None and self.expires_ms <= now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +191,11 @@ class AccessStore(Protocol):
 
     async def revoke_token(self, token_id: int, actor: Actor, at_ms: int) -> bool:
         """With all that were made with it, a line in the audit log each. False if there is nothing to do."""
+        ...
+
+    async def forget_sessions(self, epoch: int, at_ms: int, most: int = 1000) -> int:
+        """Removes the rows of web sessions that were ended or have expired; the audit log keeps when.
+        Returns how many. Raises DeposedError."""
         ...
 
     async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:

@@ -19,7 +19,7 @@ from tgpu.store.access_port import (
 )
 from tgpu.store.memory_state import State
 from tgpu.store.memory_tree import Tree
-from tgpu.store.port import UnknownTenantError
+from tgpu.store.port import DeposedError, UnknownTenantError
 
 T = TypeVar("T")
 
@@ -199,6 +199,21 @@ class MemoryAccess(ABC):
             if other.parent_id == token_id:
                 self._revoke(other.token_id, actor, at_ms)
         return True
+
+    async def forget_sessions(self, epoch: int, at_ms: int, most: int = 1000) -> int:
+        def forget() -> int:
+            if epoch != self._state.epoch:
+                raise DeposedError(f"epoch {epoch} is over: {self._state.epoch} leads by now")
+            ended = [
+                token.token_id
+                for token in self._state.tokens.values()
+                if token.is_session and token.has_ended(at_ms)
+            ]
+            for token_id in ended[:most]:
+                del self._state.tokens[token_id]
+            return len(ended[:most])
+
+        return await self._once(forget)
 
     async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:
         def put() -> None:

@@ -136,6 +136,9 @@ class SqlAccess(ABC):
             lambda session: tokens.revoke(session, token_id, Deed(actor, at_ms)), wakes=True
         )
 
+    async def forget_sessions(self, epoch: int, at_ms: int, most: int = 1000) -> int:
+        return await self._write(lambda session: tokens.forget_sessions(session, epoch, at_ms, most))
+
     async def set_secret(self, user: str, name: str, body: bytes, actor: Actor, at_ms: int) -> None:
         await self._write(lambda session: user_secrets.put(session, user, name, body, Deed(actor, at_ms)))
 

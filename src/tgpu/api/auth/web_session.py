@@ -25,9 +25,10 @@ from tgpu.api.failure_limit import FailureLimit
 from tgpu.api.origin import requested_host
 from tgpu.api.peercred import peer_of
 from tgpu.api.problems import ProblemError, forbidden
+from tgpu.api.rate_limit import RateLimit
 from tgpu.api.roles import Scope
 from tgpu.domain.access import Actor, Role
-from tgpu.store.access_port import Token
+from tgpu.store.access_port import SESSION_PREFIX, Token
 from tgpu.store.port import Store
 
 PAGE_KEY_HEADER = "X-Tgpu-Page-Key"
@@ -37,7 +38,11 @@ NOTE = "dashboard"
 LINK_S = 300.0
 TICKET_S = 30.0
 MOST_SESSIONS = 32
-"""Per user, or per token that they were opened with: a further one ends the oldest."""
+"""Of a user's links, or of one token that they were opened with: a further one ends the oldest."""
+MOST_OF_USER = 4 * MOST_SESSIONS
+"""Of all of a user's links and tokens together, likewise."""
+MOST_SIGN_INS = 120
+"""Of one user within a minute."""
 _COOKIE, _SECURE_COOKIE = "tgpu-session", "__Host-tgpu-session"
 _HALF_BYTES = 32
 _MOST_COOKIES = 4
@@ -90,6 +95,7 @@ class WebSessions:
         self._links: OneTimeSecrets[Principal] = OneTimeSecrets(LINK_S)
         self._tickets: OneTimeSecrets[_Ticket] = OneTimeSecrets(TICKET_S)
         self._failures = FailureLimit()
+        self._sign_ins = RateLimit(MOST_SIGN_INS)
 
     # Requests
 
@@ -215,6 +221,7 @@ class WebSessions:
         return unauthorized(detail)
 
     async def _open(self, scope: HttpScope, user: str, token: Token | None) -> Opened:
+        self._count_sign_in(user)
         cookie, page_key = secrets.token_urlsafe(_HALF_BYTES), secrets.token_urlsafe(_HALF_BYTES)
         now_ms = self._now_ms()
         ends = [now_ms + self._lifetime_ms]
@@ -238,17 +245,28 @@ class WebSessions:
         await self._end_oldest(made, actor)
         return Opened(made, page_key, self._set_cookie(cookie, (min(ends) - now_ms) // 1000))
 
+    def _count_sign_in(self, user: str) -> None:
+        """Each one writes to the store. Raises ProblemError."""
+        if self._sign_ins.is_over(user):
+            wait_s = self._sign_ins.wait_s(user)
+            raise ProblemError(
+                429,
+                "too-many-requests",
+                f"{user} has signed in {MOST_SIGN_INS} times within a minute; try again in {wait_s} s",
+                headers={"Retry-After": str(wait_s)},
+            )
+        self._sign_ins.count(user)
+
     async def _end_oldest(self, made: Token, actor: Actor) -> None:
         now_ms = self._now_ms()
-        open_now = [
-            row.token_id
+        of_user = sorted(
+            (row.token_id, row.parent_id)
             for row in await self._store.tokens()
-            if is_session(row)
-            and (row.user, row.parent_id) == (made.user, made.parent_id)
-            and not row.revoked
-            and (row.expires_ms or 0) > now_ms
-        ]
-        for token_id in sorted(open_now)[:-MOST_SESSIONS]:
+            if row.is_session and row.user == made.user and not row.has_ended(now_ms)
+        )
+        alike = [token_id for token_id, parent_id in of_user if parent_id == made.parent_id]
+        too_many = {*alike[:-MOST_SESSIONS], *(token_id for token_id, _ in of_user[:-MOST_OF_USER])}
+        for token_id in sorted(too_many):
             await self.close(token_id, actor)
 
     async def close(self, token_id: int, actor: Actor) -> None:
@@ -284,17 +302,12 @@ class WebSessions:
         return (_LASTING if self.browser.is_encrypted else _of_process(self.browser.server_id)) + mac
 
 
-_LASTING = "web:"
-_PLAIN = "web-process:"
+_LASTING = f"{SESSION_PREFIX}:"
+_PLAIN = f"{SESSION_PREFIX}-process:"
 
 
 def _of_process(server_id: str) -> str:
     return f"{_PLAIN}{server_id}:"
-
-
-def is_session(token: Token) -> bool:
-    """No token that a caller sends has such a digest: those are bare hexadecimal numbers."""
-    return token.digest.startswith((_LASTING, _PLAIN))
 
 
 async def end_sessions_of_earlier_processes(store: Store, server_id: str, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from tgpu.api.allocation_cache import Key
 from tgpu.api.edge import decimal, optional_decimal, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import LOOK
-from tgpu.api.overview_view import OverviewOut, OverviewView, snapshot_of
+from tgpu.api.overview_view import OverviewOut
 from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import bad_request, not_found
 from tgpu.api.reply import JSON_TYPE, json_reply
@@ -28,10 +28,9 @@ _SHORTEST_STEP_MS = 60_000
 
 
 async def overview(call: Call) -> Response:
-    live, terms = call.services.live, call.query.flag("terms")
-    found = await live.overview(terms)
-    view = OverviewView(await visibility_of(call), snapshot_of(found), await live.alerts())
-    return Response(view.whole(found.terms), media_type=JSON_TYPE)
+    terms, visibility = call.query.flag("terms"), await visibility_of(call)
+    document = await call.services.overview_documents.document(call.services.live, visibility, terms=terms)
+    return Response(document, media_type=JSON_TYPE)
 
 
 class Allocated(msgspec.Struct, kw_only=True):
@@ -131,17 +130,18 @@ def _in_steps(found: MeasuredSteps, steps: AllocationSteps) -> Measured:
 
 
 class NodeTaskOut(msgspec.Struct, kw_only=True):
-    """A task that holds resources of the node; without its name if the caller may not see its details."""
+    """A task that holds resources of the node, in the words of GET /timeline."""
 
+    attempt_id: str
     job_id: int
     task_index: int
-    attempt: int
     user_id: str
     tenant_id: str
-    name: str | None
+    name: str
     priority_class: PriorityClass
-    state: AttemptState
+    status: AttemptState
     since: str
+    """When it started; before that, when it was assigned to the node."""
     time_limit_s: int | None
     devices: list[int]
     gpu: int | float
@@ -186,14 +186,14 @@ def _task_out(call: Call, task: NodeTask) -> NodeTaskOut | None:
         return None
     attempt = task.attempt_id
     return NodeTaskOut(
+        attempt_id=str(attempt),
         job_id=attempt.job_id,
         task_index=attempt.task_index,
-        attempt=attempt.number,
         user_id=task.user,
         tenant_id=task.tenant_id,
-        name=None if sight is Sight.OUTLINE else task.name,
+        name=task.name,
         priority_class=task.priority_class,
-        state=task.state,
+        status=task.state,
         since=rfc3339(task.since_ms),
         time_limit_s=task.time_limit_s,
         devices=list(task.devices),
@@ -226,9 +226,9 @@ _OVERVIEW_EXAMPLE: dict[str, object] = {
     "alerts": [{"name": "gpu-foreign", "text": "GPU 1 of ws1 is used by others.", "since": _AT}],
 }  # fmt: skip
 _TASK_EXAMPLE: dict[str, object] = {
-    "job_id": 42, "task_index": 0, "attempt": 1, "user_id": "alice", "tenant_id": "lab", "name": "train",
-    "priority_class": "default", "state": "running", "since": _AT, "time_limit_s": 3600, "devices": [0],
-    "gpu": 0.5, "cpu": 2, "mem_mb": 16384,
+    "attempt_id": "42.0.1", "job_id": 42, "task_index": 0, "user_id": "alice", "tenant_id": "lab",
+    "name": "train", "priority_class": "default", "status": "running", "since": _AT, "time_limit_s": 3600,
+    "devices": [0], "gpu": 0.5, "cpu": 2, "mem_mb": 16384,
 }  # fmt: skip
 ENDPOINTS = (
     Endpoint(

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tgpu.api import chosen_tasks as chosen
 from tgpu.api.access import sight_of
 from tgpu.api.audit_note import note
-from tgpu.api.bulk import MOST_RETRIED, FewJobsNamed, RefusedJob, choose, note_bulk, read_ids
+from tgpu.api.bulk import MOST_RETRIED, FewJobsNamed, RefusedJob, choose, read_ids
 from tgpu.api.decode import MIB, decode, read_body
 from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_terms import under_terms
@@ -111,10 +111,16 @@ async def cancel_some(call: Call) -> Response:
 async def retry(call: Call) -> Response:
     """What runs starts anew in its place. What is over stays as it was, and is done again by a new job."""
     asked = decode(_again_asked, await read_body(call, MIB) or b"{}")
+    return json_reply(await _retried_and_noted(call, asked), 202)
+
+
+async def _retried_and_noted(call: Call, asked: Again) -> Retried:
+    """Noted at once: if this server ends during a bulk, the audit log has what was done until then. Raises
+    ProblemError and StoreError."""
     retried = await _retried(call, asked)
     shown = {"restarted": retried.restarted} if retried.restarted else {}
     await _note(call, "job.retry", {"job_id": retried.job_id, **shown})
-    return json_reply(retried, 202)
+    return retried
 
 
 async def retry_many(call: Call) -> Response:
@@ -123,13 +129,16 @@ async def retry_many(call: Call) -> Response:
     done: list[RetriedJob | RefusedJob] = []
     for start in range(0, len(chosen.allowed), _AT_ONCE):
         some = chosen.allowed[start : start + _AT_ONCE]
-        done += await asyncio.gather(*(_retried_or_refused(replace(call, found=job)) for job in some))
-    retried = [each for each in done if isinstance(each, RetriedJob)]
-    again = {each.job_id for each in retried}
-    await note_bulk(call, "job.retry", [job for job in chosen.allowed if job.job_id in again])
+        together = (_retried_or_refused(replace(call, found=job)) for job in some)
+        # All of them are awaited, also after a failure: each retry is noted in the audit log.
+        ended = await asyncio.gather(*together, return_exceptions=True)
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+            done.append(each)
     return json_reply(
         RetriedJobs(
-            retried=retried,
+            retried=[each for each in done if isinstance(each, RetriedJob)],
             refused=[each for each in done if isinstance(each, RefusedJob)],
             not_found=chosen.not_found,
             forbidden=chosen.forbidden,
@@ -141,7 +150,7 @@ async def retry_many(call: Call) -> Response:
 async def _retried_or_refused(call: Call) -> RetriedJob | RefusedJob:
     job_id = call.job.job_id
     try:
-        retried = await _retried(call, Again())
+        retried = await _retried_and_noted(call, Again())
     except (ProblemError, StoreError) as error:
         return RefusedJob(job_id=job_id, detail=as_problem(error, "POST").detail)
     return RetriedJob(job_id=job_id, new_job_id=retried.job_id, restarted=bool(retried.restarted))

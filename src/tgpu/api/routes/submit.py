@@ -106,7 +106,7 @@ class Submitter:
 
     async def _previewed(self, call: Call, specs: Sequence[JobSpec]) -> Response:
         """All that a submission checks, and what would become of it; nothing is stored."""
-        async with self._services.turns.turn(call.caller.user):
+        async with self._services.preview_turns.turn(call.caller.user):
             tried = await self._services.store.try_submit(specs, own_token(call))
             warnings = list(filter(None, [await self._tmp_notes.of(specs)]))
             return json_reply(await submission_preview(call, specs, tried, warnings))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from starlette.responses import Response
 
-from tgpu.api.access import seen_by
+from tgpu.api.access import Sight, seen_by, sight_of
 from tgpu.api.edge import decimal, optional_rfc3339, rfc3339
 from tgpu.api.endpoint import Answer, Call, Endpoint, Param
 from tgpu.api.needs import LOOK
@@ -13,7 +13,7 @@ from tgpu.api.ports import NoLeaderError
 from tgpu.api.problems import bad_request
 from tgpu.api.reply import json_reply
 from tgpu.api.window_nodes import keeps
-from tgpu.domain.lifecycle import Cause, NodeState
+from tgpu.domain.lifecycle import AttemptState, Cause, NodeState
 from tgpu.domain.node import Node, as_counted
 from tgpu.domain.views import PlannedStart, StartKind
 from tgpu.store.cluster_port import WindowKind, WindowRow
@@ -50,22 +50,24 @@ class TimelineAttempt(msgspec.Struct, kw_only=True):
 
     attempt_id: str
     job_id: int
+    task_index: int
     user_id: str
+    tenant_id: str
     name: str
+    status: AttemptState
     node_id: str
     devices: Sequence[int]
-    gpus: int | float
-    starts_at: str
-    """While it is being started: when it was assigned to its node."""
+    gpu: int | float
+    since: str
+    """When it started; before that, when it was assigned to its node."""
     ended_at: str | None
     """Null while it holds its devices."""
     ends_by: str | None
     """Of a running attempt with a time limit: when that ends."""
     cause: Cause | None
     """Why it ended, or is being stopped."""
-    failed: bool
-    """It ended by itself, with an exit code other than 0."""
-    starting: bool
+    failed: bool | None
+    """It ended by itself, with an exit code other than 0; null: the caller may not see how it ended."""
 
 
 class TimelinePlanned(msgspec.Struct, kw_only=True):
@@ -145,7 +147,7 @@ async def timeline(call: Call) -> Response:
             until=rfc3339(until_ms),
             now=rfc3339(now_ms),
             nodes=[_node_out(node) for node in page],
-            attempts=[_attempt_out(one) for one in found.attempts],
+            attempts=[_attempt_out(call, one) for one in found.attempts],
             planned=planned,
             windows=_windows_out(await call.services.store.windows(), page, where),
             truncated=found.is_summed,
@@ -222,23 +224,34 @@ def _node_out(node: Node) -> TimelineNode:
     )
 
 
-def _attempt_out(one: Occupation) -> TimelineAttempt:
+def _attempt_out(call: Call, one: Occupation) -> TimelineAttempt:
     limit_s = one.time_limit_s if one.ended_ms is None and not one.is_starting else None
+    sight = sight_of(one.user, one.tenant_id, call.caller, call.services.settings)
     return TimelineAttempt(
         attempt_id=str(one.attempt_id),
         job_id=one.attempt_id.job_id,
+        task_index=one.attempt_id.task_index,
         user_id=one.user,
+        tenant_id=one.tenant_id,
         name=one.name,
+        status=_status(one),
         node_id=one.node_id,
         devices=one.devices,
-        gpus=decimal(one.gpu_milli),
-        starts_at=rfc3339(one.started_ms),
+        gpu=decimal(one.gpu_milli),
+        since=rfc3339(one.started_ms),
         ended_at=optional_rfc3339(one.ended_ms),
         ends_by=None if limit_s is None else rfc3339(one.started_ms + 1000 * limit_s),
         cause=one.cause,
-        failed=one.has_failed,
-        starting=one.is_starting,
+        failed=None if sight is Sight.OUTLINE else one.has_failed,
     )
+
+
+def _status(one: Occupation) -> AttemptState:
+    if one.ended_ms is not None:
+        return AttemptState.ENDED
+    if one.cause is not None:
+        return AttemptState.STOPPING
+    return AttemptState.ASSIGNED if one.is_starting else AttemptState.RUNNING
 
 
 def _planned_out(start: PlannedStart) -> TimelinePlanned:
@@ -310,17 +323,19 @@ _EXAMPLE: dict[str, object] = {
         {
             "attempt_id": "42.0.1",
             "job_id": 42,
+            "task_index": 0,
             "user_id": "alice",
+            "tenant_id": "lab",
             "name": "train",
+            "status": "running",
             "node_id": "ws1",
             "devices": [0],
-            "gpus": 1,
-            "starts_at": "2030-01-31T11:00:00.000Z",
+            "gpu": 1,
+            "since": "2030-01-31T11:00:00.000Z",
             "ended_at": None,
             "ends_by": "2030-01-31T13:00:00.000Z",
             "cause": None,
             "failed": False,
-            "starting": False,
         }
     ],
     "planned": [

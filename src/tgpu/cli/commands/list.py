@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tgpu.cli import rows
+from tgpu.cli import rows, words
 from tgpu.cli.answer import Answer, show
 from tgpu.cli.arguments import Parser, add_output, command_parser, count
 from tgpu.cli.exits import OK
@@ -38,6 +38,9 @@ _COLUMNS = (
     Column("NODE", floor=6, rank=2),
     Column("REASON", floor=12, rank=1, most=80),
 )
+_WITH_START = tuple(Column("START") if column.title == "NODE" else column for column in _COLUMNS)
+"""A pending job has no node, so its place is free."""
+_PENDING = "pending,preempted"
 
 
 def parser() -> Parser:
@@ -48,7 +51,11 @@ def parser() -> Parser:
     made.add_argument("--mine", action="store_true", help="only your jobs")
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument("--tenant", metavar="T", help="only jobs of this tenant and those below it")
-    made.add_argument("--all", action="store_true", help="ended jobs too, newest first")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="ended jobs too, newest first")
+    which.add_argument(
+        "--start", action="store_true", help="only pending jobs, with their expected start, the soonest first"
+    )
     made.add_argument("--status", metavar="S,…", help="only jobs of this status, such as running or failed")
     made.add_argument("--name", help="only jobs of this name")
     made.add_argument(
@@ -74,22 +81,26 @@ def _answer(client: Client, args: Namespace) -> Answer:
     found = list(
         client.jobs(
             limit=limit + 1 if limit else None,  # one more tells whether there are more
-            status=args.status or (None if args.all else LIVE),
+            status=args.status or (None if args.all else _PENDING if args.start else LIVE),
             user="me" if args.mine else args.user,
             name=args.name,
             within=args.tenant,
             order="newest" if args.all else "oldest",
+            **({"expected_start": True} if args.start else {}),
         )
     )
     if not found and args.tenant is not None:
         check_names(client, tenants=args.tenant, users=None)
     jobs = found[:limit] if limit else found
-    if not args.all:
+    if args.start:
+        jobs.sort(key=lambda job: (not job.get("expected_start"), job.get("expected_start"), job["job_id"]))
+    elif not args.all:
         jobs.sort(key=lambda job: (_ORDER.get(job["status"], 9), job["job_id"]))
 
     def people(screen: Screen) -> Iterator[str]:
         _explain(client, jobs)
-        return _people(screen, jobs, more=len(found) > len(jobs), tenants=args.tenant is not None)
+        more, tenants = len(found) > len(jobs), args.tenant is not None
+        return _people(screen, jobs, more=more, tenants=tenants, starts=args.start)
 
     return Answer(jobs, people, [job["job_id"] for job in jobs])
 
@@ -108,19 +119,22 @@ def _explain(client: Client, jobs: list[dict[str, Any]]) -> None:
             return  # the list is worth more than its last column
 
 
-def _people(screen: Screen, jobs: list[dict[str, Any]], *, more: bool, tenants: bool) -> Iterator[str]:
-    """`tenants`: whose they are is said even if they are all of one."""
+def _people(
+    screen: Screen, jobs: list[dict[str, Any]], *, more: bool, tenants: bool, starts: bool
+) -> Iterator[str]:
+    """`tenants`: whose they are is said even if they are all of one. `starts`: with expected starts."""
     if not jobs:
         yield "no jobs"
         return
     now = time.time()
     tenants = tenants or len({job.get("tenant_id") for job in jobs}) > 1
-    yield from table(screen, _COLUMNS, [_row(job, now, tenant=tenants) for job in jobs])
+    columns = _WITH_START if starts else _COLUMNS
+    yield from table(screen, columns, [_row(job, now, tenant=tenants, start=starts) for job in jobs])
     if more:
         yield "… and more; `--limit 0` shows all"
 
 
-def _row(job: dict[str, Any], now: float, *, tenant: bool) -> list[Any]:
+def _row(job: dict[str, Any], now: float, *, tenant: bool, start: bool) -> list[Any]:
     return [
         str(job["job_id"]),
         job.get("name") or "",
@@ -132,6 +146,6 @@ def _row(job: dict[str, Any], now: float, *, tenant: bool) -> list[Any]:
         rows.cpus(job),
         rows.memory(job),
         rows.elapsed(job, now),
-        job.get("assigned_node_id") or "",
+        words.short_time(job.get("expected_start"), now) if start else job.get("assigned_node_id") or "",
         job.get("reason") or "",
     ]

@@ -13,18 +13,20 @@ class Reserved:
     extra: dict[int, tuple[list[int], int]]
     """By row: amounts and devices that are left beside it at that moment."""
 
-    def takes(self, kind: KindFacts, row: int) -> bool:
-        """Whether such a task may run there beyond that moment; if so, it takes its part."""
+    def has_room(self, kind: KindFacts, row: int, count: int) -> bool:
+        """Whether this many such tasks may run there beyond that moment."""
         amounts, devices = self.extra.get(row, ([], 0))
-        if not amounts or kind.gpus > devices:
+        if not amounts or count * kind.gpus > devices:
             return False
-        if any(amounts[column] < amount for column, amount in kind.need):
-            return False
+        return all(amounts[column] >= count * amount for column, amount in kind.need)
+
+    def take(self, kind: KindFacts, row: int, count: int) -> None:
+        """They do: what they take is left to no other."""
+        amounts, devices = self.extra[row]
         left = amounts.copy()
         for column, amount in kind.need:
-            left[column] -= amount
-        self.extra[row] = (left, devices - kind.gpus)
-        return True
+            left[column] -= count * amount
+        self.extra[row] = (left, devices - count * kind.gpus)
 
 
 def reserve(nodes: TrialNodes, head: Unit, kind: KindFacts, now: float) -> Reserved | None:
@@ -46,7 +48,8 @@ def reserve(nodes: TrialNodes, head: Unit, kind: KindFacts, now: float) -> Reser
 
 
 def _reserve_gang(nodes: TrialNodes, head: Unit, kind: KindFacts, now: float) -> Reserved | None:
-    runs = [run for row in nodes.able(kind) for run in nodes.runs(row).values()]
+    if nodes.rows_for_gang(head, nodes.after(runs := nodes.all_runs(kind))) is None:
+        return None  # the nodes are too few, even when all of them are empty
     runs.sort(key=lambda each: each.limit_end)
     low, high = 0, len(runs)
     best: tuple[float, list[int]] | None = None

@@ -5,8 +5,8 @@ shares and queues. Units that would delay the first one that does not fit are le
 """
 
 import heapq
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _MOST_PASSED = 8
 _MANY_KINDS = 24
 _RESERVATION_STEPS = 20
 _GANG_STEPS = 10
+_ROWS_PER_STEP = 8
+"""Nodes that can be tried for a gang in the time of one other step."""
 
 Event = tuple[Run, ...] | Unit | int
 """Runs that end together, a unit that may start from now on, or a node row that opens."""
@@ -71,7 +73,8 @@ class Scenario:
             self._streams.setdefault(stream, []).append(queue)
         self._in_order = sorted(self._streams)
         self._heads: dict[Stream, Unit] = {}
-        self._reserved: dict[int, Reserved] = {}
+        self._reserved: dict[int, Reserved | None] = {}
+        """By unit; None: a gang for which the nodes are too few, whatever ends."""
         self._left = 0
         self._trigger = 0
         self._matrix: tuple[list[int], Ints] | None = None
@@ -237,7 +240,7 @@ class Scenario:
         return (
             self._shares.may_run(unit.tenant, unit.count)
             and self._outside_windows(unit, row)
-            and self._delays_no_head(unit, row)
+            and self._delays_no_head(unit, {row: 1})
         )
 
     def _outside_windows(self, unit: Unit, row: int) -> bool:
@@ -250,18 +253,26 @@ class Scenario:
             for from_ms, until_ms, tenant in windows
         )
 
-    def _delays_no_head(self, unit: Unit, row: int) -> bool:
+    def _delays_no_head(self, unit: Unit, tasks: Mapping[int, int]) -> bool:
+        """Whether the unit may start with so many tasks on these nodes. If so, it takes its part of what the
+        first units leave beside them; if not, it takes nothing."""
+        kind, taken = self._model.kind(unit.kind), []
         for stream in self._in_order:
             if stream > (unit.rank, unit.stream):
                 break
             head = self._head(stream)
-            if head is None or head is unit or not self._model.kind(head.kind).able[row]:
+            if head is None or head is unit:
                 continue
-            kept = self._reservation(head)
-            if kept is None or row not in kept.rows or self._time + unit.limit_ms <= kept.at:
-                continue
-            if not kept.takes(self._model.kind(unit.kind), row):
-                return False
+            able = self._model.kind(head.kind).able
+            for row, count in tasks.items():
+                kept = self._reservation(head) if able[row] else None
+                if kept is None or row not in kept.rows or self._time + unit.limit_ms <= kept.at:
+                    continue
+                if not kept.has_room(kind, row, count):
+                    return False
+                taken.append((kept, row, count))
+        for kept, row, count in taken:
+            kept.take(kind, row, count)
         return True
 
     def _head(self, stream: Stream) -> Unit | None:
@@ -283,13 +294,19 @@ class Scenario:
         return head
 
     def _reservation(self, head: Unit) -> Reserved | None:
+        known = head.number in self._reserved
         kept = self._reserved.get(head.number)
-        if kept is None or kept.at < self._time:
+        if not known or (kept is not None and kept.at < self._time):
             self.steps += _RESERVATION_STEPS
             kept = reserve(self._nodes, head, self._model.kind(head.kind), self._time)
-            if kept is not None:
+            if kept is not None or head.count > 1:
                 self._reserved[head.number] = kept
+            self._count_visits()
         return kept
+
+    def _count_visits(self) -> None:
+        self.steps += self._nodes.visited // _ROWS_PER_STEP
+        self._nodes.visited = 0
 
     def _start(self, unit: Unit, rows: Sequence[int]) -> None:
         self._starts[unit.number] = self._time
@@ -336,14 +353,15 @@ class Scenario:
         for unit in sorted(found, key=self._key):
             self.steps += _GANG_STEPS
             rows = self._nodes.rows_for_gang(unit)
+            self._count_visits()
             if (
                 rows is not None
                 and self._shares.may_run(unit.tenant, unit.count)
-                and all(
-                    self._outside_windows(unit, row) and self._delays_no_head(unit, row)
-                    for row in dict.fromkeys(rows)
-                )
+                and all(self._outside_windows(unit, row) for row in dict.fromkeys(rows))
+                and self._delays_no_head(unit, Counter(rows))
             ):
                 self._start(unit, rows)
                 return True
+            if self.steps >= self._most_steps:
+                return False
         return False

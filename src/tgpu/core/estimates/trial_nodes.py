@@ -1,13 +1,16 @@
 """Nodes of a scenario: what is free on each, what runs there, and what fits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from tgpu.core.estimates.model import KindFacts, Model, Run, Unit
 from tgpu.core.kernel.shapes import WHOLE
 
+T = TypeVar("T")
+_BREATHE_ROWS = 200
 _CANDIDATE_NODES = 8
 """Where a reservation is looked for: the emptiest nodes that suit."""
 
@@ -41,6 +44,8 @@ class TrialNodes:
         self._states: dict[int, NodeState] = {}
         self.over = bytearray(len(model.snapshot.attempts.job))
         """By attempt of the snapshot: 1 once it has ended."""
+        self.visited = 0
+        """Nodes that were looked at for gangs: a gang is tried on all of them, which is most of the work."""
 
     def state(self, row: int) -> NodeState:
         state = self._states.get(row)
@@ -154,12 +159,24 @@ class TrialNodes:
     def after(self, runs: Sequence[Run]) -> dict[int, NodeState]:
         """Nodes on which these have ended."""
         trial: dict[int, NodeState] = {}
-        for run in runs:
+        for run in self._counted(runs):
             state = trial.get(run.row)
             if state is None:
                 state = trial[run.row] = self.state(run.row).trial()
             state.release(run)
         return trial
+
+    def all_runs(self, kind: KindFacts) -> list[Run]:
+        """What is on the nodes that could run such a task."""
+        return [run for row in self._counted(self.able(kind)) for run in self.runs(row).values()]
+
+    def _counted(self, things: Sequence[T]) -> Iterator[T]:
+        """One by one; other threads work in between."""
+        for number, thing in enumerate(things):
+            if not number % _BREATHE_ROWS:
+                self._model.breathe()
+            self.visited += 1
+            yield thing
 
     def able(self, kind: KindFacts) -> list[int]:
         """The nodes that could run it when they are empty."""
@@ -169,7 +186,7 @@ class TrialNodes:
         """A node for each of its tasks, the emptiest first; None if there are too few."""
         kind = self._model.kind(unit.kind)
         rooms = []
-        for row in self.able(kind):
+        for row in self._counted(self.able(kind)):
             state = self.state(row) if trial is None else trial.get(row) or self.state(row)
             slots = self.slots(kind, row, state)
             if unit.per_node:

@@ -27,14 +27,13 @@ def _array(name: str, value: object) -> str:
 
 def _number(low: int) -> Callable[[str, object], int]:
     def convert(name: str, value: object) -> int:
-        text = str(value).strip()
-        is_number = text.isascii() and text.isdigit() and not isinstance(value, bool)
-        if is_number and int(text) > _MOST:
+        found = None if isinstance(value, bool) else quantities.natural(str(value).strip())
+        if found is not None and found > _MOST:
             raise JobFieldError(f"{name} may be at most {_MOST}; got {value!r}")
-        if not is_number or int(text) < low:
+        if found is None or found < low:
             more = "; 0 suspends the job" if low == 0 and "parallelism" in name else ""
             raise JobFieldError(f"{name} must be a whole number, {low} or more; got {value!r}{more}")
-        return int(text)
+        return found
 
     return convert
 

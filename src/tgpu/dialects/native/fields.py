@@ -51,11 +51,12 @@ def _seconds(name: str, value: object) -> int:
 
 def _priority(name: str, value: object) -> int:
     text = _text(name, value)
-    if not text.removeprefix("-").isdecimal() or abs(int(text)) > quantities.MAX_PRIORITY:
+    found = quantities.natural(text.removeprefix("-"))
+    if found is None or found > quantities.MAX_PRIORITY:
         raise JobFieldError(
             f"{name} must be a whole number within ±{quantities.MAX_PRIORITY}, higher first; got {value!r}"
         )
-    return int(text)
+    return -found if text.startswith("-") else found
 
 
 def _priority_class(name: str, value: object) -> str:
@@ -83,9 +84,9 @@ def pairs(name: str, value: object, form: str = "KEY=VALUE") -> dict[str, str]:
             if not isinstance(item, str) or item.find("=") < 1:
                 raise JobFieldError(f"{name} must be given as {form}; got {item!r}")
         value = dict(item.split("=", 1) for item in value)
-    if not isinstance(value, dict) or "" in value:
+    if not isinstance(value, dict) or "" in value or None in value:
         raise JobFieldError(f"{name} must be given as {form}; got {value!r}")
-    return {str(key): _pair_text(f"{name} {key}", item) for key, item in value.items()}
+    return {_pair_text(name, key): _pair_text(f"{name} {key}", item) for key, item in value.items()}
 
 
 def _pair_text(name: str, value: object) -> str:
@@ -170,10 +171,10 @@ def _warning(name: str, value: object) -> dict[str, object]:
 
 
 def _tasks(name: str, value: object) -> int:
-    text = _text(name, value)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= quantities.MAX_TASKS):
+    found = quantities.natural(_text(name, value))
+    if found is None or not 1 <= found <= quantities.MAX_TASKS:
         raise JobFieldError(f"{name} must be a whole number from 1 to {quantities.MAX_TASKS}; got {value!r}")
-    return int(text)
+    return found
 
 
 def _groups(name: str, value: object) -> list[dict[str, Any]]:

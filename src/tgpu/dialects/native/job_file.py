@@ -33,12 +33,16 @@ class WrittenJob(NamedTuple):
 
 def written_jobs(text: str) -> list[WrittenJob]:
     """Raises BadYamlError or JobFieldError."""
-    return [
-        WrittenJob(place, path, job)
-        for place, document in enumerate(strict_yaml.documents(text))
-        if document is not None
-        for path, job in several_jobs.unfolded(document)
-    ]
+    found: list[WrittenJob] = []
+    for place, document in enumerate(strict_yaml.documents(text)):
+        if document is None:
+            continue
+        try:
+            found += [WrittenJob(place, path, job) for path, job in several_jobs.unfolded(document)]
+        except JobFieldError as error:
+            error.document = place
+            raise
+    return found
 
 
 def fields_of(job: WrittenJob) -> tuple[dict[str, Any], list[str]]:

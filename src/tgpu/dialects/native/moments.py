@@ -26,11 +26,12 @@ def coming(name: str, text: str, now: float) -> str:
     here = datetime.fromtimestamp(now).astimezone()
     try:
         found = _after_now(said, here) or _of_the_day(said, here) or _date(said)
+        found = None if found is None else found.astimezone(UTC)
     except OverflowError:
         found = None
     if found is None:
         raise JobFieldError(f"{name} must be a moment such as {_FORM}; got {text!r}")
-    return f"{found.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
+    return f"{found.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def _after_now(said: str, here: datetime) -> datetime | None:

@@ -18,7 +18,6 @@ _TEXT = f"{_TAG}str"
 _NUMBERS = frozenset({f"{_TAG}int", f"{_TAG}float"})
 _BOOL = f"{_TAG}bool"
 _PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)|-?(0|[1-9][0-9]*)\.(0|[0-9]{0,12}[1-9])")
-"""Written as it would be printed."""
 _PLAIN_BOOLS = frozenset({"true", "false"})
 _TEXT_HERE = frozenset({f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}yaml"})
 _PLAIN = frozenset({_TEXT, *_NUMBERS, _BOOL, f"{_TAG}null", f"{_TAG}map", f"{_TAG}seq"})
@@ -39,8 +38,7 @@ class BadYamlError(ValueError):
 
 def documents(text: str) -> list[Any]:
     """Every document of the text; an empty one is None. Raises BadYamlError."""
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):  # as JSON is: tabs may indent it, and mean nothing there
-        text = _INDENTED.sub(lambda tabs: " " * len(tabs[0]), text)
+    text = _indented_with_spaces(text)
     try:
         # _StrictLoader is a SafeLoader: it builds nothing but plain data.
         return list(yaml.load_all(text, Loader=_StrictLoader))
@@ -53,6 +51,13 @@ def documents(text: str) -> list[Any]:
         raise BadYamlError("a value looks like a number and is none: put quotes around it") from None
 
 
+def _indented_with_spaces(text: str) -> str:
+    """JSON may be indented with tabs, which mean nothing there."""
+    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return text
+    return _INDENTED.sub(lambda tabs: " " * len(tabs[0]), text)
+
+
 class Lines:
     """Line numbers of the values of a text that `documents` can read. The text is parsed at most once."""
 
@@ -61,7 +66,7 @@ class Lines:
 
     @cached_property
     def _nodes(self) -> list[yaml.Node]:
-        return list(yaml.compose_all(self._text, Loader=_StrictLoader))
+        return list(yaml.compose_all(_indented_with_spaces(self._text), Loader=_StrictLoader))
 
     def of(self, document: int, path: Iterable[str | int]) -> int | None:
         """Of the value, or of the nearest one above it."""
@@ -89,7 +94,7 @@ class _StrictLoader(yaml.SafeLoader):
     """Plain data only, no aliases (a few lines of them can unfold to gigabytes), no key twice.
 
     What YAML would read as something else than was written stays text: dates, times of day (`16:00` is not
-    the number 960), `010` (not 8), `3.10` (not 3.1) and `no` (not false).
+    the number 960), `010` (not 8), `3.10` (not 3.1), `0.00001` (not 1e-05) and `no` (not false).
     """
 
     def __init__(self, stream: str) -> None:
@@ -98,7 +103,7 @@ class _StrictLoader(yaml.SafeLoader):
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:  # noqa: ANN401  as PyYAML has it
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        reads_otherwise = (tag in _NUMBERS and _PLAIN_NUMBER.fullmatch(value) is None) or (
+        reads_otherwise = (tag in _NUMBERS and not _is_plain_number(value)) or (
             tag == _BOOL and value.lower() not in _PLAIN_BOOLS
         )
         return _TEXT if reads_otherwise or tag in _TEXT_HERE else tag
@@ -129,6 +134,11 @@ class _StrictLoader(yaml.SafeLoader):
                 raise _wrong(f"key {key.value[:_LONGEST_SHOWN]!r} is given twice", key)
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
+
+
+def _is_plain_number(text: str) -> bool:
+    """Written as it would be printed: `0.00001` would be printed as `1e-05`, a long fraction shortened."""
+    return _PLAIN_NUMBER.fullmatch(text) is not None and ("." not in text or repr(float(text)) == text)
 
 
 def _wrong(problem: str, at: yaml.Node | yaml.Event) -> yaml.MarkedYAMLError:

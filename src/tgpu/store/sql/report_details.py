@@ -7,11 +7,11 @@ from sqlalchemy import BigInteger, case, cast, func, select
 from tgpu.domain.lifecycle import Status
 from tgpu.store.sql import usage_kinds
 from tgpu.store.sql.session import Query, Session, constant, value
-from tgpu.store.sql.usage_report import COLUMNS, dimensions, running, stretches
+from tgpu.store.sql.usage_report import COLUMNS, dimensions, running
 from tgpu.store.tables import jobs, tasks, usage
 from tgpu.store.tables import usage_kinds as kind_rows
 from tgpu.store.usage_port import WAIT_SCALES, GroupBy, ReportDetail, ReportFilter
-from tgpu.store.usage_sums import DetailTally, asked_of, bounds, dimensions_of, is_wanted
+from tgpu.store.usage_sums import DAY_MS, DetailTally, asked_of, bounds, dimensions_of, is_wanted
 
 _FROM, _UNTIL = value("from_ms"), value("until_ms")
 _WAIT = usage.c.wait_ms
@@ -40,12 +40,13 @@ def report_details(
 ) -> dict[tuple[str, ...], ReportDetail]:
     tally = DetailTally(where, by)
     known = tuple(each for each in COLUMNS if each in by or each in asked_of(where))
-    for from_ms, until_ms in stretches(session, where, by):
-        for *said, wait_ms, count in session.rows(_waits(known), from_ms=from_ms, until_ms=until_ms):
-            of = dict.fromkeys(COLUMNS, "") | dict(zip(known, said, strict=True))
-            if is_wanted(where, of):
-                waits = tally.waits_of(of, from_ms)
-                waits[wait_ms] = waits.get(wait_ms, 0) + count
+    from_ms, until_ms = bounds(where)
+    query = _waits(known, by_day=any(each.is_time for each in by))
+    for *said, day, wait_ms, count in session.rows(query, from_ms=from_ms, until_ms=until_ms):
+        of = dict.fromkeys(COLUMNS, "") | dict(zip(known, said, strict=True))
+        if is_wanted(where, of):
+            waits = tally.waits_of(of, int(day) * DAY_MS)
+            waits[wait_ms] = waits.get(wait_ms, 0) + count
     for spent in running(session, now_ms):
         if is_wanted(where, dimensions_of(spent)):
             tally.add_wait(spent)
@@ -54,26 +55,35 @@ def report_details(
 
 
 @lru_cache(maxsize=128)
-def _waits(known: tuple[GroupBy, ...]) -> Query:
-    """First kind by kind, in the order in which the rows are kept."""
-    groups = [usage.c.kind_id, *([usage.c.node_id] if GroupBy.NODE in known else [])]
+def _waits(known: tuple[GroupBy, ...], *, by_day: bool) -> Query:
+    """All in one pass: first kind by kind, in the order in which the rows are kept, if kinds matter."""
+    of_kinds = any(each is not GroupBy.NODE for each in known)
+    day = (usage.c.started_ms // constant(DAY_MS) if by_day else constant(0)).label("day")
+    wait = _ROUNDED.label("wait")
+    groups = [
+        *([usage.c.kind_id] if of_kinds else []),
+        *([usage.c.node_id] if GroupBy.NODE in known else []),
+    ]
     found = (
-        select(*groups, _ROUNDED.label("wait"), func.count().label("number"))
+        select(*groups, day, wait, func.count().label("number"))
         .where(
             usage.c.kind_id.in_(select(kind_rows.c.kind_id)),
             usage.c.ended_ms >= _FROM,
             usage.c.started_ms >= _FROM,
             usage.c.started_ms < _UNTIL,
         )
-        .group_by(*groups, _ROUNDED.label("wait"))
-        .subquery()
+        .group_by(*groups, *([day] if by_day else []), wait)
     )
-    columns = [found.c.node_id if each is GroupBy.NODE else COLUMNS[each] for each in known]
+    sentence = "How many attempts that began in a time, or on each day of it, waited how long."
+    if not of_kinds:
+        return Query(sentence, found)
+    part = found.subquery()
+    columns = [part.c.node_id if each is GroupBy.NODE else COLUMNS[each] for each in known]
     return Query(
-        "How many attempts that began in a time waited how long.",
-        select(*columns, found.c.wait, cast(func.sum(found.c.number), BigInteger))
-        .join_from(found, kind_rows, kind_rows.c.kind_id == found.c.kind_id)
-        .group_by(*columns, found.c.wait),
+        sentence,
+        select(*columns, part.c.day, part.c.wait, cast(func.sum(part.c.number), BigInteger))
+        .join_from(part, kind_rows, kind_rows.c.kind_id == part.c.kind_id)
+        .group_by(*columns, part.c.day, part.c.wait),
     )
 
 

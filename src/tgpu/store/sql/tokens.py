@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-from sqlalchemy import insert, select, true, update
+from sqlalchemy import delete, insert, or_, select, true, update
 
 from tgpu.domain.access import Action
 from tgpu.domain.ids import AttemptId
 from tgpu.domain.lifecycle import AttemptState
 from tgpu.domain.priority import PriorityClass
 from tgpu.store import audit_words
-from tgpu.store.access_port import AttemptHolder, Token, TokenRevokedError
+from tgpu.store.access_port import SESSION_PREFIX, AttemptHolder, Token, TokenRevokedError
 from tgpu.store.audit_words import Deed
 from tgpu.store.port import UnknownTenantError
-from tgpu.store.sql import audit, tenants
-from tgpu.store.sql.session import Query, Row, Session, value
+from tgpu.store.sql import audit, cluster, tenants
+from tgpu.store.sql.session import Query, Row, Session, constant, value
 from tgpu.store.tables import attempts, jobs, tokens
 
 _PLAIN = ("user", "role", "digest", "note", "created_ms", "expires_ms", "revoked", "tenant_id")
@@ -56,6 +56,18 @@ MADE_WITH = Query(
     .where(tokens.c.parent_id == value("parent"), tokens.c.revoked.is_(False))
     .order_by(tokens.c.token_id),
 )
+ENDED_SESSIONS = Query(
+    "Web sessions that were ended or have expired.",
+    select(tokens.c.token_id)
+    .where(
+        tokens.c.digest.startswith(constant(SESSION_PREFIX)),
+        or_(tokens.c.revoked.is_(True), tokens.c.expires_ms <= value("at")),
+    )
+    .order_by(tokens.c.token_id)
+    .limit(value("most"))
+    .offset(constant(0)),
+)
+REMOVE = Query("Removes a token.", delete(tokens).where(_THIS))
 OF_TENANT = Query(
     "The tokens that are good in one tenant only, and are not revoked.",
     select(tokens.c.token_id)
@@ -122,6 +134,15 @@ def revoke(session: Session, token_id: int, deed: Deed) -> bool:
     for (made_with_it,) in session.rows(MADE_WITH, parent=token_id):
         revoke(session, made_with_it, deed)
     return True
+
+
+def forget_sessions(session: Session, epoch: int, at_ms: int, most: int) -> int:
+    """No token was made with a session, and no job was submitted with one alone."""
+    cluster.check_epoch(session, epoch)
+    ended = session.rows(ENDED_SESSIONS, at=at_ms, most=most)
+    for (token_id,) in ended:
+        session.change(REMOVE, token=token_id)
+    return len(ended)
 
 
 def revoke_all(session: Session, tenant_id: str, deed: Deed) -> None:

@@ -74,13 +74,13 @@ interface NodeDetail {
 }
 
 interface Task {
+  attempt_id: string;
   job_id: number;
   task_index: number;
-  attempt: number;
   user_id: string;
-  name: string | null;
+  name: string;
   priority_class: string;
-  state: string;
+  status: string;
   since: string;
   time_limit_s: number | null;
   devices: number[];
@@ -301,7 +301,7 @@ function Tasks({ activity }: { activity: Activity | null }) {
           <tr>
             <th scope="col">Job</th>
             <th scope="col">User</th>
-            <th scope="col">State</th>
+            <th scope="col">Status</th>
             <th scope="col">GPUs</th>
             <th scope="col" class="node-wide">CPU</th>
             <th scope="col" class="node-wide">Memory</th>
@@ -320,7 +320,7 @@ function Tasks({ activity }: { activity: Activity | null }) {
                 </a>
               </td>
               <td><User name={task.user_id} /></td>
-              <td>{task.state}</td>
+              <td>{task.status}</td>
               <td>{task.devices.length > 0 ? task.devices.join(', ') : NONE}</td>
               <td class="node-wide">{number(task.cpu, 1)}</td>
               <td class="node-wide">{mebibytes(task.mem_mb)}</td>

@@ -49,11 +49,11 @@ export function nodesOf(answer: Timeline, now: number): NodeData[] {
     answer.nodes.map((node) => [node.node_id, { node, blocks: [], windows: [], load: [] }]),
   );
   for (const one of answer.attempts) {
-    const from = Date.parse(one.starts_at);
+    const from = Date.parse(one.since);
     const ended = one.ended_at === null ? null : Date.parse(one.ended_at);
     const limit = one.ends_by === null ? now : Math.max(now, Date.parse(one.ends_by));
     byNode.get(one.node_id)?.blocks.push({
-      kind: ended !== null ? 'ran' : one.starting ? 'starts' : 'runs',
+      kind: ended !== null ? 'ran' : one.status === 'assigned' ? 'starts' : 'runs',
       job_id: one.job_id,
       label: one.attempt_id,
       user: one.user_id,
@@ -63,9 +63,9 @@ export function nodesOf(answer: Timeline, now: number): NodeData[] {
       from,
       until: ended ?? limit,
       certain: ended ?? now,
-      failed: one.failed,
+      failed: one.failed === true,
       cause: one.cause,
-      gpus: one.gpus,
+      gpus: one.gpu,
       lane: 0,
       lanes: 1,
     });

@@ -101,7 +101,7 @@ describe('rows', () => {
       { node_id: 'n2', pool: 'p', status: 'ready', devices: [], drained_at: null, drain_reason: '' },
     ],
     attempts: [
-      { attempt_id: '7.0.1', job_id: 7, user_id: 'ann', name: 'x', node_id: 'n1', devices: [0, 1], gpus: 2, starts_at: new Date(NOW - HOUR).toISOString(), ended_at: null, ends_by: null, cause: null, failed: false, starting: false },
+      { attempt_id: '7.0.1', job_id: 7, task_index: 0, user_id: 'ann', tenant_id: 'lab', name: 'x', status: 'running', node_id: 'n1', devices: [0, 1], gpu: 2, since: new Date(NOW - HOUR).toISOString(), ended_at: null, ends_by: null, cause: null, failed: false },
     ],
     planned: [], windows: [], truncated: true, bin_s: 900,
     load: [{ node_id: 'n1', bins: [[2, 5, 900, 0]] }],

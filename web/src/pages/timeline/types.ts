@@ -14,17 +14,20 @@ export interface TimelineNode {
 export interface Attempt {
   attempt_id: string;
   job_id: number;
+  task_index: number;
   user_id: string;
+  tenant_id: string;
   name: string;
+  status: 'assigned' | 'running' | 'stopping' | 'ended';
   node_id: string;
   devices: number[];
-  gpus: number;
-  starts_at: string;
+  gpu: number;
+  since: string;
   ended_at: string | null;
   ends_by: string | null;
   cause: string | null;
-  failed: boolean;
-  starting: boolean;
+  /** Null: the user may not see how it ended. */
+  failed: boolean | null;
 }
 
 export interface Planned {
