@@ -41,7 +41,7 @@ def test_each_user_has_one_turn_and_all_together_a_few() -> None:
     asyncio.run(story())
 
 
-def test_each_user_has_two_pages_under_way_and_waits_for_no_other_user() -> None:
+def test_each_user_has_a_few_pages_under_way_and_waits_for_no_other_user() -> None:
     async def story() -> None:
         turns, inside, go_on = Turns(), list[str](), asyncio.Event()
 

@@ -1,6 +1,6 @@
 """Turns for requests that read a lot: few at a time, one for each user, so that the scheduler keeps pace.
 
-Pages of jobs are milliseconds of work: each user has two of them under way, so that requests of other users
+Pages of jobs are milliseconds of work: each user has four of them under way, so that requests of other users
 never wait behind hundreds.
 """
 
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from tgpu.api.problems import ProblemError
 
 AT_ONCE = 2
-PAGES_AT_ONCE = 2
+PAGES_AT_ONCE = 4
 """Of one user."""
 MOST_WAITING = 8
 """Of one user."""
