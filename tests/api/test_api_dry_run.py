@@ -217,7 +217,9 @@ def test_holds_and_begin_times_are_told(client: httpx.Client) -> None:
 @pytest.fixture
 def apart() -> Iterator[House]:
     """Ann's job 1 has all GPUs, and bob may not know of it."""
-    with house(others_see="nothing", tenant_rules=("user:bob=org", "user:ann=lab")) as made:
+    with house(
+        others_see="nothing", tenant_rules=("user:bob=org", "user:ann=lab"), user_classes=("high", "default")
+    ) as made:
         made.tenants("lab", "org")
         made.person("ann")
         made.person("bob")

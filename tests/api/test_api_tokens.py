@@ -109,6 +109,8 @@ def test_a_token_with_a_cap_gets_no_more_by_changing_or_repeating_jobs(place: Ho
 def test_a_retry_is_judged_by_what_holds_now(place: House) -> None:
     ann = place.caller("ann")
     job = {**JOB, "tenant_id": "lab/vision", "priority_class": "high"}
+    with place.server.unix() as root:
+        assert root.patch("/tenants/lab", json={"classes": ["high", "default"]}).status_code == 200
     assert ann.post("/jobs", json=job).status_code == 201
     assign(place.server, 1)
     end(place.server, 1, Happening.FAILED, Cause.EXITED, exit_code=1)
@@ -118,7 +120,7 @@ def test_a_retry_is_judged_by_what_holds_now(place: House) -> None:
     with place.server.unix() as root:
         assert root.patch("/tenants/lab", json={"classes": ["default"]}).status_code == 200
         assert "tenant lab/vision may use default" in ann.post("/jobs/1/retry", json={}).text
-        assert root.patch("/tenants/lab", json={"classes": None}).status_code == 200
+        assert root.patch("/tenants/lab", json={"classes": ["high"]}).status_code == 200
         assert ann.post("/jobs/1/retry", json={}).json()["job_id"] == 2
         assert root.delete("/tenants/lab/vision/members/ann").status_code == 204
         assert ann.post("/jobs/1/retry", json={}).status_code == 403

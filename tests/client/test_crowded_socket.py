@@ -1,12 +1,15 @@
 """Unix sockets that many users connect to at once: clients wait in line, and the owner has a socket alone."""
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tgpu.aio.means import LoopMeans
+from tgpu.aio.switching import on_a_stack
 from tgpu.client.locate import OWNER_SOCKET, Address
 from tgpu.client.means import Means
 from tgpu.config.settings import Settings
@@ -37,33 +40,58 @@ def crowded(tmp_path: Path) -> Iterator[tuple[Path, socket.socket]]:
             each.close()
 
 
-def test_client_waits_in_line_at_a_crowded_socket(crowded: tuple[Path, socket.socket]) -> None:
+def _open(address: Address, timeout: float) -> None:
+    Means().open(address, timeout).close()
+
+
+def _open_on_a_loop(address: Address, timeout: float) -> None:
+    async def opened() -> None:
+        (await on_a_stack(LoopMeans().open, address, timeout)).close()
+
+    asyncio.run(opened())
+
+
+both_clients = pytest.mark.parametrize("connect", [_open, _open_on_a_loop])
+Connect = Callable[[Address, float], None]
+
+
+@both_clients
+def test_client_waits_in_line_at_a_crowded_socket(
+    crowded: tuple[Path, socket.socket], connect: Connect
+) -> None:
     path, listener = crowded
     accepting = threading.Timer(0.1, listener.accept)
     accepting.start()
-    sock = Means().open(Address("unix", path=str(path)), 60.0)
+    connect(Address("unix", path=str(path)), 60.0)
     accepting.join()
-    sock.close()
 
 
-def test_client_that_waited_too_long_is_told_of_the_crowd(crowded: tuple[Path, socket.socket]) -> None:
+@both_clients
+def test_client_that_waited_too_long_gets_a_timeout(
+    crowded: tuple[Path, socket.socket], connect: Connect
+) -> None:
+    with pytest.raises(TimeoutError):
+        connect(Address("unix", path=str(crowded[0])), 0.01)
+
+
+def test_timeout_says_that_the_socket_is_crowded(crowded: tuple[Path, socket.socket]) -> None:
     with pytest.raises(TimeoutError, match="too many clients"):
-        Means().open(Address("unix", path=str(crowded[0])), 0.01)
+        _open(Address("unix", path=str(crowded[0])), 0.01)
 
 
-def test_owner_passes_the_crowd(crowded: tuple[Path, socket.socket]) -> None:
+@both_clients
+def test_owner_passes_the_crowd(crowded: tuple[Path, socket.socket], connect: Connect) -> None:
     path, _ = crowded
     owners = Settings(home=path.parent).owner_socket.name
     assert owners == OWNER_SOCKET
     with _listener(path.with_name(owners)) as listener:
-        sock = Means().open(Address("unix", path=str(path)), 60.0)
+        connect(Address("unix", path=str(path)), 60.0)
         listener.accept()[0].close()
-        sock.close()
 
 
-def test_owner_socket_of_a_dead_server_is_not_insisted_on(tmp_path: Path) -> None:
+@both_clients
+def test_owner_socket_of_a_dead_server_is_not_insisted_on(tmp_path: Path, connect: Connect) -> None:
     _listener(tmp_path / OWNER_SOCKET).close()
     with _listener(tmp_path / "tgpu.sock") as listener:
-        sock = Means().open(Address("unix", path=str(tmp_path / "tgpu.sock")), 60.0)
+        connect(Address("unix", path=str(tmp_path / "tgpu.sock")), 60.0)
         listener.accept()[0].close()
-        sock.close()

@@ -58,6 +58,8 @@ def test_the_home_is_below_the_users_data_unless_said(tmp_path: Path) -> None:
         ("simulate_gpus = 'many'", "simulate_gpus must be a number"),
         ("simulate_gpus = -1", "between 0 and 1024"),
         ("others_may = ['kill']", "others_may takes"),
+        ("user_classes = ['urgent']", "user_classes takes at least one of real-time, high"),
+        ("user_classes = []", "user_classes takes at least one of"),
         ("admins = 'ann'\nadmins = 'bob'", "not valid TOML"),
         ("heartbeat_s = 0", "heartbeat_s must be more than 0"),
         ("private_tmp = 'on'", "private_tmp must be one of auto, off; got 'on'"),

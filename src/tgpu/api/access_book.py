@@ -6,7 +6,7 @@ part of the time.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -16,6 +16,7 @@ from tgpu.api.terms import Effective, effective
 from tgpu.config.settings import Settings
 from tgpu.config.tiers import TierSettings
 from tgpu.domain.access import Role
+from tgpu.domain.priority import PriorityClass
 from tgpu.domain.tenant import Tenant, lineage
 from tgpu.domain.tenant_rules import TenantRule, asks_for_groups, home_of, tenant_rules
 from tgpu.store.access_port import AccessBook
@@ -29,29 +30,35 @@ _SHARE = 0.05
 class Pages:
     """The book as of one moment; nothing in it changes."""
 
-    def __init__(self, book: AccessBook, tiers: Mapping[str, TierSettings]) -> None:
+    def __init__(
+        self, book: AccessBook, tiers: Mapping[str, TierSettings], user_classes: Collection[PriorityClass]
+    ) -> None:
         self.tenants: dict[str, Tenant] = {tenant.tenant_id: tenant for tenant in book.tenants}
         self.members: dict[str, dict[str, Role]] = {}
         for member in book.members:
             self.members.setdefault(member.user, {})[member.tenant_id] = member.role
         self.tiers = tiers
+        self._user_classes = user_classes
         self._effective: dict[str, Effective] = {}
 
     def effective_terms(self, tenant_id: str) -> Effective:
         """Of a tenant that there is, or of one that is yet to be made below those there are."""
         found = self._effective.get(tenant_id)
         if found is None:
-            found = self._effective[tenant_id] = effective(self._line(tenant_id), self.tiers)
+            found = self._effective[tenant_id] = self._put_together(self._line(tenant_id))
         return found
 
     def effective_of(self, tenant: Tenant) -> Effective:
         """As if the tenant were like this."""
         above = [self.tenants[name] for name in lineage(tenant.tenant_id)[:-1] if name in self.tenants]
-        return effective([*above, tenant], self.tiers)
+        return self._put_together([*above, tenant])
 
     def sources_of(self, tenant_id: str) -> Sources:
         """Who says what is effective."""
         return sources(self._line(tenant_id), self.tiers, self.effective_terms(tenant_id))
+
+    def _put_together(self, line: Sequence[Tenant]) -> Effective:
+        return effective(line, self.tiers, self._user_classes)
 
     def _line(self, tenant_id: str) -> list[Tenant]:
         return [self.tenants[name] for name in lineage(tenant_id) if name in self.tenants]
@@ -61,6 +68,7 @@ class Book:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._tiers = {tier.name: tier for tier in settings.tiers}
+        self._user_classes = tuple(PriorityClass(name) for name in settings.user_classes)
         self._rules = tenant_rules("tenant_rules", settings.tenant_rules)
         self._pages: Pages | None = None
         self._reading = asyncio.Lock()
@@ -113,7 +121,7 @@ class Book:
 
     async def _read(self) -> None:
         async with self._reading:
-            self._pages = Pages(await self._store.access_book(), self._tiers)
+            self._pages = Pages(await self._store.access_book(), self._tiers, self._user_classes)
 
     async def _follow(self) -> None:
         pause_s = _PAUSE_S

@@ -114,7 +114,7 @@ class _Judge:
         try:
             spec = as_it_was(job)
             check_priority(self._call, spec)
-            under_terms(spec, terms, caller.token)
+            under_terms(caller, spec, terms)
         except ProblemError:
             return False
         return True

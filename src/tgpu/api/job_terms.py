@@ -7,12 +7,14 @@ import msgspec
 from tgpu.api.access import sees_all
 from tgpu.api.access_book import Pages
 from tgpu.api.endpoint import Call
+from tgpu.api.identity import Caller
+from tgpu.api.priority_classes import check_class
 from tgpu.api.problems import ProblemError, forbidden, unprocessable
 from tgpu.api.roles import Rights, at_least
-from tgpu.api.terms import Effective, in_order
+from tgpu.api.terms import Effective
 from tgpu.domain.access import Role
 from tgpu.domain.job import JobSpec
-from tgpu.domain.priority import TERMS, PriorityClass
+from tgpu.domain.priority import PriorityClass
 from tgpu.domain.quantities import time_in_words
 from tgpu.domain.tenant import GRAMMAR, TENANT_ID, lineage
 from tgpu.store.access_port import AuditFilter, Token
@@ -94,14 +96,6 @@ def _no_such_tenant(tenant_id: str, *, named: bool) -> ProblemError:
     )
 
 
-def default_class(terms: Effective, token: Token | None) -> PriorityClass:
-    """Of a job that does not say: the tenant's, but none above what the token is good for."""
-    highest = None if token is None else token.highest_class
-    if highest is None or TERMS[terms.default_class].rank >= TERMS[highest].rank:
-        return terms.default_class
-    return highest
-
-
 def check_priority(call: Call, spec: JobSpec, before: int = 0) -> None:
     """`before`: what it has already, by whoever gave it that. Raises ProblemError."""
     most = max(call.services.settings.max_priority, before)
@@ -113,9 +107,11 @@ def check_priority(call: Call, spec: JobSpec, before: int = 0) -> None:
         )
 
 
-def under_terms(spec: JobSpec, terms: Effective, token: Token | None) -> JobSpec:
-    """Raises ProblemError."""
-    _check_class(spec, terms, token)
+def under_terms(
+    caller: Caller, spec: JobSpec, terms: Effective, before: PriorityClass | None = None
+) -> JobSpec:
+    """`before`: the class that the job has already, if it is not a new one. Raises ProblemError."""
+    check_class(caller, spec, terms, before)
     limit_s = spec.time_limit_s if spec.time_limit_s is not None else terms.default_limit_s
     most_s = terms.most_limit_s
     if most_s is not None and (limit_s is None or limit_s > most_s):
@@ -125,22 +121,8 @@ def under_terms(spec: JobSpec, terms: Effective, token: Token | None) -> JobSpec
             f"time_limit_s must be at most {time_in_words(most_s)} in tenant {spec.tenant_id}; {got}",
         )
     if limit_s is None and _wants_gpus(spec):
-        _check_hours(spec, terms, token)
+        _check_hours(spec, terms, caller.token)
     return spec if limit_s == spec.time_limit_s else replace(spec, time_limit_s=limit_s)
-
-
-def _check_class(spec: JobSpec, terms: Effective, token: Token | None) -> None:
-    if spec.priority_class not in terms.classes:
-        allowed = ", ".join(in_order(terms.classes)) or "none"
-        raise unprocessable(
-            "priority_class",
-            f"priority_class: tenant {spec.tenant_id} may use {allowed}; got {spec.priority_class}",
-        )
-    highest = None if token is None else token.highest_class
-    if highest is not None and TERMS[spec.priority_class].rank < TERMS[highest].rank:
-        raise forbidden(
-            f"priority_class: this token submits jobs of class {highest} and below; got {spec.priority_class}"
-        )
 
 
 def _wants_gpus(spec: JobSpec) -> bool:

@@ -10,6 +10,7 @@ from tgpu.api.access import known_jobs, shown_tenants
 from tgpu.api.dependency_preview import Dependency, dependencies
 from tgpu.api.endpoint import Call
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.priority_classes import without_forbidden_advice
 from tgpu.api.problems import ProblemError
 from tgpu.api.quota_form import QuotaOut, quota_out
 from tgpu.api.start_interval import StartIntervalOut, moment_out
@@ -164,6 +165,10 @@ async def submission_preview(
     shown, now_ms = list(zip(specs, tried.jobs, strict=True))[:MAX_PREVIEWED_JOBS], call.services.now_ms()
     found = await dependencies(call, specs[:MAX_PREVIEWED_JOBS])
     previews, planned = await _planned(call, shown, found, now_ms)
+    previews = [
+        replace(each, why=await without_forbidden_advice(call, each.why, spec.tenant_id))
+        for (spec, _), each in zip(shown, previews, strict=True)
+    ]
     named = {job_id for each in previews for job_id in _jobs_in(each)}
     known = await known_jobs(call, named) if named else ()
     visible = await shown_tenants(call)

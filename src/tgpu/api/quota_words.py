@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tgpu.api.edge import QUOTA_NAMES, decimal, gpu_hours
+from tgpu.api.roles import managers_of
 from tgpu.domain.quantities import MILLI, size_in_words, time_in_words
 from tgpu.domain.quota import GENERIC, GPU_MODEL, Period
 from tgpu.domain.tenant import Tenant
@@ -33,7 +34,7 @@ def quota_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
             "wait until some of its jobs end"
         )
     burst = tenant.burst.of(dimension) if dimension != WAITING else 0
-    sentence += f", or ask {_whom(tenant)} for a higher quota{_burst(error)}"
+    sentence += f", or ask {managers_of(tenant.tenant_id)} for a higher quota{_burst(error)}"
     numbers: dict[str, object] = {
         "tenant_id": tenant.tenant_id,
         "resource": _resource(dimension),
@@ -68,7 +69,7 @@ def _hours_sentence(error: QuotaExceededError) -> tuple[str, dict[str, object]]:
         f"tenant {tenant.tenant_id} may use {gpu_hours(limit)} GPU-hour{'' if gpu_hours(limit) == 1 else 's'}"
         f"{'' if period is Period.EVER else f' a {period}'}; this may take {gpu_hours(error.asked)} until "
         f"its time limit and grace are over, which is more than the whole limit: ask for {fewer}, or ask "
-        f"{_whom(tenant)} for a higher quota"
+        f"{managers_of(tenant.tenant_id)} for a higher quota"
     )
     numbers: dict[str, object] = {
         "tenant_id": tenant.tenant_id,
@@ -127,8 +128,3 @@ def _resource(dimension: str) -> str:
     if dimension.startswith((GENERIC, GPU_MODEL)):
         return dimension
     return QUOTA_NAMES.get(dimension, "waiting_jobs")
-
-
-def _whom(tenant: Tenant) -> str:
-    parent = tenant.parent_id
-    return "an administrator" if parent is None else f"an operator of {parent} or an administrator"

@@ -103,5 +103,11 @@ class Rights:
         return role if role is None or self.scope is None else min(role, self.scope.role)
 
 
+def managers_of(tenant_id: str) -> str:
+    """Those who may change its terms and limits, in words."""
+    parent = parent_of(tenant_id)
+    return "an administrator" if parent is None else f"an operator of {parent} or an administrator"
+
+
 def at_least(role: Role | None, needed: Role) -> bool:
     return role is not None and role >= needed

@@ -46,7 +46,9 @@ Class = Annotated[
 Classes = Annotated[
     list[PriorityClass] | None,
     Meta(
-        description="The classes that its jobs may be of, out of its parent's; null: all of those.",
+        description="The classes that its jobs may be of, out of its parent's. Null: as its parent says; if "
+        "no tenant above it says so either, those of the setting user_classes, and every class for "
+        "operators and administrators.",
         extra_json_schema={"minItems": 1},
     ),
 ]
@@ -171,10 +173,10 @@ def _check_together(patch: TenantPatch, tenant: Tenant, pages: Pages) -> None:
     """Terms that would hold for nobody are refused, but not for what somebody above has changed since."""
     terms, holds = tenant.terms, pages.effective_of(tenant)
     says_class = any(each is not UNSET for each in (patch.default_class, patch.classes, patch.tier))
-    if says_class and terms.default_class not in (None, *holds.classes):
+    if says_class and terms.default_class not in (None, *holds.user_classes):
         raise unprocessable(
             "default_class",
-            f"default_class must be one of {_in_words(holds.classes)}, the classes of "
+            f"default_class must be one of {_in_words(holds.user_classes)}, the classes of "
             f"{tenant.tenant_id}; got {terms.default_class}",
         )
     parent = parent_of(tenant.tenant_id)

@@ -21,6 +21,7 @@ class EffectiveOut(msgspec.Struct, kw_only=True):
 
     default_class: PriorityClass
     classes: list[PriorityClass]
+    """What ordinary users may give their jobs."""
     default_time_limit_s: int | None
     max_time_limit_s: int | None
     over_quota: OverQuota
@@ -100,7 +101,7 @@ def _tenant_out(tenant: Tenant, pages: Pages, spent: int, reserved: Mapping[str,
 def _effective_out(terms: Effective) -> EffectiveOut:
     return EffectiveOut(
         default_class=terms.default_class,
-        classes=in_order(terms.classes),
+        classes=in_order(terms.user_classes),
         default_time_limit_s=terms.default_limit_s,
         max_time_limit_s=terms.most_limit_s,
         over_quota=terms.over_quota,

@@ -33,7 +33,7 @@ def sources(line: Sequence[Tenant], tiers: Mapping[str, TierSettings], holds: Ef
         for name, value, whose in _says(tenant, tiers.get(tenant.terms.tier or "", _NO_TIER)):
             told_by = whose if tenant is line[-1] else f"parent {tenant.tenant_id}"
             said.setdefault(name, []).append((value, told_by))
-    classes = _who(said.get("classes"), holds.classes)
+    classes = _who(said.get("classes"), holds.user_classes)
     most = _who(said.get("most_limit_s"), holds.most_limit_s)
     usual, usual_by = _nearest(said.get("default_class"))
     limit_s, limit_by = _nearest(said.get("default_limit_s"))

@@ -42,7 +42,7 @@ class Means:
     def open(self, address: Address, timeout: float) -> Plug:
         """Connected. Raises OSError, or UnreachableError if the reason is known."""
         if address.scheme == "unix":
-            return _local(address, timeout)
+            return local_socket(address, timeout)
         if address.scheme == "http":
             return _plain(address, timeout)
         context = tls_context()
@@ -64,19 +64,22 @@ class Means:
         return ask(*arguments, **named)
 
 
-def _local(address: Address, timeout: float) -> socket.socket:
+def local_socket(address: Address, timeout: float, *, waits: bool = True) -> socket.socket:
+    """Connected to a server on this machine, by the owner's own socket if we can. Where many connect at once
+    it waits in line; if it is not to, it raises BlockingIOError then. Raises OSError."""
     owners = locate.owner_socket(address)
     if owners is not None:
         try:
-            return _connected(address, owners, timeout)
+            return _connected(address, owners, timeout, waits=waits)
         except OSError:  # of a server that was killed, or is older
             pass
-    return _connected(address, address.path, timeout)
+    return _connected(address, address.path, timeout, waits=waits)
 
 
-def _connected(address: Address, path: str, timeout: float) -> socket.socket:
-    """Waits in line where many connect at once: a socket with a timeout of Python's would be refused."""
+def _connected(address: Address, path: str, timeout: float, *, waits: bool) -> socket.socket:
+    """A socket with a timeout of Python's does not wait in line."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(waits)
     whole, part = divmod(timeout, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
     try:
@@ -84,6 +87,8 @@ def _connected(address: Address, path: str, timeout: float) -> socket.socket:
         check_account(sock, address, path)
     except BlockingIOError:
         sock.close()
+        if not waits:
+            raise
         raise TimeoutError(errno.ETIMEDOUT, "too many clients connect to it at once") from None
     except BaseException:
         sock.close()

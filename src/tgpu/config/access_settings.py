@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tgpu.config.setting import setting
+from tgpu.domain.priority import USER_CLASSES
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: `Settings` has several such parts
@@ -18,6 +19,12 @@ class AccessSettings:
         1000,
         "The highest priority that users may give their jobs, inside a class; they may lower it as far as "
         "they like. Operators and administrators may go up to 1000000.",
+    )
+    user_classes: tuple[str, ...] = setting(
+        tuple(each.value for each in USER_CLASSES),
+        "Priority classes that ordinary users may give their jobs in tenants for which neither `tgpu tenants "
+        "set TENANT --classes` nor a tier says otherwise. Operators and administrators may use all classes "
+        "there.",
     )
     web_session_hours: float = setting(
         168.0,

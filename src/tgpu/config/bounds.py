@@ -6,7 +6,7 @@ from typing import Any
 from tgpu.domain import node_terms
 from tgpu.domain.container import network
 from tgpu.domain.label_rules import label
-from tgpu.domain.priority import MAX_GRACE_S
+from tgpu.domain.priority import MAX_GRACE_S, PriorityClass
 from tgpu.domain.quantities import MAX_PRIORITY, MILLI, BadQuantityError, bounded, mib, milli, seconds
 from tgpu.domain.tenant_rules import tenant_rules
 
@@ -116,6 +116,14 @@ def _deeds(name: str, words: tuple[str, ...]) -> None:
             raise BadQuantityError(f"{name} takes {', '.join(_OTHERS_MAY)}; got {word!r}")
 
 
+def _classes(name: str, words: tuple[str, ...]) -> None:
+    known = tuple(PriorityClass)
+    wrong = next((word for word in words if word not in known), None)
+    if wrong is not None or not words:
+        got = "none" if wrong is None else repr(wrong)
+        raise BadQuantityError(f"{name} takes at least one of {', '.join(known)}; got {got}")
+
+
 def _pids_or_auto(name: str, text: str) -> None:
     if text != "auto" and not (text.isascii() and text.isdigit() and int(text) <= _MOST_PIDS):
         raise BadQuantityError(f"{name} must be auto, or a whole number up to {_MOST_PIDS}; got {text!r}")
@@ -154,6 +162,7 @@ BOUNDS: dict[str, Callable[[str, Any], object]] = {
     "task_pids": _up_to(_MOST_PIDS),
     "user_pids": _pids_or_auto,
     "max_priority": _up_to(MAX_PRIORITY),
+    "user_classes": _classes,
     "sample_s": _sample,
     "snapshot_max_mb": _megabytes,
     "snapshot_keep": _an_hour,

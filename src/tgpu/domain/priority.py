@@ -51,5 +51,7 @@ def grace_s(priority_class: PriorityClass, own_s: int | None) -> int:
 
 MAX_GRACE_S = 24 * 3600
 """No setting allows more."""
+USER_CLASSES = (PriorityClass.DEFAULT, PriorityClass.LOW, PriorityClass.BEST_EFFORT)
+"""What ordinary users may give their jobs, unless an administrator or operator allows something else."""
 BURST_RANK = len(_ORDER)
 """What runs on burst quota ranks below every class."""

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
@@ -18,6 +19,7 @@ from tgpu.protocol import door
 from tgpu.wiring.addresses import BACKLOG
 from tgpu.wiring.connection_limits import ConnectionLimits, Kind, TooManyConnectionsError, Visit, source_of
 from tgpu.wiring.doorman import Doorman
+from tgpu.wiring.fair_listener import FairListener
 from tgpu.wiring.prover import ProofLink, Prover
 from tgpu.wiring.stream_options import GOODBYE_S, notice_death
 
@@ -177,13 +179,18 @@ class ApiServer(uvicorn.Server):
     """uvicorn as one part of a process, whose signals are not its business; only TCP speaks TLS."""
 
     def __init__(
-        self, config: uvicorn.Config, tcp: Sequence[socket.socket] = (), tls: ssl.SSLContext | None = None
+        self,
+        config: uvicorn.Config,
+        tcp: Sequence[socket.socket] = (),
+        tls: ssl.SSLContext | None = None,
+        shared: Sequence[socket.socket] = (),
     ) -> None:
+        """`shared`: unix sockets to which all users may connect."""
         super().__init__(config)
-        self._tcp, self._tls = tcp, tls
+        self._tcp, self._tls, self._shared = tcp, tls, shared
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """`sockets`: those that stay plain, the unix ones."""
+        """`sockets`: unix sockets to which only the server's own user may connect."""
         await super().startup(sockets)
         config, loop = self.config, asyncio.get_running_loop()
 
@@ -203,6 +210,9 @@ class ApiServer(uvicorn.Server):
                 ssl_shutdown_timeout=GOODBYE_S,
             )
 
+        for listener in self._shared:
+            take = partial(loop.connect_accepted_socket, protocol)
+            self.servers.append(FairListener(listener, take))  # type: ignore[arg-type]  # uvicorn only closes it
         for listener in self._tcp:
             if self._tls is None:
                 self.servers.append(await loop.create_server(protocol, sock=listener, backlog=BACKLOG))

@@ -143,10 +143,12 @@ class Server:
         )
         known = KnownNodes(self._store, self._policy)
         live = LiveAnswers(desk, asking, lambda: self._term is not None, self._store.leader, known)
+        shared, owned = self._unix_listeners()
         api = ApiServer(
             _http(self._app(live, snapshots, entrance, directory), protocol),
             tcp=entrance.listeners if entrance else (),
             tls=entrance.context if entrance else None,
+            shared=shared,
         )
         loop = asyncio.get_running_loop()
         agents = await loop.create_unix_server(
@@ -160,7 +162,7 @@ class Server:
             for name, work in self._beside(entrance, directory).items()
         ]
         leading = asyncio.create_task(leadership.run())
-        serving = asyncio.create_task(api.serve(self._unix_listeners()))
+        serving = asyncio.create_task(api.serve(owned))
         stop = asyncio.create_task(_until(stopping))
         self._log.info("ready", socket=str(settings.socket), api=local or None)
         done, _ = await asyncio.wait({leading, serving, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -224,15 +226,14 @@ class Server:
             duties["tls"] = partial(keep_certificate, entrance.tls)
         return duties
 
-    def _unix_listeners(self) -> list[socket.socket]:
-        settings = self._settings
-        listeners = [home.unix_listener(settings.socket, 0o666 if home.serves_everybody() else 0o600)]
-        if home.serves_everybody():
-            listeners.append(home.unix_listener(settings.owner_socket, 0o600))
-        public = home.public_socket(settings)
-        if public is not None:
-            listeners.append(home.unix_listener(public, 0o666))
-        return listeners
+    def _unix_listeners(self) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Those for all users, and those for the server's own user."""
+        settings, public = self._settings, home.public_socket(self._settings)
+        shared = [] if public is None else [home.unix_listener(public, 0o666)]
+        if not home.serves_everybody():
+            return shared, [home.unix_listener(settings.socket, 0o600)]
+        shared.append(home.unix_listener(settings.socket, 0o666))
+        return shared, [home.unix_listener(settings.owner_socket, 0o600)]
 
     def _remove_sockets(self) -> None:
         settings = self._settings

@@ -10,7 +10,7 @@ SHARED = (
     "min_run", "preemption_backoff", "fair_half_life", "cpu_overcommit", "memory_overcommit",
     "cluster_generic", "shared_paths", "admins", "others_may", "others_see", "tenant_rules",
     "job_keys", "join_approval", "default_cpus", "default_memory", "max_grace", "max_priority",
-    "on_gpu_failure",
+    "user_classes", "on_gpu_failure",
     "pin_images", "heartbeat_s", "node_silent_s", "gang_start_s", "pools", "shared_tmp", "tiers", "prices",
 )  # fmt: skip
 

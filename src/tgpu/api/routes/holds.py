@@ -27,6 +27,7 @@ from tgpu.api.routes.params import JOB_EXAMPLE, JOB_ID
 from tgpu.api.routes.submit import capped_token
 from tgpu.api.timing_rules import check_in_time
 from tgpu.domain.job import Job, JobSpec
+from tgpu.domain.priority import PriorityClass
 from tgpu.store import timings
 from tgpu.store.demand import within_limits
 from tgpu.store.needs_port import NotWaitingError
@@ -130,7 +131,7 @@ async def edit(call: Call) -> Response:
     spec = edited(job.spec, said, Defaults.of(services.settings))
     check_priority(call, spec, job.spec.priority)
     if not is_only_paced(said):
-        spec = await _as_a_submission(call, spec)
+        spec = await _as_a_submission(call, spec, job.spec.priority_class)
     told = msgspec.to_builtins(said)
     try:
         after = await services.store.edit(
@@ -142,10 +143,10 @@ async def edit(call: Call) -> Response:
     return _reply(call, after)
 
 
-async def _as_a_submission(call: Call, spec: JobSpec) -> JobSpec:
-    """Judged as one. Raises ProblemError."""
+async def _as_a_submission(call: Call, spec: JobSpec, before: PriorityClass) -> JobSpec:
+    """Judged as one, but the job keeps its class. Raises ProblemError."""
     terms = (await call.book.pages()).effective_terms(spec.tenant_id)
-    spec = under_terms(spec, terms, call.caller.token)
+    spec = under_terms(call.caller, spec, terms, before)
     check_in_time(spec, call.services.now_ms())
     await _check_fit(call, spec, terms.named_limits)
     return spec

@@ -16,8 +16,10 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint
 from tgpu.api.job_form import JobAsked
 from tgpu.api.needs import LOOK, SUBMIT
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.priority_classes import classes_anywhere
 from tgpu.api.problems import ProblemError
 from tgpu.api.reply import json_reply
+from tgpu.api.terms import in_order
 from tgpu.dialects import job_text
 from tgpu.dialects.job_text import Format, JobText, Surroundings
 from tgpu.dialects.native.fields import CONVERT, friendly
@@ -118,8 +120,13 @@ def _described(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str,
     return found | {name: value for name, value in schema.items() if name not in ("anyOf", "$ref")}
 
 
-async def list_job_fields(_call: Call) -> Response:
-    return json_reply(job_fields())
+async def list_job_fields(call: Call) -> Response:
+    classes = in_order(classes_anywhere(call.caller, await call.book.pages()))
+    fields = [
+        msgspec.structs.replace(field, choices=list(classes)) if field.name == "priority_class" else field
+        for field in job_fields().fields
+    ]
+    return json_reply(JobFields(fields=fields))
 
 
 async def read_job_file(call: Call) -> Response:
@@ -192,7 +199,8 @@ ENDPOINTS = (
         LOOK,
         "jobs",
         "List the fields of a job",
-        "For forms: what each is called in the API and in job files, what it means, and its values.",
+        "For forms: what each is called in the API and in job files, what it means, and its values. Priority "
+        "classes are those that the caller may use in at least one tenant.",
         {
             200: Answer(
                 "The fields.",

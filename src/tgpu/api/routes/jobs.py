@@ -17,6 +17,7 @@ from tgpu.api.job_row import JobRow, job_row
 from tgpu.api.job_view import JobOut, attempts_out, job_out, whole_job_out
 from tgpu.api.needs import LOOK, LOOK_AT_JOB
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.priority_classes import without_forbidden_advice
 from tgpu.api.reply import json_reply
 from tgpu.api.routes.params import EVENT_EXAMPLE, JOB_EXAMPLE, JOB_ID
 from tgpu.api.start_view import add_expected_starts
@@ -63,6 +64,11 @@ class JobIdPage(msgspec.Struct, kw_only=True):
 
 
 async def list_jobs(call: Call) -> Response:
+    async with call.services.turns.page(call.caller.user):
+        return await _list_jobs(call)
+
+
+async def _list_jobs(call: Call) -> Response:
     query = call.query
     view = query.choice("view", ("whole", "list", "ids"), "whole")
     if view == "ids":
@@ -167,6 +173,7 @@ async def why(call: Call) -> Response:
         answer = replace(answer, summary=f"{answer.summary}: {note}")
     named = {holder.job_id for holder in answer.holders} | jobs_named(answer.reasons)
     known = await known_jobs(call, named)
+    answer = await without_forbidden_advice(call, answer, job.spec.tenant_id)
     return json_reply(why_out(answer, known))
 
 

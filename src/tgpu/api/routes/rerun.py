@@ -52,7 +52,7 @@ class Rerunner:
         if said:
             spec = edited(spec, said, self._defaults)
         check_priority(call, spec)
-        spec = under_terms(spec, terms, call.caller.token)
+        spec = under_terms(call.caller, spec, terms)
         check_in_time(spec, self._services.now_ms())
         return await self._submitter.again(call, spec, raw + f" {job.job_id}".encode())
 

@@ -173,7 +173,7 @@ async def _retried(call: Call, asked: Again) -> Retried:
         _check_hours(call, "starts nothing anew that runs")
     new_id, indices = None, None
     if over:  # first, for it may be refused: then nothing is done
-        spec = under_terms(_again(job, over), await terms_now(call, job.spec), caller.token)
+        spec = under_terms(caller, _again(job, over), await terms_now(call, job.spec))
         needs = await needs_again(call, job, over) if asked.after is None else needs_said(asked.after)
         spec = replace(spec, needs=needs)
         await Submitter(services).check_again(call, spec)

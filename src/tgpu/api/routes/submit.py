@@ -19,12 +19,13 @@ from tgpu.api.endpoint import Answer, Body, Call, Endpoint, Param
 from tgpu.api.image_rules import pinned_down
 from tgpu.api.job_form import MAX_BULK, JobAsked, ManyJobs, ManyRaw, Submission
 from tgpu.api.job_rules import Defaults, spec_of
-from tgpu.api.job_terms import check_priority, default_class, terms_for, under_terms
+from tgpu.api.job_terms import check_priority, terms_for, under_terms
 from tgpu.api.job_view import JobOut, job_out
 from tgpu.api.needs import SUBMIT
 from tgpu.api.never_words import for_tenant
 from tgpu.api.plan_preview import PREVIEW_EXAMPLE, SubmissionPreview, refused, submission_preview
 from tgpu.api.ports import NoLeaderError
+from tgpu.api.priority_classes import default_class
 from tgpu.api.private_tmp import TmpNotes, check_shared_tmp
 from tgpu.api.problems import ProblemError, as_problem, bad_request, forbidden, inside, unprocessable
 from tgpu.api.reply import json_reply
@@ -189,7 +190,7 @@ class Submitter:
         usual = default_class(terms, token)
         spec = spec_of(asked, account.name, cwd, self._defaults, tenant_id, usual)
         check_priority(call, spec)
-        spec = with_wait_of_pool(under_terms(spec, terms, token), self._services.settings)
+        spec = with_wait_of_pool(under_terms(call.caller, spec, terms), self._services.settings)
         timing, needs = timing_of(asked, call.caller.user), need_rules.needs_of(asked)
         if timing is not None or needs:
             spec = replace(spec, timing=timing, needs=needs)

@@ -12,7 +12,7 @@ from tgpu.runner.docker.following import COPY_BYTES
 from tgpu.runner.docker.mounting import Bound, covers
 from tgpu.runner.limits import Limits
 from tgpu.runner.port import LaunchSpec
-from tgpu.runner.task import Account, Refusal
+from tgpu.runner.task import ROOT, Account, Refusal
 from tgpu.runner.terminal import COLS, ROWS
 
 LABEL = "tgpu.dev"
@@ -116,6 +116,7 @@ def _host_config(
         "Mounts": [_mount(one) for one in (*bounds, *_hostfile(spec), *_checkpoints(spec, bounds))],
         "DeviceRequests": gpus.device_requests(spec.gpus, house.gpu_injection, about),
         **resources(spec.limits),
+        **_process_limit(spec.limits.user_pids, account, about),
     }
     if spec.pty:
         config["ConsoleSize"] = [ROWS, COLS]
@@ -143,6 +144,14 @@ def resources(limits: Limits) -> dict[str, Any]:
     if limits.oom_score_adj is not None:
         found["OomScoreAdj"] = limits.oom_score_adj
     return found
+
+
+def _process_limit(most: int, account: Account, about: About) -> dict[str, Any]:
+    """Of all that the user has on this node, in containers or not: the kernel counts by the user's number. As
+    for tasks without a container, root and the agent's own user are not limited."""
+    if not most or about.rootless or account.uid in (ROOT, os.geteuid()):
+        return {}
+    return {"Ulimits": [{"Name": "nproc", "Soft": most, "Hard": most}]}
 
 
 def log_config(about: About) -> dict[str, Any]:
