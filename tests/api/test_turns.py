@@ -1,6 +1,7 @@
 """Requests that read a lot take turns."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tests.api.conftest import ServerUnderTest
 from tgpu.api.problems import ProblemError
 from tgpu.api.routes import graph
-from tgpu.api.turns import AT_ONCE, MOST_WAITING, Turns
+from tgpu.api.turns import AT_ONCE, MOST_WAITING, PAGES_AT_ONCE, Turns
 
 
 def test_each_user_has_one_turn_and_all_together_a_few() -> None:
@@ -38,6 +39,46 @@ def test_each_user_has_one_turn_and_all_together_a_few() -> None:
         await request("ann")
 
     asyncio.run(story())
+
+
+def test_each_user_has_a_few_pages_under_way_and_waits_for_no_other_user() -> None:
+    async def story() -> None:
+        turns, inside, go_on = Turns(), list[str](), asyncio.Event()
+
+        async def request(user: str) -> None:
+            async with turns.page(user):
+                inside.append(user)
+                await go_on.wait()
+
+        crowd = [asyncio.create_task(request("ann")) for _ in range(100)]
+        await asyncio.sleep(0)
+        assert inside == ["ann"] * PAGES_AT_ONCE
+        crowd.append(asyncio.create_task(request("bob")))
+        await asyncio.sleep(0)
+        assert inside == [*["ann"] * PAGES_AT_ONCE, "bob"]
+        go_on.set()
+        await asyncio.gather(*crowd)
+        assert len(inside) == 101
+
+    asyncio.run(story())
+
+
+def test_list_of_jobs_waits_for_earlier_ones_of_its_user(
+    server: ServerUnderTest, client: httpx.Client, me: str
+) -> None:
+    async def taken() -> list[AbstractAsyncContextManager[None]]:
+        pages = [server.services.turns.page(me) for _ in range(PAGES_AT_ONCE)]
+        for page in pages:
+            await page.__aenter__()
+        return pages
+
+    pages = server.run(taken())
+    with pytest.raises(httpx.ReadTimeout):
+        client.get("/jobs", timeout=0.2)
+    assert client.get("/whoami").status_code == 200
+    for page in pages:
+        server.run(page.__aexit__(None, None, None))
+    assert client.get("/jobs").status_code == 200
 
 
 def test_graph_ends_after_some_steps(

@@ -64,6 +64,11 @@ class JobIdPage(msgspec.Struct, kw_only=True):
 
 
 async def list_jobs(call: Call) -> Response[Any]:
+    async with call.services.turns.page(call.caller.user):
+        return await _list_jobs(call)
+
+
+async def _list_jobs(call: Call) -> Response[Any]:
     query = call.query
     view = query.choice("view", ("whole", "list", "ids"), "whole")
     if view == "ids":
