@@ -333,7 +333,7 @@ def _become(user: str) -> None:
     if os.getuid() != account.uid:
         account.assume()
     os.umask(0o022)
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # nobody else would end it
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # the unpacker ends with its agent
 
 
 def _limit(most_bytes: int) -> None:

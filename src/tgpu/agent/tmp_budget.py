@@ -34,7 +34,7 @@ class TmpBudget:
         """`space`: of the filesystem with the directories. `kept`: what failed attempts have left."""
         self._runners, self._meter, self._space, self._kept = runners, meter, space, kept
         self._stopping: dict[str, bool] = {}
-        """Attempts that were told to end, and whether at once."""
+        """Attempts that are being stopped, and whether at once."""
 
     async def check(self) -> None:
         is_short = await asyncio.to_thread(self._space.shortage) is not None

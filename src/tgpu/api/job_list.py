@@ -22,7 +22,7 @@ _MOST_SKIPPED = 10_000_000
 _LONGEST_TEXT = 200
 _LONGEST_CURSOR = 600
 _MOST_CLOCK_SKEW_MS = 24 * 3600 * 1000
-"""Between two servers, one of which made the cursor."""
+"""Clock difference allowed between the server that made the cursor and this one."""
 
 
 class _Cursor(msgspec.Struct, array_like=True):

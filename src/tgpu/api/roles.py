@@ -104,7 +104,7 @@ class Rights:
 
 
 def managers_of(tenant_id: str) -> str:
-    """Those who may change its terms and limits, in words."""
+    """The roles that may change its policy and limits, in words."""
     parent = parent_of(tenant_id)
     return "an administrator" if parent is None else f"an operator of {parent} or an administrator"
 

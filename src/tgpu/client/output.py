@@ -64,7 +64,7 @@ class Output:
         self._timed = timed
         self._offset: int | None = None
         self._attempt: int | None = None
-        """Of which attempt the offset is, as far as the server says."""
+        """The attempt that the offset belongs to, if the server names it."""
         self._on_lost = on_lost
 
     def read(self) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from tgpu.runner.lease import NS, NUMBER_BYTES, read_lease
 
 STRAY_ROUNDS = 100
 SPARES, SPARE_BYTES = 4, 4096
-"""Files with space for a stop, so that the task that fills a disk is told why it ends."""
+"""Files with space for a stop, so that the reason is recorded when a task fills the disk."""
 
 
 def renew_lease(folder: Path, stamp_ns: int, lease_s: float) -> None:

@@ -16,7 +16,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN = 0o700
 _MOST_NAMES = 10_000
 _ROUNDS = 1000
-"""Each takes away what it finds: only a user that goes on writing needs so many."""
+"""Each takes away what it finds: only a user that goes on writing needs that many."""
 
 
 def remove(path: str) -> bool:

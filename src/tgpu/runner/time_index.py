@@ -3,7 +3,7 @@
 
 A record says that output from this offset of its segment on arrived at this time, up to the next record. The
 index of a segment is made and removed with it. A record is written when the stream has been quiet for
-`INTERVAL_US`, or when the task's other stream wrote last: then the order of the two can be told from their
+`INTERVAL_US`, or when the task's other stream wrote last: then the order of the two follows from their
 times. Within its allowance the index stays below a tenth of its segment, whatever a task prints; beyond it
 a record stands for at least `RECORD * SHARE` bytes of output.
 

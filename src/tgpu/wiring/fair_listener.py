@@ -26,7 +26,7 @@ ADMIT_EVERY_S = 0.02
 ACCEPT_AT_ONCE = 1024
 """As many as the kernel's queue holds: then a connection waits there for one batch at most."""
 REST_S = 0.03
-"""After a batch of which most were closed."""
+"""After a batch of mostly closed connections."""
 OUT_OF_FILES_S = 0.5
 """After the system could not give us another connection."""
 _UCRED = struct.Struct("3i")

@@ -134,7 +134,7 @@ class Legacy(Enclosure):
             for base in self._doors:
                 os.rename(f"{base}/{before}", f"{base}/{attempt}")
                 names[base] = attempt
-        except OSError:  # somebody took them for forgotten, or something was prepared in those of that name
+        except OSError:  # removed as orphans meanwhile, or prepared under that name
             self._close(names)
 
     def _at(self, controller: str) -> str:
@@ -147,7 +147,7 @@ class Legacy(Enclosure):
         folder, home = f"{base}/{self._attempt}", self._cgroups.homes[controller]
         try:
             if not self._is_new(folder, controller):
-                self._written.clear()  # nobody knows what it says
+                self._written.clear()  # its content is unknown
         except OSError:
             return False
         if controller == "cpuset":  # a new one is empty, and nobody can enter that
