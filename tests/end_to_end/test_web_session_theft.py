@@ -168,8 +168,8 @@ def test_process_that_takes_over_the_port_gains_no_credential(installation: Inst
     shown = {"Cookie": received["cookie"], "X-Tgpu-Page-Key": received["x-tgpu-page-key"]}
     on_socket = as_user(THIEF, lambda: _whoami(installation, shown))
     assert (on_socket["user_id"], on_socket["via"]) == (THIEF, "socket")
-    listed = installation.json("token")
-    assert [(row["note"], row["revoked"]) for row in listed] == [("dashboard", True)]
+    live = [row["note"] for row in installation.json("token") if not row["revoked"]]
+    assert live == [], "the session ended with its process; ended ones are removed soon"
     assert browser.cookie.partition("=")[2] not in installation.tgpu("audit", "--json").stdout
     logs = "".join(path.read_text() for path in (installation.home / "run").glob("*.log"))
     for secret in (urlsplit(first).fragment, browser.page_key, browser.cookie.partition("=")[2]):
