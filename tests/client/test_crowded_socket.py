@@ -1,6 +1,7 @@
 """Unix sockets that many users connect to at once: clients wait in line, and the owner has a socket alone."""
 
 import asyncio
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -64,6 +65,27 @@ def test_client_waits_in_line_at_a_crowded_socket(
     accepting.start()
     connect(Address("unix", path=str(path)), 60.0)
     accepting.join()
+
+
+def test_signal_while_a_client_waits_in_line_does_not_end_the_wait(
+    crowded: tuple[Path, socket.socket],
+) -> None:
+    path, listener = crowded
+    caught = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: caught.set())
+
+    def disturb_and_accept() -> None:
+        while not caught.wait(0.05):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        listener.accept()
+
+    disturbing = threading.Timer(0.1, disturb_and_accept)
+    disturbing.start()
+    try:
+        _open(Address("unix", path=str(path)), 60.0)
+    finally:
+        disturbing.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 @both_clients

@@ -83,7 +83,7 @@ def _connected(address: Address, path: str, timeout: float, *, waits: bool) -> s
     whole, part = divmod(timeout, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
     try:
-        sock.connect(path)
+        _connect(sock, path)
         check_account(sock, address, path)
     except BlockingIOError:
         sock.close()
@@ -95,6 +95,20 @@ def _connected(address: Address, path: str, timeout: float, *, waits: bool) -> s
         raise
     sock.settimeout(timeout)
     return sock
+
+
+def _connect(sock: socket.socket, path: str) -> None:
+    """Python takes a unix socket for connected if a signal interrupted the wait in line: then it waits again.
+    Raises OSError."""
+    while True:
+        sock.connect(path)
+        try:
+            sock.getpeername()
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                raise
+        else:
+            return
 
 
 def _plain(address: Address, timeout: float) -> socket.socket:
