@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from tests.runner.conftest import Machine, is_running
 from tests.runner.version_2 import Tree, needs_mount
 from tgpu.domain.lifecycle import Cause
-from tgpu.runner.cgroups import born, groups, legacy
+from tgpu.runner.cgroups import groups, legacy
 from tgpu.runner.cgroups.bounds import Bounds, quota, shares, weight
 from tgpu.runner.cgroups.detect import LEAF, NOT_DELEGATED, OLD_SYSTEMD, detect
 from tgpu.runner.cgroups.groups import Cgroups
@@ -390,21 +391,26 @@ def test_what_version_2_is_told_of_a_task(tmp_path: Path) -> None:
     assert (enclosure.oom_kills(), enclosure.was_at_limit(), enclosure.peak_bytes()) == (2, True, 64 << 20)
 
 
+IS_BORN = """
+import os, sys
+from tgpu.runner.cgroups import born
+child = born.fork_into(os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY))
+if child == 0:
+    with open("/proc/self/cgroup", "rb") as file:
+        os.write(1, file.read())
+    os._exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+"""In a process of its own: threads that other tests left behind may hold locks of the memory allocator, which
+the child would never get."""
+
+
 @needs_mount
 def test_a_child_is_born_in_a_group_of_version_2(tree: Tree) -> None:
     folder = tree.group("of-its-own")
-    group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    answer, tell = os.pipe()
-    child = born.fork_into(group)
-    if child == 0:
-        os.write(tell, Path("/proc/self/cgroup").read_bytes())
-        os._exit(7)
-    try:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert f"0::/{tree.top.name}/{folder.name}\n".encode() in os.read(answer, 4096)
-    finally:
-        for fd in (group, answer, tell):
-            os.close(fd)
+    done = subprocess.run([sys.executable, "-c", IS_BORN, str(folder)], capture_output=True, check=False)
+    assert done.returncode == 7, done.stderr
+    assert f"0::/{tree.top.name}/{folder.name}\n".encode() in done.stdout
 
 
 @needs_mount
